@@ -1,1 +1,1 @@
-"""Adapters: one file per outside system, found by the registry."""
+"""Adapters: implementations of the ports in ``core.ports``, one module for each external system."""

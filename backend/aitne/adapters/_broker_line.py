@@ -1,4 +1,6 @@
-"""Persistent connection to the broker: requests go out, responses come back in any order."""
+"""Persistent connection to the broker, on which requests are sent without waiting for earlier
+responses; responses arrive in any order.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ class BrokerResponseLost(Exception):
 
 
 class BrokerConnection:
-    """Broker connection that is opened by the first request and reopened after a loss, with growing
-    delays.
+    """Connection to the broker's socket. The first request opens it; after a loss the next request
+    opens it again, with growing delays between failed attempts.
     """
 
     def __init__(self, socket: Path) -> None:
@@ -50,7 +52,9 @@ class BrokerConnection:
         self._said = ""
 
     async def welcome(self) -> Welcome:
-        """Return what the broker reported about itself when it connected. Raises ``BrokerRequestNotSent``."""
+        """Return what the broker reported about itself when it connected. Raises
+        ``BrokerRequestNotSent`` if no connection can be opened.
+        """
         return (await self._connected()).welcome
 
     async def ask(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:

@@ -1,4 +1,6 @@
-"""Verification of passwords by PAM. It needs root for any account but the process's own."""
+"""Verification of passwords by PAM. Only a process of root can verify passwords of accounts other
+than its own.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def check_password(account: str, password: str, service: str) -> bool:
 
 
 def facts_of(account: str) -> dict[str, Any]:
-    """Return the full name and the groups of an account of this machine."""
+    """Return the full name and the groups of a Unix account of this machine, as fields of an
+    identity.
+    """
     entry = pwd.getpwnam(account)
     numbers = os.getgrouplist(account, entry.pw_gid)
     return {

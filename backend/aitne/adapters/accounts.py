@@ -1,4 +1,4 @@
-"""Mapping of portal users to Unix accounts, and the accounts that jobs may run as at all."""
+"""Mapping of portal users to Unix accounts, with the checks which accounts jobs may run under."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UnixUser:
 
 
 def unix_user(name: str) -> UnixUser:
-    """Return the account of that name, whether or not jobs may run as it.
+    """Return the Unix account ``name``, even if jobs may not run under it.
 
     Raises:
         NotAllowed: this machine has no account of that name.
@@ -51,7 +51,7 @@ def unix_user(name: str) -> UnixUser:
 
 
 def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
-    """Return the account of that name, if jobs may run as it.
+    """Return the Unix account ``name`` after checking that jobs may run under it.
 
     Raises:
         NotAllowed: the account does not exist, or its uid or its groups do not permit it.
@@ -71,8 +71,8 @@ def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
 
 
 def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
-    """Return the folder below which the job folders of this account lie: ``pattern`` (``[slurm]
-    jobs_dir``) with the account filled in.
+    """Return the folder that contains the job folders of this account: ``pattern`` (``[slurm]
+    jobs_dir``) with the account's name inserted.
 
     Raises:
         NotAllowed: the result is not an absolute path.
@@ -97,11 +97,11 @@ class UnixAccounts:
         self._pattern = settings.slurm.jobs_dir
 
     def of(self, user: str) -> UnixAccount:
-        """Return the account that ``[accounts] map`` names for the user, otherwise the account with
-        the user's name.
+        """Return the account that ``[accounts] map`` assigns to the user, otherwise the account
+        with the user's name.
 
         Raises:
-            InvalidInput: the user has no account that jobs may run as.
+            InvalidInput: the user has no account under which jobs may run.
         """
         name = self._accounts.map.get(user, user)
         try:
@@ -140,7 +140,7 @@ class OwnAccount:
 
 
 def _group_ids(names: list[str]) -> set[int]:
-    """Return the gids of those groups that exist here."""
+    """Return the gids of the named groups; names that do not exist on this machine are skipped."""
     gids = set()
     for name in names:
         try:

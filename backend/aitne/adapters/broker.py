@@ -1,4 +1,4 @@
-"""The broker as seen by the platform: a scheduler and the files of jobs behind one UNIX socket."""
+"""Clients of the broker: a scheduler and the files of jobs, both through one UNIX socket."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ from aitne.core.ports.scheduler import (
 from aitne.core.settings import Settings
 
 _GRACE_S = 5.0
-"""Added to the broker's own timeout, so that the broker's own timeout error arrives."""
+"""Seconds added to the timeout that the broker itself applies, so that its timeout error arrives
+before the client gives up.
+"""
 _START_TIMEOUT_S = 20.0
 
 A = TypeVar("A", bound=BaseModel)
@@ -65,18 +67,20 @@ _Key = tuple[UUID, int, int | None, str]
 
 
 class VerbCaller(Protocol):
-    """Interface of an object that executes the broker's verbs, by a request or in this process."""
+    """Interface of an object that executes the broker's verbs, by requests to the broker or in this
+    process.
+    """
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Execute ``verb`` and return its result, of the type ``answer``; raises the errors of the
-        port to which the verb belongs.
+        """Execute ``verb`` with ``args`` and return its result, of the type ``answer``. Raises the
+        errors that the corresponding method of the port raises.
         """
         ...
 
 
 class BrokerClient:
-    """Client of the broker with two connections, so that verbs with long responses do not delay the
-    others.
+    """Client of the broker. It has two connections, so that verbs (the broker's kinds of requests)
+    with long responses do not delay the others.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -89,7 +93,7 @@ class BrokerClient:
         """Send a request to the broker and return its result, of the type ``answer``.
 
         Raises:
-            Unavailable: the request was lost; the class of the error depends on the verb.
+            Unavailable: the request or its response was lost; the subclass depends on the verb.
             AitneError: the error that the broker returned.
         """
         entry = VERBS[verb]
@@ -103,7 +107,9 @@ class BrokerClient:
         return answer.model_validate(response)
 
     async def welcome(self) -> Welcome:
-        """Return what the broker reports about itself. Raises ``SchedulerUnavailable``."""
+        """Return what the broker reports about itself. Raises ``SchedulerUnavailable`` if the
+        broker does not answer.
+        """
         try:
             return await self._lines[False].welcome()
         except BrokerRequestNotSent as error:
@@ -182,24 +188,25 @@ class BrokerScheduler:
         return answer.scheduler_id
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """Return the scheduler's forecast for ``request``, or None if Slurm cannot give one.
+        """Return the scheduler's forecast for ``request`` without submitting it; None if Slurm
+        cannot give one.
 
         Raises:
-            SchedulerRejected: as ``submit`` would.
+            SchedulerRejected: a submission would be rejected.
         """
         with refusals_are_rejections():
             return (await self._client.call("forecast", _request(request), ForecastResult)).forecast
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Return all records of Slurm and its accounting for these attempts."""
+        """Return the records of these attempts in the scheduler's queue and in its accounting."""
         args = {"runs": [run.model_dump(mode="json") for run in runs]}
         answer = await self._client.call("find", args, FindResult)
         self.settle_s = answer.settle_s
         return answer.jobs
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs. The broker sends only changed records; unchanged records are the same
-        objects as before.
+        """Return the records of all jobs. The broker sends only changed records; for unchanged ones
+        the same objects as before are returned.
         """
         async with self._polling:
             answer = await self._client.call("poll", {"since": self._generation}, PollResult)
@@ -223,61 +230,83 @@ class BrokerScheduler:
         await self._client.call("cancel", {"run": run.model_dump(mode="json")}, EmptyResult)
 
     async def hold(self, run: Run) -> None:
-        """Hold the job in Slurm, as the job's account.
+        """Hold the job's pending tasks in the scheduler, as the job's account.
 
         Raises:
-            SchedulerRejected: nothing of it waits, or Slurm does not permit it.
+            SchedulerRejected: no task is pending, or Slurm does not permit it.
         """
         with refusals_are_rejections():
             await self._client.call("hold", {"run": run.model_dump(mode="json")}, EmptyResult)
 
     async def release(self, run: Run) -> None:
-        """Release the job in Slurm, as the job's account. Raises as ``hold``."""
+        """Release the job's held tasks in the scheduler, as the job's account.
+
+        Raises:
+            SchedulerRejected: no task is pending, or Slurm does not permit it.
+        """
         with refusals_are_rejections():
             await self._client.call("release", {"run": run.model_dump(mode="json")}, EmptyResult)
 
     async def throttle(self, run: Run, max_parallel: int | None) -> None:
-        """Set how many tasks of the array may run at once, as its account. Raises as ``hold``."""
+        """Set how many tasks of the array may run at once, as the job's account; None: no maximum.
+
+        Raises:
+            SchedulerRejected: no task is pending, or Slurm does not permit it.
+        """
         args = {"run": run.model_dump(mode="json"), "max_parallel": max_parallel}
         with refusals_are_rejections():
             await self._client.call("throttle", args, EmptyResult)
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        """Set a new time limit, counted from the job's start.
+        """Set a new time limit in seconds, counted from the job's start.
 
         Raises:
-            SchedulerRejected: the job does not run, or the limit is not allowed.
+            SchedulerRejected: the job is not running, or the limit is not allowed.
         """
         args = {"run": run.model_dump(mode="json"), "time_limit_s": time_limit_s}
         with refusals_are_rejections():
             await self._client.call("extend", args, EmptyResult)
 
     async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
-        """Apply these limits of projects and members; return them with what is in use.
+        """Pass limits of projects and members to a scheduler that enforces them itself; return them
+        with their current usage.
 
         Raises:
-            NotSupported: the scheduler behind the broker holds no limits itself.
+            NotSupported: the scheduler behind the broker does not enforce limits itself.
         """
         args = {"limits": limits.model_dump(mode="json")}
         return await self._client.call("hold_limits", args, LimitUsage)
 
     async def cluster(self) -> Cluster:
-        """Return nodes, partitions, and the names that a job may use."""
+        """Return the cluster's nodes and partitions, and the names (such as QOS) that a job may
+        specify.
+        """
         return await self._client.call("cluster", {}, Cluster)
 
     async def drain(self, node: str, reason: str) -> None:
-        """Drain the node. Raises ``NotSupported``, ``SchedulerRejected``."""
+        """Set the node to drain, so that no new jobs start on it.
+
+        Raises:
+            NotSupported: the scheduler cannot drain nodes.
+            SchedulerRejected: the node does not exist, or Slurm does not permit it.
+        """
         with refusals_are_rejections():
             await self._client.call("drain", {"node": node, "reason": reason}, EmptyResult)
 
     async def resume(self, node: str) -> None:
-        """Resume the node. Raises ``NotSupported``, ``SchedulerRejected``."""
+        """Return a drained node to service.
+
+        Raises:
+            NotSupported: the scheduler cannot drain nodes.
+            SchedulerRejected: the node does not exist or is not drained, or Slurm does not permit
+                it.
+        """
         with refusals_are_rejections():
             await self._client.call("resume", {"node": node}, EmptyResult)
 
     async def changed(self) -> None:
-        """Wait for a change that a scheduler on this machine reports; never return with one on
-        other machines, such as Slurm, which reports none.
+        """Wait until the scheduler reports that a job has changed. Only the ``local`` scheduler
+        reports changes; with Slurm the call never returns.
         """
         if self.capabilities.remote:
             await asyncio.Event().wait()
@@ -287,7 +316,8 @@ class BrokerScheduler:
 
 class FilesByVerb:
     """Implementation of ``core.ports.files.JobFiles`` that executes each method as a verb of the
-    broker, through any ``VerbCaller``.
+    broker. The verbs can be sent to the broker or executed in this process, depending on the
+    ``VerbCaller``.
     """
 
     def __init__(self, caller: VerbCaller) -> None:
@@ -302,23 +332,23 @@ class FilesByVerb:
     async def read_log(
         self, place: JobLocation, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
-        """Return up to ``limit`` bytes of the log from ``offset``; a negative offset counts from
-        the end.
+        """Return up to ``limit`` bytes of the log from byte ``offset`` on; a negative ``offset``
+        counts from the end of the log.
         """
         args = {"place": _place(place), "task": task, "offset": offset, "limit": limit}
         read = await self._caller.call("read_log", args, ReadLogResult)
         return LogChunk(data=read.data, offset=read.offset, size=read.size)
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
-        """Return the fence of the attempt, which names the run that created it; None if
-        no run did.
+        """Return the attempt's fence, the file that names the scheduler's run that executes the
+        attempt; None if no run has created it.
         """
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("fence", args, FenceResult)).fence
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
-        """Create the fence for the platform unless a run has created it; return the fence that
-        exists then.
+        """Create the attempt's fence with the owner ``CLOSED``, so that no run can start the
+        program any more. Return the existing fence if a run has created it already.
         """
         args = {"place": _place(place), "task": task}
         fence = (await self._caller.call("close_fence", args, FenceResult)).fence
@@ -327,18 +357,20 @@ class FilesByVerb:
         return fence
 
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
-        """Return how the program ended; None if it has not ended by itself."""
+        """Return how the program ended; None if the agent has recorded no end."""
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("outcome", args, OutcomeResult)).outcome
 
     async def tidy(self, place: JobLocation) -> FolderSize | None:
-        """Remove what the ended job needs no more; return the size of its folder, None if it has
-        too many files.
+        """Remove the files that only a running job needs (script, specification, outcome); return
+        the size of the job folder, or None if it has too many files to be measured.
         """
         return (await self._caller.call("tidy", {"place": _place(place)}, TidyResult)).size
 
     async def remove(self, place: JobLocation) -> FolderRemoval:
-        """Remove the job folder, or a part of it if that takes long."""
+        """Remove the job folder. Each call takes a few seconds at most; it must be repeated until
+        the result is ``done``.
+        """
         return await self._caller.call("remove", {"place": _place(place)}, FolderRemoval)
 
 
@@ -358,7 +390,9 @@ class BrokerFiles(FilesByVerb):
 
 @contextmanager
 def refusals_are_rejections() -> Iterator[None]:
-    """Convert a permanent refusal by the broker to ``SchedulerRejected``, as for one by Slurm."""
+    """Convert ``NotAllowed`` and ``InvalidInput`` of the broker in the ``with`` block to
+    ``SchedulerRejected``, which is also raised for a rejection by Slurm.
+    """
     try:
         yield
     except NotAllowed as error:

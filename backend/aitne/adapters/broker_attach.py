@@ -1,4 +1,6 @@
-"""Attachment to jobs by the broker, over one connection for each, which returns a socket."""
+"""Attachment to running jobs through the broker. Each attachment has its own connection, over which
+the broker returns a socket.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ class BrokerAttacher:
         self._socket = settings.broker.socket
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Let the broker start the agent beside the job, and return the socket to it that the
-        broker passes on.
+        """Start the agent inside the job's allocation through the broker, and return the socket
+        that is connected to the agent.
 
         Raises:
             SchedulerRejected: the job does not run there, or the broker refuses.
@@ -88,7 +90,7 @@ def _line(connection: socket.socket, handed_over: list[int]) -> bytes:
 
 
 def _answer(line: bytes) -> None:
-    """Raise the error of a response, if it is one."""
+    """Check a response of the broker; raises the error that it contains, if any."""
     facts = from_json(line)
     if "error" in facts:
         raise error_from_wire(facts["error"])

@@ -1,4 +1,6 @@
-"""Jobs from outside by the broker."""
+"""Access through the broker to jobs that were not submitted through the platform, for example with
+sbatch.
+"""
 
 from __future__ import annotations
 
@@ -15,34 +17,38 @@ from aitne.core.settings import Settings
 
 
 class BrokerOutside:
-    """Implementation of ``core.ports.outside.OutsideJobs`` through the broker, which acts as the
-    jobs' accounts.
+    """Implementation of ``core.ports.outside.OutsideJobs`` through the broker, which acts as each
+    job's account.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)
 
     async def list(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
-        """Return the jobs of these accounts."""
+        """Return the jobs of these Unix accounts that were not submitted through the platform."""
         args = {"accounts": sorted(accounts)}
         return (await self._client.call("outside_list", args, OutsideResult)).jobs
 
     async def ended(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
-        """Return the ended jobs among ``runs``. Raises ``NotSupported``."""
+        """Return the records of those jobs in ``runs`` that have ended according to accounting.
+        Raises ``NotSupported`` if the scheduler has no accounting.
+        """
         args = {"runs": [run.model_dump(mode="json") for run in runs]}
         return (await self._client.call("outside_ended", args, OutsideResult)).jobs
 
     async def act(self, run: OutsideRun, action: OutsideAction) -> None:
-        """Carry out the action as the job's account. Raises ``SchedulerRejected``."""
+        """Cancel, hold or release the job as its account. Raises ``SchedulerRejected`` if the
+        scheduler or the broker does not permit it.
+        """
         args = {"run": run.model_dump(mode="json"), "action": action}
         with refusals_are_rejections():
             await self._client.call("outside_act", args, EmptyResult)
 
     async def read_log(self, log: OutsideLog, *, offset: int, limit: int) -> LogChunk:
-        """Return a piece of the log.
+        """Return up to ``limit`` bytes of the log from byte ``offset`` on.
 
         Raises:
-            NotAllowed: the broker has not sealed the path.
+            NotAllowed: the broker has not confirmed (sealed) that Slurm named this path.
             Unavailable: the log cannot be read.
         """
         if log.seal is None:

@@ -1,4 +1,4 @@
-"""Access to this machine's apt: missing packages, and the address of its Debian mirror."""
+"""Use of this machine's apt: installation of missing packages, and the URL of its Debian mirror."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _MIRROR_OPTIONS = ("::Proxy", "::Check-Valid-Until", "::Check-Date")
 
 
 def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None:
-    """Install the missing packages without prompts; ``purpose`` says what they are needed for.
+    """Install those of ``packages`` that are missing, without prompts. ``purpose`` is used in
+    messages: what the packages are needed for.
 
     Raises:
         SetupError: this is not Debian, or apt-get failed.
@@ -36,12 +37,12 @@ def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None
 
 
 def has_apt() -> bool:
-    """Return whether this system is Debian or a derivative."""
+    """Return True if this system is Debian or a derivative."""
     return shutil.which("dpkg-query") is not None and shutil.which("apt-get") is not None
 
 
 def installed(package: str) -> bool:
-    """Return whether the package is installed and configured."""
+    """Return True if the package is installed and configured."""
     query = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package],
         capture_output=True,
@@ -52,7 +53,7 @@ def installed(package: str) -> bool:
 
 
 def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> None:
-    """Run ``apt-get``, which waits for other runs of apt.
+    """Run ``apt-get`` with the arguments ``words``; it waits until other runs of apt have ended.
 
     Raises:
         SetupError: ``apt-get`` failed, or did not end in time.
@@ -85,7 +86,7 @@ def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> Non
 
 
 def mirror() -> str:
-    """Return the address of this machine's own Debian mirror.
+    """Return the URL of the Debian mirror that this machine's apt is configured with.
 
     Raises:
         SetupError: apt has no mirror.
@@ -100,8 +101,8 @@ def mirror() -> str:
 
 
 def mirror_options() -> list[str]:
-    """Return this machine's apt options that say how to reach its mirror and how old the mirror may
-    be.
+    """Return those of this machine's apt options that concern access to its mirror (such as
+    proxies) and the accepted age of the mirror's index.
     """
     argv = ["apt-config", "dump", "--no-empty", "--format", '%F "%v"%n', "Acquire"]
     return [

@@ -1,7 +1,8 @@
-"""The folder of a job that has ended: removal of what is needed no more, its size, its removal.
+"""Cleaning, measurement and removal of the folders of ended jobs.
 
-As in ``files``, this process runs as the job's account, and no link below the jobs directory is
-followed. Each call takes a few seconds at most, so that the account's other jobs need not wait.
+As in ``files``, this process runs as the job's account, and no symbolic link below the jobs
+directory is followed. Each call takes a few seconds at most, so that requests for the account's
+other jobs need not wait.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from aitne.core.jobs.layout import UNNEEDED
 from aitne.core.ports.files import FolderRemoval, FolderSize, JobLocation
 
 MOST_ENTRIES = 100_000
-"""Number of files and folders up to which a folder is measured."""
+"""Maximum number of files and folders in a job folder that is measured."""
 STEP_S = 4.0
-"""Seconds after which a call stops."""
+"""Seconds after which a call stops; the caller repeats it."""
 DEEPEST = 50
-"""Levels of folders that are visited from one folder."""
+"""Maximum depth of nested folders that are visited."""
 _BLOCK_BYTES = 512
 _BELOW = FOLDER | os.O_NOFOLLOW
 
 
 class _OutOfTimeError(Exception):
-    """Error: the call has taken as long as it may."""
+    """Error: the call has reached its limit of time, entries or depth."""
 
 
 class _Limits:
-    """Limits of one call: its time, and the number of entries that it visits."""
+    """Limits of one call: its end time, and the maximum number of visited files and folders."""
 
     def __init__(self, most_entries: int | None = None) -> None:
         self._until = time.monotonic() + STEP_S
@@ -38,15 +39,16 @@ class _Limits:
         self.entries = 0
 
     def count(self) -> None:
-        """Count one entry. Raises ``_OutOfTimeError``."""
+        """Count one file or folder. Raises ``_OutOfTimeError`` if a limit is exceeded."""
         self.entries += 1
         if time.monotonic() > self._until or (self._most and self.entries > self._most):
             raise _OutOfTimeError
 
 
 def tidy(place: JobLocation) -> FolderSize | None:
-    """Remove what the ended job needs no more, from the folders of its attempts up to this one;
-    return the size of the job folder, None if it has too many files to be measured.
+    """Remove the files that an ended job no longer needs (script, specification, outcome) from the
+    folders of its attempts up to ``place.attempt``. Return the size of the job folder, or None if
+    it has too many files to be measured.
 
     Raises:
         Unavailable: the folder cannot be read or changed.
@@ -67,10 +69,11 @@ def tidy(place: JobLocation) -> FolderSize | None:
 
 
 def remove(place: JobLocation) -> FolderRemoval:
-    """Remove the job folder, or a part of it if that takes long.
+    """Remove the job folder, or as much of it as the call's time permits; the result's ``done`` is
+    False if files remain.
 
     Raises:
-        Unavailable: it cannot be removed.
+        Unavailable: the folder cannot be removed.
     """
     with as_unavailable(place, "cannot be removed"):
         try:
@@ -93,7 +96,7 @@ def _remove_unneeded(attempt: int, limits: _Limits) -> None:
 
 
 def _used_bytes(folder: int, limits: _Limits, depth: int = 0) -> int:
-    """Return the disk space of a folder with all that is in it."""
+    """Return the disk space in bytes of a folder and everything in it."""
     if depth > DEEPEST:
         raise _OutOfTimeError
     total = os.fstat(folder).st_blocks * _BLOCK_BYTES
@@ -112,7 +115,7 @@ def _used_bytes(folder: int, limits: _Limits, depth: int = 0) -> int:
 def _remove_tree(
     folder: int, name: str, limits: _Limits, top: int | None = None, depth: int = 0
 ) -> None:
-    """Remove a file, or a folder with all that is in it; one that is missing is no error."""
+    """Remove a file, or a folder with everything in it; do nothing if it is missing."""
     limits.count()
     with suppress(FileNotFoundError):
         if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):

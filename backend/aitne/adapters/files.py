@@ -1,9 +1,9 @@
-"""The files of a job, read and written with the rights that the process has.
+"""The files of a job, read and written with the rights of this process.
 
-``OwnFiles`` is the port for a platform whose jobs run as its own account. The functions below it are
-for a process that already runs as the job's account, such as the broker's helper. A job may change
-the contents of its folder, so no symbolic link below the jobs directory is followed, and only
-regular files are read.
+``OwnFiles`` implements the port for a platform whose jobs run as its own account. The functions
+below it are for a process that already runs as the job's account, such as the broker's per-user
+helper. A job can change the contents of its folder, so no symbolic link below the jobs directory is
+followed, and only regular files are read.
 """
 
 from __future__ import annotations
@@ -63,40 +63,42 @@ class OwnFiles:
     async def read_log(
         self, place: JobLocation, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
-        """Return up to ``limit`` bytes of the log from ``offset``; a negative offset counts from
-        the end.
+        """Return up to ``limit`` bytes of the log from byte ``offset`` on; a negative ``offset``
+        counts from the end of the log.
         """
         _own(place)
         return await asyncio.to_thread(read_log, place, task, offset=offset, limit=limit)
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
-        """Return the fence of the attempt, which names the run that created it; None if
-        no run did.
+        """Return the attempt's fence, the file that names the scheduler's run that executes the
+        attempt; None if no run has created it.
         """
         _own(place)
         return await asyncio.to_thread(read_fence, place, task)
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
-        """Create the fence for the platform unless a run has created it; return the fence that
-        exists then.
+        """Create the attempt's fence with the owner ``CLOSED``, so that no run can start the
+        program any more. Return the existing fence if a run has created it already.
         """
         _own(place)
         return await asyncio.to_thread(close_fence, place, task)
 
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
-        """Return how the program ended; None if it has not ended by itself."""
+        """Return how the program ended; None if the agent has recorded no end."""
         _own(place)
         return await asyncio.to_thread(read_outcome, place, task)
 
     async def tidy(self, place: JobLocation) -> FolderSize | None:
-        """Remove what the ended job needs no more; return the size of its folder, None if it has
-        too many files.
+        """Remove the files that only a running job needs (script, specification, outcome); return
+        the size of the job folder, or None if it has too many files to be measured.
         """
         _own(place)
         return await asyncio.to_thread(tidy, place)
 
     async def remove(self, place: JobLocation) -> FolderRemoval:
-        """Remove the job folder, or a part of it if that takes long."""
+        """Remove the job folder. Each call takes a few seconds at most; it must be repeated until
+        the result is ``done``.
+        """
         _own(place)
         return await asyncio.to_thread(remove, place)
 
@@ -124,8 +126,8 @@ def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
 
 
 def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -> LogChunk:
-    """Return up to ``limit`` bytes of the log from ``offset``; a log that is missing or not a
-    regular file is empty.
+    """Return up to ``limit`` bytes of the log from byte ``offset`` on; a negative ``offset`` counts
+    from the end. A log that is missing or not a regular file is empty.
 
     Raises:
         Unavailable: the log exists but cannot be read.
@@ -139,8 +141,8 @@ def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -
 
 
 def read_path(path: str, *, offset: int, limit: int) -> LogChunk:
-    """Return up to ``limit`` bytes, from ``offset`` on, of a log outside of the jobs folder; one
-    that is missing or not a regular file is empty.
+    """Return up to ``limit`` bytes, from byte ``offset`` on, of a log outside of the jobs
+    directory; a log that is missing or not a regular file is empty.
 
     Raises:
         Unavailable: the log exists but cannot be read.
@@ -166,7 +168,8 @@ def _piece(file: int, offset: int, limit: int) -> LogChunk:
 
 
 def read_fence(place: JobLocation, task: int | None) -> Fence | None:
-    """Return the fence of the attempt, which names the run that created it; None if no run did.
+    """Return the attempt's fence, the file that names the scheduler's run that executes the
+    attempt; None if no run has created it.
 
     Raises:
         Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
@@ -175,8 +178,8 @@ def read_fence(place: JobLocation, task: int | None) -> Fence | None:
 
 
 def close_fence(place: JobLocation, task: int | None) -> Fence:
-    """Create the fence with the owner ``CLOSED`` unless a run has created it; return the fence that
-    exists then.
+    """Create the attempt's fence with the owner ``CLOSED``, so that no run can start the program
+    any more. Return the existing fence if a run has created it already.
 
     Raises:
         Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
@@ -204,7 +207,7 @@ def close_fence(place: JobLocation, task: int | None) -> Fence:
 
 
 def read_outcome(place: JobLocation, task: int | None) -> ProgramOutcome | None:
-    """Return how the program ended; None if it has not ended by itself.
+    """Return how the program ended; None if the agent has recorded no end.
 
     Raises:
         Unavailable: the folder is inaccessible, or the outcome exists but cannot be read.
@@ -250,8 +253,8 @@ def _check_name(name: str) -> None:
 
 @contextmanager
 def _attempt(place: JobLocation) -> Iterator[int]:
-    """Open the attempt's folder, which is reopened each time, so that a network file system
-    queries its server.
+    """Open the attempt's folder for the ``with`` block. It is opened anew each time, so that a
+    network file system queries its server instead of its cache.
     """
     below = FOLDER | os.O_NOFOLLOW
     with (
@@ -264,7 +267,7 @@ def _attempt(place: JobLocation) -> Iterator[int]:
 
 @contextmanager
 def _made(folder: int, name: str) -> Iterator[int]:
-    """Open the folder ``name`` in ``folder``; create it if it is missing."""
+    """Open the folder ``name`` in ``folder`` for the ``with`` block; create it if it is missing."""
     try:
         os.mkdir(name, 0o700, dir_fd=folder)
         os.fsync(folder)
@@ -277,10 +280,10 @@ def _made(folder: int, name: str) -> Iterator[int]:
 
 
 def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
-    """Write the file so that it is either the old one or the complete new one.
+    """Write the file atomically: readers see the previous file or the complete new one.
 
     Raises:
-        FileExistsError: the file exists and is not to be replaced.
+        FileExistsError: the file exists, and ``replace`` is False.
     """
     temporary = f".{name}.{os.urandom(8).hex()}"
     try:
@@ -302,7 +305,7 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
 
 
 def _write(folder: int, name: str, data: bytes) -> None:
-    """Create a new file, durably. Raises ``FileExistsError``."""
+    """Create a new file and synchronize it to disk. Raises ``FileExistsError``."""
     file = os.open(name, _WRITE, 0o600, dir_fd=folder)
     try:
         os.fchmod(file, 0o600)

@@ -1,5 +1,5 @@
-"""Creation of the folders of users and projects, in places that other users may try to
-manipulate.
+"""Creation of the folders of users and projects in places that other users may try to manipulate,
+for example with symbolic links.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Refused(Exception):
-    """Error: a folder is not created; the message is a sentence with the reason."""
+    """Error: a folder must not be created; the message is a sentence with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str
 
 
 def check_only_root_writes(folder: PurePath) -> None:
-    """Check that no other account than root could replace the folder or put anything in it: it and all
-    folders above it belong to root and are writable by root alone, as far as they exist.
+    """Check that only root can replace the folder or create anything in it: the folder and all its
+    parents, as far as they exist, must belong to root and be writable by root alone.
 
     Raises:
-        SetupError: another account could; the message names the folder.
+        SetupError: another account can write to one of them; the message names it.
     """
     here = os.open("/", _STEP)
     try:
@@ -131,7 +131,9 @@ def _ownership_of(area: Area, user: UnixUser) -> _Ownership:
 
 @contextmanager
 def _parent(path: PurePath) -> Iterator[int]:
-    """Open the folder above, reached from the root step by step."""
+    """Open the parent folder of ``path`` for the ``with`` block, by opening each component from
+    ``/`` on.
+    """
     here = os.open("/", _STEP)
     try:
         passed = PurePath("/")
@@ -202,7 +204,9 @@ def _give(folder: int, uid: int, gid: int) -> None:
 
 
 def _wrong(path: PurePath, parent: int, ownership: _Ownership, area: Area) -> str | None:
-    """Return what is wrong with an existing folder, or None if it is correct."""
+    """Return a sentence about what is wrong with the type, owner or mode of an existing folder, or
+    None if it is correct.
+    """
     facts = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
     if stat.S_ISLNK(facts.st_mode):
         facts = os.stat(path.name, dir_fd=parent)

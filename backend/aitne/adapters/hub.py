@@ -1,4 +1,4 @@
-"""Client of JupyterHub's REST API, as the service ``platform``."""
+"""Client of JupyterHub's REST API, authenticated as the hub's service ``platform``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from aitne.core.errors import Conflict, HubUnavailable
 
 ANSWER_WITHIN_S = 10.0
 SILENCE_S = 30.0
-"""The hub sends an empty line every 8 s while a server starts; longer silence is a lost
-connection.
+"""Seconds without data after which the connection counts as lost. The hub sends an empty line every
+8 s while a server starts.
 """
 PENDING_S = 0.25
 REMOVED_WITHIN_S = 20.0
@@ -46,8 +46,8 @@ class HubClient:
         await self._http.aclose()
 
     async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
-        """Let JupyterHub adopt the job as the user's named server; return when requests are routed
-        to it.
+        """Request that JupyterHub routes the user's named server to the running job; return when
+        the route exists.
         """
         path = _server_path(owner, server)
         body = {"display_name": title, "user_options": {"job_id": str(job_id)}}
@@ -69,7 +69,7 @@ class HubClient:
         await self._until_ready(path, server)
 
     async def remove_server(self, owner: str, server: str) -> None:
-        """Let JupyterHub remove the named server; return when requests are no longer
+        """Request that JupyterHub removes the named server; return when requests are no longer
         routed to it.
         """
         path = _server_path(owner, server)

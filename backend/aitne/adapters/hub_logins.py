@@ -1,5 +1,5 @@
-"""Ending of logins at JupyterHub over HTTP, with the standard library because the API's process
-does not import httpx.
+"""Client that ends logins at JupyterHub. It uses HTTP from the standard library because the API's
+process does not import httpx.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ ANSWER_WITHIN_S = 5.0
 
 
 class HubLoginsClient:
-    """Implementation of ``core.ports.hub.HubLogins`` with calls to JupyterHub's API on this
+    """Implementation of ``core.ports.hub.HubLogins`` with requests to JupyterHub's API on this
     machine.
     """
 
     def __init__(self, port: int, token: Callable[[], str]) -> None:
-        """Initialize it; ``port``: JupyterHub's on loopback; ``token`` reads the platform's secret."""
+        """Create a client for JupyterHub at ``port`` of the loopback interface. ``token`` returns
+        the secret with which the platform authenticates.
+        """
         self._port = port
         self._token = token
 
     async def end_logins(self, owner: str) -> None:
-        """End all logins of the owner; raises ``HubUnavailable`` if JupyterHub does not confirm
-        it.
+        """End all of the user's logins at JupyterHub. Raises ``HubUnavailable`` if JupyterHub does
+        not confirm it.
         """
         await asyncio.to_thread(self._end, owner)
 

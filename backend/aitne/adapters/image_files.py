@@ -1,4 +1,4 @@
-"""Check of image files before the catalogue registers them."""
+"""Check of container image files before they are registered in the catalogue."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def _checked(claim: Artifact, path: str, field: str) -> Artifact:
 
 
 def _inside(path_text: str, folder: Path, field: str) -> str:
-    """Return the path if only the platform can change the folders that lead to it.
+    """Check that only the platform can change the folders that lead to the path, and return it.
+    ``field`` is the request's field that errors name.
 
     Raises:
         InvalidInput: the path is outside ``folder``, or other users can write to a folder of its

@@ -1,4 +1,6 @@
-"""The folder of a job, opened such that no other account could have placed what is found there."""
+"""Access to the folder of a job such that no other account can have placed the files that are found
+there.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,20 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def root_path(place: JobLocation) -> PurePath:
-    """Return the path of the folder of the account's jobs."""
+    """Return the path of the folder that contains all job folders of the account."""
     return PurePath(place.folder).parent
 
 
 def job_part(place: JobLocation) -> str:
-    """Return the name of the job folder in that folder."""
+    """Return the name of the job folder below ``root_path``."""
     return PurePath(place.folder).name
 
 
 @contextmanager
 def as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
-    """Convert an error of the file system to ``Unavailable``; ``what`` says what failed."""
+    """Convert an ``OSError`` in the ``with`` block to ``Unavailable``; ``what`` says what failed,
+    such as ``cannot be removed``.
+    """
     try:
         yield
     except OSError as error:
@@ -39,7 +43,9 @@ def as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
 
 @contextmanager
 def opened(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
-    """Open a file or folder, in the folder with this descriptor."""
+    """Open a file or folder for the ``with`` block and yield its descriptor. ``folder`` is the
+    descriptor to which ``name`` is relative.
+    """
     file = os.open(name, flags, dir_fd=folder)
     try:
         yield file
@@ -49,12 +55,13 @@ def opened(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
 
 @contextmanager
 def jobs_folder(place: JobLocation) -> Iterator[int]:
-    """Open the folder of the account's jobs.
+    """Open the folder that contains all job folders of the account, after checking its owner and
+    mode.
 
-    Another owner of the folder could replace a job's files, which run as the account.
+    Any other account that can write to it could replace a job's script, which runs as this account.
 
     Raises:
-        Unavailable: another user owns the folder, or can write to it.
+        Unavailable: another account owns the folder, or can write to it.
     """
     with opened(str(root_path(place)), FOLDER) as root:
         facts = os.fstat(root)

@@ -1,8 +1,9 @@
-"""Inspection of files and folders with the rights of the process, without ever hanging with them.
+"""Inspection of files and folders with the rights of this process, such that a file system that
+hangs does not block it.
 
-A file system whose server is gone blocks its callers, perhaps forever, and a process that sleeps in
-the kernel cannot be ended. So every file system is accessed by a thread of its own that is given up
-after a timeout; while that thread hangs, no second one is started for it.
+A file system whose server is unreachable blocks its callers, perhaps forever, and a process that
+sleeps in the kernel cannot be ended. So each file system is accessed by a thread of its own, which
+is abandoned after a timeout; while it hangs, no second thread is started for the same file system.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _MOST_REFS = 4 << 20
 T = TypeVar("T")
 Task = tuple[str, Callable[[], T]]
 _Result = tuple[int, T | None, Exception | None]
-"""Number of a task, and its result or the exception that it raised."""
+"""Index of a task, and its result or the exception that it raised."""
 
 
 class TimeoutExecutor:
-    """Executor that runs tasks on file systems in threads and gives up those that take longer than
-    ``limit_s`` seconds. May be used by several threads.
+    """Executor that runs tasks on file systems in threads and abandons those that take longer than
+    ``limit_s`` seconds. It is thread-safe.
     """
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
@@ -98,7 +99,9 @@ class TimeoutExecutor:
 def look_at(
     patience: TimeoutExecutor, storages: Mapping[str, Storage], areas: Sequence[Area], user: str
 ) -> list[AreaFacts]:
-    """Return the facts about each area, from its storage adapter."""
+    """Return the facts (such as size and quota) about each storage area, from its storage adapter.
+    A file system that does not answer is reported as the area's problem.
+    """
     tasks = [(file_system_of(area.path), partial(_look, storages, area, user)) for area in areas]
     return [
         facts or absent(area, f"The file system of {area.path} does not answer.")
@@ -107,7 +110,7 @@ def look_at(
 
 
 def look_at_paths(patience: TimeoutExecutor, paths: Sequence[str]) -> list[PathFacts]:
-    """Return the facts about each path."""
+    """Return type, size and other facts about the file or folder at each path."""
     tasks = [(file_system_of(path), partial(path_facts, path)) for path in paths]
     return [
         facts or PathFacts(path=path, problem=NO_ANSWER)
@@ -116,8 +119,8 @@ def look_at_paths(patience: TimeoutExecutor, paths: Sequence[str]) -> list[PathF
 
 
 def path_facts(path: str) -> PathFacts:
-    """Return the facts about the file or folder to which ``path`` leads, following links. Never
-    raises; blocks if the file system hangs.
+    """Return type, size and other facts about the file or folder at ``path``, following links.
+    Never raises; blocks if the file system hangs.
     """
     if not path.startswith("/") or "\0" in path:
         return PathFacts(path=path, problem="it is not an absolute path")
@@ -145,10 +148,10 @@ def path_facts(path: str) -> PathFacts:
 
 
 def _commit(git: Path) -> str | None:
-    """Return the commit that is checked out, read from git's own files, or None if this is not
-    a readable working copy.
+    """Return the hash of the commit that is checked out, read from git's own files, or None if
+    ``git`` is not a readable ``.git`` folder.
 
-    A branch is a file of its own, or a line in the file ``packed-refs``.
+    The commit of a branch is in a file of its own, or in a line of the file ``packed-refs``.
     """
     try:
         if not git.is_dir():
@@ -175,8 +178,8 @@ def _first_bytes(path: Path) -> str:
 
 
 def file_system_of(path: str) -> str:
-    """Return the mount point of the file system that contains ``path``, by its name alone; never
-    blocks.
+    """Return the mount point of the file system that contains ``path``. Only the path's text is
+    compared with the list of mounts, so this never blocks.
     """
     try:
         mount = _MOUNTS.of(path)

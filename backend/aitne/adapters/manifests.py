@@ -1,7 +1,8 @@
-"""Store of datasets' manifests: compressed, one folder each, named by the digest of the text.
+"""Store of datasets' manifests: compressed files, in a folder for each manifest that is named by
+the digest of its text.
 
-An upload waits in a folder of its user until a dataset names it. The next upload removes those that
-no dataset has named within a day.
+An uploaded manifest stays in a folder of the user until a dataset refers to it. The next upload
+removes those to which no dataset has referred within a day.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from aitne.core.ports.catalogue_files import Manifests
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 4
-"""Maximum uploads of a user that no dataset names yet; one more removes the oldest."""
+"""Maximum number of a user's uploads to which no dataset refers yet; one more removes the oldest.
+"""
 MOST_AT_ONCE = 4
 UNUSED_S = 86_400.0
 SPARE_BYTES = 256 << 20
@@ -188,7 +190,9 @@ def _find(places: Iterable[Path]) -> Summary | None:
 
 
 def _put(fresh: Path, place: Path) -> None:
-    """Put the upload in its final place; an existing one is identical."""
+    """Move the upload to its final place; an existing folder there has identical content and is
+    kept.
+    """
     for name in (_TEXT, _SUMMARY):
         _sync(fresh / name)
     if place.exists():
@@ -206,7 +210,9 @@ def _sync(path: Path) -> None:
 
 
 def _age(path: Path) -> float:
-    """Return the modification time in seconds since 1970; now, if the file is gone."""
+    """Return the modification time in seconds since 1970; the current time if the file no longer
+    exists.
+    """
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

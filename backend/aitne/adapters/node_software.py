@@ -1,8 +1,10 @@
-"""The folder that all nodes share: agent and spawner as one file each, JupyterLab's environment, its launcher.
+"""The platform's software for compute nodes in a shared folder: agent and spawner as one file each,
+the environment with JupyterLab, and its launcher.
 
-A job of another account on another node can read neither the platform's virtual environment nor its
-interpreter. So what runs there is copied to ``[slurm] software_dir`` and run by the nodes' own Python.
-The names hold a digest of the content: an upgrade adds files, and running jobs keep theirs.
+A job under another account on another node can read neither the platform's virtual environment nor
+its interpreter. So the software for jobs is copied to ``[slurm] software_dir`` and run by the
+nodes' own Python. File names contain a digest of the content: an upgrade adds new files, and
+running jobs keep theirs.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from aitne.host.folders import cache_dir
 _PACKAGE = Path(aitne.__file__).parent
 _LAUNCHER = _PACKAGE / "hub" / "launcher.py"
 _LAB = _PACKAGE / "hub" / "lab"
-"""Beside the launcher: JupyterLab's defaults, and an extension of ours."""
+"""Folder beside the launcher with JupyterLab's defaults and the platform's JupyterLab extension."""
 SESSION_LOCK = _PACKAGE / "supervisor" / "envs" / "session.txt"
-"""The packages of the session environment, in pip's format."""
+"""The pinned packages of the virtual environment for JupyterLab sessions, in pip's format."""
 _AGENT_MAIN = "import sys\n\nfrom aitne.agent.main import main\n\nmain(sys.argv[1:])\n"
 _SPAWNER_MAIN = "from aitne.launch.main import run\n\nrun()\n"
 _A_DATE = (1980, 1, 1, 0, 0, 0)
@@ -44,8 +46,8 @@ def own_software() -> NodeSoftware:
 
 
 def write_own_software() -> None:
-    """Write the files that ``own_software`` names and that the installation lacks: the spawner as a
-    single file, for a bind mount in containers.
+    """Write the files that ``own_software`` names but an installation does not contain: the spawner
+    as a single file, which can be bind-mounted in containers.
 
     Raises:
         SetupError: the cache folder cannot be written to.
@@ -65,7 +67,9 @@ class SoftwareFolder:
     """
 
     def __init__(self, settings: Settings) -> None:
-        """Read the settings. Raises ``SetupError`` if they do not name the folder."""
+        """Read the path of the folder from the settings. Raises ``SetupError`` if ``[slurm]
+        software_dir`` is not set.
+        """
         if settings.slurm.software_dir is None:
             raise SetupError(
                 "The nodes need the agent and the session environment in a folder that they all "
@@ -77,19 +81,19 @@ class SoftwareFolder:
 
     @property
     def agent(self) -> Path:
-        """The agent, as a file that any Python from 3.9 on runs."""
+        """Path of the agent, a single file that runs with any Python from 3.9 on."""
         return self.root / f"agent-{_digest(_agent_files().values())}.pyz"
 
     @property
     def spawner(self) -> Path:
-        """The program that starts a node's ranks, in a folder of its own, which is bound into
-        containers.
+        """Path of the program that starts a node's ranks, in a folder of its own, which is
+        bind-mounted in containers.
         """
         return _spawner(self.root)
 
     @property
     def launcher(self) -> Path:
-        """The launcher of the single-user server, in a folder of its own with JupyterLab's
+        """Path of the launcher of JupyterLab sessions, in a folder of its own with JupyterLab's
         defaults.
         """
         content = (_LAUNCHER.read_bytes(), *_lab_files().values())
@@ -110,15 +114,15 @@ class SoftwareFolder:
         )
 
     def has_files(self) -> bool:
-        """Return whether agent, launcher and spawner exist."""
+        """Return True if agent, launcher and spawner exist."""
         return all(path.is_file() for path in (self.agent, self.launcher, self.spawner))
 
     def check_owner(self) -> None:
-        """Check that only the folder's owner can write to it, because the jobs of all users run its
-        programs.
+        """Check that only the folder's owner can write to it, because the jobs of all users run the
+        programs in it.
 
         Raises:
-            SetupError: any user can put files there, or another account has created the folder.
+            SetupError: other users can write to the folder, or an unexpected account owns it.
         """
         parts = [self.root, *self.root.parents]
         ours = (self.agent, self.launcher.parent, self.launcher, self.session_env)
@@ -143,7 +147,8 @@ class SoftwareFolder:
                 )
 
     def write_files(self) -> None:
-        """Write agent and launcher, readable for all users. Existing files stay.
+        """Write agent, spawner and launcher, readable for all users. Existing agents and launchers
+        are kept.
 
         Raises:
             SetupError: the folder cannot be written to.
@@ -165,7 +170,9 @@ class SoftwareFolder:
             raise SetupError(self.why_not(error)) from error
 
     def why_not(self, error: OSError) -> str:
-        """Return a sentence that explains ``error``, which occurred on writing to the folder."""
+        """Return a sentence that explains ``error``, which occurred when the folder was written to,
+        and what to do.
+        """
         return (
             f"{error.filename or self.root} cannot be written: {error.strerror}. Let the account that "
             "owns [slurm] software_dir run `aitne admin software` once, on a machine that sees it; "
@@ -174,7 +181,9 @@ class SoftwareFolder:
 
 
 def _lab_files() -> dict[str, bytes]:
-    """Return the files of JupyterLab by their paths below the launcher's folder."""
+    """Return the contents of JupyterLab's defaults and extension by their paths relative to the
+    launcher's folder.
+    """
     return {
         str(path.relative_to(_LAB.parent)): path.read_bytes()
         for path in sorted(_LAB.rglob("*"))

@@ -1,4 +1,4 @@
-"""Lock that lets one process at a time make something that several need."""
+"""Lock that lets only one process at a time make a folder that several processes need."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 @contextmanager
 def only_builder(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock, so that only one process at a time makes ``folder``. ``waiting`` is called
-    before waiting for another process.
+    """Hold a lock during the ``with`` block, so that only one process at a time makes ``folder``.
+    If another process holds it, ``waiting`` is called, for example to tell the user, before the
+    wait.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f".{folder.name}.lock").open("w") as lock:

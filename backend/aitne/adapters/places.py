@@ -1,5 +1,5 @@
-"""Access to areas and paths as the account that they belong to: this process's own, or any by the
-broker.
+"""Access to storage areas and paths under a user's account: without a broker the process's own
+account, with a broker any account.
 """
 
 from __future__ import annotations
@@ -43,18 +43,22 @@ class OwnUserFolders:
         self._patience = patience or TimeoutExecutor()
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
-        """Return the facts about each area."""
+        """Return size, quota and other facts about each storage area. ``account`` must be None or
+        this process's own.
+        """
         _own(account)
         user = own_account_name()
         return await asyncio.to_thread(look_at, self._patience, self._storages, areas, user)
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
-        """Return the facts about each absolute path."""
+        """Return type, size and other facts about the file or folder at each absolute path.
+        ``account`` must be None or this process's own.
+        """
         _own(account)
         return await asyncio.to_thread(look_at_paths, self._patience, paths)
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
-        """Create the folders that are missing; return a sentence for each that could not be
+        """Create the areas' folders that are missing; return a sentence for each that could not be
         created.
         """
         _own(account)
@@ -71,7 +75,7 @@ class BrokerUserFolders:
         self._client = BrokerClient(settings)
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
-        """Return the facts about each area."""
+        """Return size, quota and other facts about each storage area, read under ``account``."""
         facts: list[AreaFacts] = []
         for start in range(0, len(areas), MAX_AREAS):
             args = _args(account, areas[start : start + MAX_AREAS])
@@ -79,7 +83,9 @@ class BrokerUserFolders:
         return facts
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
-        """Return the facts about each absolute path."""
+        """Return type, size and other facts about the file or folder at each absolute path, read
+        under ``account``.
+        """
         facts: list[PathFacts] = []
         for start in range(0, len(paths), MAX_PATHS):
             part = list(paths[start : start + MAX_PATHS])
@@ -88,7 +94,7 @@ class BrokerUserFolders:
         return facts
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
-        """Create the folders that are missing; return a sentence for each that could not be
+        """Create the areas' folders that are missing; return a sentence for each that could not be
         created.
         """
         problems: list[str] = []
@@ -105,10 +111,10 @@ class BrokerUserFolders:
 def make_folders(
     patience: TimeoutExecutor, settings: StorageSettings, user: UnixUser, areas: Sequence[Area]
 ) -> list[str]:
-    """Create those missing folders that the settings define for this account; return a sentence for
-    each that could not be created.
+    """Create the missing folders of those areas that the settings define for this account; return a
+    sentence for each folder that was not created.
 
-    Blocking; may be called by a thread.
+    Blocks, but not longer than ``patience`` permits.
     """
     owner = AreaOwner(user=user.name, uid=user.uid, home=user.home)
     problems = [_outside(settings, owner, area) for area in areas]
@@ -125,8 +131,8 @@ def _make(area: Area, user: UnixUser) -> tuple[str | None]:
 
 
 def _outside(settings: StorageSettings, owner: AreaOwner, area: Area) -> str | None:
-    """Return why this folder does not belong to the account according to ``settings``, those of the
-    process that creates it, or None if it does.
+    """Return why the area's folder is not created, as a sentence; None if ``settings`` (those of
+    the process that creates folders) define exactly this area for the owner.
     """
     try:
         user_areas = areas_of(settings, owner, [] if area.project is None else [area.project])

@@ -1,4 +1,4 @@
-"""Inspection of this machine's services by sockets and system calls alone."""
+"""Checks of services on this machine by sockets and system calls; no programs are run."""
 
 from __future__ import annotations
 

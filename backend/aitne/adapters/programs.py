@@ -1,4 +1,4 @@
-"""Execution of other programs until they end, for set-up work that users wait for."""
+"""Execution of programs until they end, during set-up commands for which a user waits."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def run(
     stdin: str = "",
     cwd: Path = Path("/"),
 ) -> str:
-    """Run a program to its end and return what it printed.
+    """Run a program until it ends and return its standard output.
 
     Raises:
         SetupError: the program is missing, failed, or did not end in time; the message contains the
-            last lines that it printed.
+            last lines of its output.
     """
     try:
         process = subprocess.run(
@@ -57,9 +57,9 @@ def run(
 def unbroken() -> Iterator[None]:
     """Delay signals that would interrupt the main thread until the end of the ``with`` block.
 
-    For the moment between the start of a child process and the code that ensures its end: an
-    interruption there would leave the child running. Signals are delayed with handlers and not with
-    a mask, which the child would inherit.
+    It protects the time between the start of a child process and the code that ensures that the
+    child is ended: an interruption there would leave the child running. Signals are delayed with
+    handlers and not with a mask, which the child would inherit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # Python runs handlers in the main thread alone.
@@ -85,5 +85,5 @@ def unbroken() -> Iterator[None]:
 
 
 def tail(lines: Iterable[str]) -> str:
-    """Return the last lines that are not empty, joined to one line."""
+    """Return the last non-empty lines, joined to one line."""
     return " / ".join([line.strip() for line in lines if line.strip()][-TAIL_LINES:])

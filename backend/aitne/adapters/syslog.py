@@ -1,4 +1,4 @@
-"""Client of a syslog receiver (RFC 5424; over TCP and TLS one line each, RFC 6587 3.4.2)."""
+"""Client of a syslog server (RFC 5424; over TCP and TLS one line per message, RFC 6587 3.4.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from aitne.core.errors import DeliveryFailed
 
 _PRIORITY = 10 * 8 + 6
-"""Facility authpriv, severity informational."""
+"""Priority of all messages: facility authpriv, severity informational."""
 _TIMEOUT_S = 10.0
 _DEFAULT_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
 
@@ -26,10 +26,10 @@ class SyslogReceiver:
         self._host = socket.gethostname() or "-"
 
     def send(self, lines: Iterable[str]) -> None:
-        """Send the lines in order; blocks for ten seconds at most per line.
+        """Send the lines in order. Blocks for at most ten seconds per line.
 
         Raises:
-            DeliveryFailed: the receiver cannot be reached; lines before that may have arrived.
+            DeliveryFailed: the server cannot be reached; earlier lines may have arrived.
         """
         try:
             with self._connect() as connection:

@@ -1,4 +1,6 @@
-"""Files of trees: a folder for each user, with documents by digest and contents by sha256."""
+"""Storage of uploaded working trees: a folder for each user, with the trees' documents named by
+digest and files' contents named by sha256.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,16 @@ from aitne.core.units import describe_bytes
 log = logging.getLogger(__name__)
 
 MOST_TREES = 1_000
-"""Maximum number of a user's trees."""
+"""Maximum number of uploaded trees of one user."""
 BLOCK_BYTES = 4_096
-"""Size of which each file counts multiples, so that the quota limits the number of files too."""
+"""Size in bytes to whose multiple each file's size is rounded up for the quota, so that the quota
+also limits the number of files.
+"""
 MOST_PARTIAL = 4
-"""Maximum number of a user's trees that are not complete; one more removes the oldest."""
+"""Maximum number of a user's trees whose upload is not complete; one more removes the oldest."""
 PARTIAL_S = 86_400.0
 SPARE_BYTES = 256 << 20
-"""Bytes that must stay free on the disk, which may hold the database too."""
+"""Bytes that must remain free on the disk, which may also contain the database."""
 _CHUNK = 1 << 20
 _COMPLETE, _PARTIAL, _INCOMING = ".json", ".partial", "incoming-"
 _HEAD = re.compile(rb"([0-9a-f]{64}) (0|[1-9][0-9]{0,15})\n")
@@ -97,7 +101,7 @@ class TreeFolder(TreeStorage):
 
     @contextmanager
     def _of(self, owner: str) -> Iterator[Path]:
-        """Hold the lock of a user's folder."""
+        """Hold the lock of a user's folder during the ``with`` block, and yield the folder."""
         with self._locks.setdefault(owner, threading.Lock()):
             yield self._folder / owner
 
@@ -134,7 +138,9 @@ class TreeFolder(TreeStorage):
             return _status(digest, tree, missing)
 
     def _check_room(self, place: Path, more: Iterable[int]) -> None:
-        """Check that files of the sizes ``more`` can be stored."""
+        """Check that the quota and the disk have space for files of the sizes ``more`` in bytes;
+        raises ``TreesFull`` otherwise.
+        """
         documents, blobs = (
             [entry.stat().st_size for entry in os.scandir(place / name)]
             for name in ("trees", "blobs")
@@ -165,7 +171,9 @@ class TreeFolder(TreeStorage):
         await asyncio.to_thread(file.seek, 0)
 
     def _take_apart(self, owner: str, file: IO[bytes], tree: JobTree) -> None:
-        """Store each content of an upload under its sha256."""
+        """Store each file content in an upload under its sha256. Raises ``TreeError`` if the upload
+        is invalid.
+        """
         sizes = tree.blobs
         with self._of(owner) as place:
             while head := file.readline(_HEAD_BYTES):
@@ -178,7 +186,7 @@ class TreeFolder(TreeStorage):
                 _keep(file, place / "blobs" / sha256, size)
 
     def _read(self, owner: str, digest: str, suffixes: tuple[str, ...]) -> JobTree | None:
-        """Return a tree, which counts as used now; None if there is none."""
+        """Return an uploaded tree and update its last-used time; None if it does not exist."""
         with self._of(owner) as place:
             for suffix in suffixes:
                 path = place / "trees" / f"{digest}{suffix}"
@@ -213,7 +221,9 @@ class TreeFolder(TreeStorage):
                 _sweep(place)
 
     def _touch(self, path: Path) -> bool:
-        """Set the time of the last use; return False if there is no such file."""
+        """Set the file's modification time, which is the tree's last-used time, to now; return
+        False if there is no such file.
+        """
         try:
             os.utime(path, (self._now(), self._now()))
         except FileNotFoundError:
@@ -239,7 +249,9 @@ def _status(digest: str, tree: JobTree, missing: Collection[str]) -> TreeStatus:
 
 
 def _keep(file: IO[bytes], target: Path, size: int) -> None:
-    """Copy ``size`` bytes to ``target``, whose name is the sha256 that they must have."""
+    """Copy ``size`` bytes from ``file`` to ``target``, after checking that their sha256 is the name
+    of ``target``.
+    """
     digest, rest = hashlib.sha256(), size
     with tempfile.NamedTemporaryFile(dir=target.parent.parent, prefix=_INCOMING) as fresh:
         while rest:
@@ -278,7 +290,7 @@ def _has(path: Path, size: int) -> bool:
 
 
 def _by_age(place: Path, suffix: str) -> list[Path]:
-    """Return the documents with that suffix, the oldest first."""
+    """Return the documents with that suffix, sorted from the least recently used."""
     return sorted(
         (place / "trees").glob(f"*{suffix}"), key=lambda path: (path.stat().st_mtime_ns, path)
     )
@@ -294,7 +306,7 @@ def _drop(paths: Collection[Path]) -> None:
 
 
 def _sweep(place: Path) -> None:
-    """Remove the contents that no tree of the user has."""
+    """Remove the file contents to which none of the user's trees refers."""
     blobs = {path.name for path in (place / "blobs").glob("*")}
     for document in (place / "trees").glob("*"):
         blobs -= trees.parse(document.read_bytes()).blobs.keys()

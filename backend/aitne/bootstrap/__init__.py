@@ -1,1 +1,3 @@
-"""Wiring: the only place that chooses adapters and wires them to services."""
+"""Construction of the platform's objects: the only package that selects adapters and passes them to
+services.
+"""

@@ -1,6 +1,6 @@
-"""Adapters that the settings name.
+"""Creation of the adapters that the settings name.
 
-Each is only created here: nothing is opened or connected.
+Nothing is opened or connected by these functions.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ CHANNELS: Registry[Channel] = Registry("channel", "aitne.adapters.channels", "ai
 
 
 def utc_now() -> datetime:
-    """Return the present time; the clock of every process."""
+    """Return the current time in UTC, which all processes use as their clock."""
     return datetime.now(UTC)
 
 
 def make_scheduler(settings: Settings) -> Scheduler:
-    """Create the scheduler that the settings name, or the broker that holds it.
+    """Create the scheduler adapter that the settings name; if a broker is configured, create the
+    broker's client instead.
 
     Raises:
         SetupError: no scheduler has that name.
@@ -70,23 +71,27 @@ def make_store(settings: Settings) -> SqlStore:
 
 
 def shared_scheduler(settings: Settings) -> Scheduler | None:
-    """Return the scheduler for a process that is not the controller; None if it can have none."""
+    """Return a scheduler adapter for a process other than the controller; None if only the
+    controller may use this scheduler.
+    """
     if not settings.capabilities.shared:
         return None
     return make_scheduler(settings)
 
 
 def attacher_of(scheduler: object, settings: Settings, tools: Tools) -> Attacher | None:
-    """Return the attacher of a scheduler or scheduler class, which starts programs beside jobs.
+    """Return the attacher of a scheduler or scheduler class, which starts programs in the
+    allocations of running jobs.
 
-    None means that the scheduler has no attacher.
+    None means that the scheduler does not support this.
     """
     make: Callable[[Settings, Tools], Attacher] | None = getattr(scheduler, "attacher", None)
     return None if make is None else make(settings, tools)
 
 
 def make_attacher(settings: Settings) -> Attacher | None:
-    """Create the scheduler's own attacher, or the broker's if the broker runs the scheduler.
+    """Create the scheduler's attacher, which starts programs in the allocations of running jobs;
+    with a broker, the broker's. None means that the scheduler does not support this.
 
     Raises:
         SetupError: there is no such scheduler.
@@ -100,15 +105,18 @@ def make_attacher(settings: Settings) -> Attacher | None:
 
 
 def outside_of(scheduler: object, settings: Settings, tools: Tools) -> OutsideScheduler | None:
-    """Return the jobs from outside of a scheduler or scheduler class; None if it reports none."""
+    """Return the scheduler's access to jobs that were not submitted through the platform; None if
+    it does not support this.
+    """
     make: Callable[[Settings, Tools], OutsideScheduler] | None = getattr(scheduler, "outside", None)
     return None if make is None else make(settings, tools)
 
 
 def make_outside(settings: Settings) -> OutsideJobs | None:
-    """Return the scheduler's jobs from outside, through the broker if there is one.
+    """Create the access to jobs that were not submitted through the platform: the scheduler's or,
+    with a broker, the broker's.
 
-    None means that the scheduler reports none.
+    None means that the scheduler does not support this.
 
     Raises:
         SetupError: there is no such scheduler.
@@ -123,7 +131,7 @@ def make_outside(settings: Settings) -> OutsideJobs | None:
 
 
 def make_channels(settings: Settings) -> dict[str, Channel]:
-    """Create every notification channel, by name; also those that the site does not use."""
+    """Create all notification channels, by name, including those that the site does not use."""
     return {name: make(settings) for name, make in CHANNELS.all().items()}
 
 
@@ -134,7 +142,7 @@ def accounting_of(scheduler: object, settings: Settings, command: Command) -> Ac
 
 
 def limits_applied(settings: Settings) -> LimitsApplied:
-    """Return when the scheduler applies changed limits of projects and members."""
+    """Return when changed limits of projects and members take effect in the scheduler."""
     if settings.capabilities.limits:
         return LimitsApplied.AT_ONCE
     if getattr(SCHEDULERS.get(settings.scheduler), "accounting", None) is not None:
@@ -143,7 +151,7 @@ def limits_applied(settings: Settings) -> LimitsApplied:
 
 
 def make_accounting(settings: Settings) -> Accounting | None:
-    """Return the scheduler's accounting adapter, through the broker if there is one.
+    """Create the scheduler's accounting adapter or, with a broker, the broker's.
 
     None means that the scheduler has no accounting.
     """
@@ -158,15 +166,15 @@ def make_accounting(settings: Settings) -> Accounting | None:
 
 
 def unix_name(settings: Settings, user: str) -> str:
-    """Return a portal user's Unix account.
+    """Return the Unix account of a portal user.
 
-    Raises ``NotAllowed`` if jobs may not run as it.
+    Raises ``NotAllowed`` if jobs may not run under it.
     """
     return permitted_user(settings.accounts.map.get(user, user), settings.accounts).name
 
 
 def job_files(settings: Settings) -> JobFiles:
-    """Return access to the jobs' files, through the broker or in this process."""
+    """Create the access to the files of jobs, through the broker or in this process."""
     if settings.broker.socket is not None:
         from aitne.adapters.broker import BrokerFiles
 
@@ -175,12 +183,14 @@ def job_files(settings: Settings) -> JobFiles:
 
 
 def job_accounts(settings: Settings) -> Accounts:
-    """Return the accounts of jobs; without a broker all jobs run as the platform's own account."""
+    """Create the mapping of portal users to Unix accounts. Without a broker all jobs run under the
+    platform's own account.
+    """
     return OwnAccount(settings) if settings.broker.socket is None else UnixAccounts(settings)
 
 
 def storages(settings: StorageSettings) -> dict[str, Storage]:
-    """Return the storage adapters that the settings name.
+    """Create the storage adapters that the settings name, by name.
 
     Raises ``SetupError`` for an unknown name.
     """
@@ -189,7 +199,7 @@ def storages(settings: StorageSettings) -> dict[str, Storage]:
 
 
 def identity_sources(settings: Settings, clock: Callable[[], datetime]) -> list[IdentitySource]:
-    """Return the identity sources in the site's order.
+    """Create the identity sources in the order in which the settings list them.
 
     Raises:
         SetupError: a name is unknown, or a package that its source needs is not installed.
@@ -198,7 +208,8 @@ def identity_sources(settings: Settings, clock: Callable[[], datetime]) -> list[
 
 
 def make_places(settings: Settings) -> UserFolders:
-    """Return the query of folders and paths, through the broker or as the process's own account.
+    """Create the access to users' storage areas and paths, through the broker or under the
+    process's own account.
 
     Raises:
         SetupError: the settings name a storage adapter that does not exist.
@@ -209,7 +220,7 @@ def make_places(settings: Settings) -> UserFolders:
 
 
 def make_runtimes(settings: Settings) -> dict[str, Runtime]:
-    """Return every container runtime by name."""
+    """Create all container runtimes, by name."""
     named = os.environ.get("AITNE_SESSION_ENV")
     session_env = None if named is None else Path(named)
     if not settings.capabilities.trusted:

@@ -1,4 +1,4 @@
-"""Parts of the controller process."""
+"""Construction of the controller process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from aitne.services.platform.secrets import read_secret
 
 @dataclass(frozen=True, slots=True)
 class ControllerParts:
-    """Controller and the parts that are started before and closed after it."""
+    """The controller, with the objects that are started before it and closed after it."""
 
     store: Store
     scheduler: Scheduler
@@ -36,7 +36,8 @@ class ControllerParts:
 
 
 def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
-    """Build the controller and its own parts. ``holder`` names the process in the lease.
+    """Create the controller and the objects that only it needs. ``holder`` is the name of this
+    process in the controllers' lease.
 
     Raises:
         SetupError: a plug-in or a secret that the settings name does not exist.

@@ -1,6 +1,7 @@
-"""Services over one store, for the API and the one-shot programs.
+"""Construction of all services over one store, for the API and for commands.
 
-``build`` only constructs: nothing is opened or connected before ``start`` is called on the store.
+``build`` only creates objects: nothing is opened or connected before ``start`` of the store is
+called.
 """
 
 from __future__ import annotations
@@ -108,7 +109,9 @@ class PlatformServices:
     settings: Settings
     store: SqlStore
     scheduler: Scheduler | None
-    """Scheduler for queries (forecasts), if several processes may use one; otherwise None."""
+    """Scheduler for queries such as forecasts, if processes other than the controller may use it;
+    otherwise None.
+    """
     clock: Callable[[], datetime]
     templates: TemplateCatalog
     jobs: JobService
@@ -153,13 +156,13 @@ class PlatformServices:
     maintenance: MaintenanceService
     health: HealthService
     end_streams: list[Callable[[str], None]] = field(default_factory=list)
-    """Functions that end the open streams of a user."""
+    """Functions that close a user's open streams; each is called with the user's name."""
 
     async def logins_ended(self, name: str) -> None:
-        """End what was opened with a user's credentials that have ended.
+        """End all connections that a user opened with credentials that are no longer valid.
 
-        This covers terminals, streams, and logins at JupyterHub; connections with other credentials
-        are made again.
+        These are terminals, streams, and logins at JupyterHub. Clients with other valid credentials
+        reconnect.
         """
         await self.terminals.end_of(name)
         for end in self.end_streams:
@@ -168,7 +171,9 @@ class PlatformServices:
 
 
 def build(settings: Settings) -> PlatformServices:
-    """Build all services over a store that is not open yet: call ``platform.store.start()``."""
+    """Create all services over a store that is not open yet; the caller opens it with
+    ``platform.store.start()``.
+    """
     store = make_store(settings)
     accounts = PasswordIdentity()
     audit = AuditService(store, utc_now)

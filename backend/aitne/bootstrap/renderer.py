@@ -1,4 +1,4 @@
-"""Renderer of jobs' scripts, with the software that the nodes have."""
+"""Creation of the renderer of jobs' scripts, with the software that is available on the nodes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from aitne.services.platform.certificates import open_authority
 
 
 def make_renderer(settings: Settings, runtimes: Mapping[str, Runtime]) -> Renderer:
-    """Create the renderer for the nodes of this site.
+    """Create the renderer of jobs' scripts for the nodes of this site.
 
-    If jobs run as the platform's own account on this machine, its software is determined now.
+    If jobs run under the platform's own account on this machine, the paths of its software are
+    determined now.
     """
     authority = open_authority(settings).pem if settings.tls.enabled else None
     if not settings.capabilities.trusted:

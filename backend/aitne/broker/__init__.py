@@ -1,4 +1,4 @@
-"""Broker: the small privileged process that acts as users.
+"""Broker: the small privileged process that runs commands and accesses files under users' accounts.
 
-Only it runs as root; the platform does not.
+It is the only process that runs as root; the platform's own processes are unprivileged.
 """

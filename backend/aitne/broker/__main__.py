@@ -1,4 +1,4 @@
-"""``python -m aitne.broker --config FILE``."""
+"""Start of the broker: ``python -m aitne.broker --config FILE``."""
 
 import sys
 

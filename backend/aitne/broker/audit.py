@@ -1,4 +1,6 @@
-"""Audit log of requests and their outcomes: one line of JSON each, append-only."""
+"""Audit log of the broker's requests and their outcomes: an append-only file with one line of JSON
+for each.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _LOG = logging.getLogger("aitne.broker")
 
 
 class BrokerAuditLog:
-    """The broker's log of all requests, a file of root with mode 0600.
+    """Append-only log of all requests to the broker, in a file that belongs to root and has mode
+    0600.
 
     If log rotation has moved the file, the next entry creates a new one.
     """
@@ -27,7 +30,7 @@ class BrokerAuditLog:
         """Reason why the last line could not be written, or None if it was written."""
 
     def start(self) -> None:
-        """Open the file. Raises ``SetupError``."""
+        """Open or create the file. Raises ``SetupError``."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._open()

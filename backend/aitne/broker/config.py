@@ -1,6 +1,6 @@
 """Settings of the broker.
 
-The platform's ``aitne.toml`` is never read: the platform may be hostile.
+The platform's own ``aitne.toml`` is never read, because the broker does not trust the platform.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class BrokerConfig(Strict):
     storage: StorageSettings = StorageSettings()
 
     def for_adapter(self) -> Settings:
-        """Return the settings with which the broker creates its scheduler adapter."""
+        """Return the platform's ``Settings`` with the broker's values, with which the scheduler
+        adapter is created.
+        """
         return Settings(
             data_dir=self.state_dir,
             cluster=self.cluster,
@@ -71,10 +73,10 @@ class BrokerConfig(Strict):
 
 
 def load_config(path: Path) -> BrokerConfig:
-    """Load the settings in ``path``.
+    """Load and validate the settings in the file ``path``.
 
     Raises:
-        SetupError: another account can write it, or a value in it is invalid.
+        SetupError: an account other than root can write the file, or a value in it is invalid.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Checks that the broker makes itself: accounts, folders, options, limits."""
+"""Checks of the platform's requests by the broker itself: accounts, folders, options and limits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from aitne.core.ports.accounting import ROOT, Change, RemoveMember
 from aitne.core.ports.files import JobLocation
 
 _REMEMBER_S = 10.0
-"""Seconds for which a directory service is not queried again for the same account."""
+"""Seconds for which the result of a query to the account database (such as a directory service) is
+reused.
+"""
 
 
 class Guard:
-    """Checks of requests before the broker acts on them: accounts, folders, options and limits. May
-    be used by several threads.
+    """Checks of requests before the broker executes them: accounts, folders, options and limits. It
+    is thread-safe.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -47,11 +49,11 @@ class Guard:
         return user
 
     def accounting(self, change: Change) -> None:
-        """Check a change of accounting: it must be one that a project can request.
+        """Check that a change of accounting is one that a project of the platform can require.
 
         Raises:
-            NotAllowed: the change concerns Slurm's own account, or adds or limits an account that
-                jobs may not run as.
+            NotAllowed: the change concerns Slurm's own account, or an account that jobs may not run
+                under.
         """
         user: str | None = getattr(change, "user", None)
         if ROOT in (change.account, user):
@@ -63,14 +65,17 @@ class Guard:
         """Return the Unix account that owns the job folder, after checking the folder's path.
 
         Raises:
-            NotAllowed: the folder is not where ``slurm.jobs_dir`` puts this account's job.
+            NotAllowed: the path is not the one that ``slurm.jobs_dir`` defines for this job and
+                account.
         """
         return self._owner(place.account, place.job_id, place.folder)
 
     def _owner(
         self, account: str | None, job_id: UUID, folder: str, *, below: str = ""
     ) -> UnixUser:
-        """Return the account if ``folder`` is its job's own or that of its attempt ``below``."""
+        """Return the Unix account after checking that ``folder`` is the folder of its job, or with
+        ``below`` (the attempt's number) that of the attempt. Raises ``NotAllowed``.
+        """
         user = self.account(account)
         expected = jobs_folder(self._config.slurm.jobs_dir, user) / str(job_id) / below
         if folder != str(expected):

@@ -1,6 +1,6 @@
-"""Methods of the verbs, one for each verb.
+"""Implementation of the broker's verbs (kinds of requests), one method for each.
 
-The arguments are already parsed; here they are checked and carried out.
+Their arguments are already parsed; the methods check and execute them.
 """
 
 from __future__ import annotations
@@ -78,11 +78,15 @@ from aitne.core.ports.outside import OutsideScheduler
 from aitne.core.ports.scheduler import LimitHolder, Scheduler, SchedulerJob
 
 _PASSWORDS_AT_ONCE = 4
-"""Number of password checks at once: a wrong password keeps a thread for some seconds."""
+"""Maximum number of concurrent password checks: a wrong password occupies a thread for some
+seconds.
+"""
 _CHANGED_WITHIN_S = 2.0
-"""Longest wait for a change; the broker's end would wait for longer ones."""
+"""Maximum number of seconds for which a request waits for a change, since the end of the broker
+waits for all requests.
+"""
 _FRESH_S = 0.5
-"""Seconds within which requests for the same query share its answer."""
+"""Seconds for which the answer of a query is reused for further requests of the same query."""
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -123,12 +127,12 @@ class Handlers:
         self.start_notes: Sequence[str] = ()
 
     async def handle(self, verb: str, args: Args) -> BaseModel:
-        """Execute the verb and return its answer; raises ``AitneError``."""
+        """Execute the verb with its arguments and return the result. Raises ``AitneError``."""
         answer: BaseModel = await getattr(self, verb)(args)
         return answer
 
     async def submit(self, args: SubmitArgs) -> SubmitResult:
-        """Submit the job as its account, after the request was checked."""
+        """Submit the job as its account, after checking the request."""
         await asyncio.to_thread(self._guard.request, args.request)
         with self._polled.changing():
             return SubmitResult(scheduler_id=await self._scheduler.submit(args.request))
@@ -141,7 +145,7 @@ class Handlers:
         return ForecastResult(forecast=await self._scheduler.forecast(args.request))
 
     async def find(self, args: FindArgs) -> FindResult:
-        """Find jobs in the scheduler, as the operator account."""
+        """Return the scheduler's records of the attempts in ``args.runs``, as the operator account."""
         runs = [
             run if run.possible else run.model_copy(update={"scheduler_id": None})
             for run in args.runs
@@ -150,13 +154,15 @@ class Handlers:
         return FindResult(jobs=jobs, settle_s=self._scheduler.settle_s)
 
     async def poll(self, args: PollArgs) -> PollResult:
-        """Poll the scheduler as the operator account; concurrent callers share one query."""
+        """Return the scheduler's records that have changed since the caller's last poll, as the
+        operator account; concurrent callers share one query.
+        """
         self._generations.update(await self._polled.get())
         return self._generations.since(args.since)
 
     async def changed(self, args: NoArgs) -> ChangedResult:
-        """Wait a moment for a change that the scheduler itself reports, after which a poll queries it
-        anew.
+        """Wait up to ``_CHANGED_WITHIN_S`` seconds for a change that the scheduler reports. After a
+        change, the next ``poll`` queries the scheduler again.
         """
         try:
             async with asyncio.timeout(_CHANGED_WITHIN_S):
@@ -175,21 +181,21 @@ class Handlers:
         return EmptyResult()
 
     async def hold(self, args: RunArgs) -> EmptyResult:
-        """Hold the job, as its account."""
+        """Hold the job's pending tasks, as its account."""
         await self._check_run(args)
         with self._polled.changing():
             await self._scheduler.hold(args.run)
         return EmptyResult()
 
     async def release(self, args: RunArgs) -> EmptyResult:
-        """Release the job, as its account."""
+        """Release the job's held tasks, as its account."""
         await self._check_run(args)
         with self._polled.changing():
             await self._scheduler.release(args.run)
         return EmptyResult()
 
     async def throttle(self, args: ThrottleArgs) -> EmptyResult:
-        """Set the number of tasks of an array that may run at once, as its account."""
+        """Set the maximum number of an array's tasks that run at once, as the array's account."""
         await self._check_run(args)
         with self._polled.changing():
             await self._scheduler.throttle(args.run, args.max_parallel)
@@ -201,7 +207,7 @@ class Handlers:
             raise SchedulerRejected("There is no job with this ID that could be changed.")
 
     async def attach(self, args: AttachArgs) -> AttachResult:
-        """Start a program inside the allocation of a running job, as the job's account.
+        """Start a program in the allocation of a running job, as the job's account.
 
         The scheduler's own record must confirm that the job belongs to the account.
         """
@@ -218,8 +224,8 @@ class Handlers:
         return AttachResult.with_socket(await self._attacher.attach(target))
 
     async def extend(self, args: ExtendArgs) -> EmptyResult:
-        """Extend the job's time limit as the operator account, up to the broker's
-        ``max_duration``.
+        """Set a new time limit of the job, at most the broker's ``max_duration``, as the operator
+        account.
         """
         await self._check_run(args)
         self._guard.duration(args.time_limit_s)
@@ -228,24 +234,28 @@ class Handlers:
         return EmptyResult()
 
     async def hold_limits(self, args: HoldLimitsArgs) -> LimitUsage:
-        """Give the limits of projects and members to a scheduler that holds them itself."""
+        """Pass the limits of projects and members to a scheduler that enforces them itself (the
+        ``local`` one).
+        """
         if not self._scheduler.capabilities.limits:
             raise NotSupported(f"The scheduler {self._scheduler.name} holds no limits itself.")
         return await cast(LimitHolder, self._scheduler).hold_limits(args.limits)
 
     async def cluster(self, args: NoArgs) -> Cluster:
-        """Query the cluster as the operator account; concurrent callers share one query."""
+        """Return the cluster's nodes and partitions, as the operator account; concurrent callers
+        share one query.
+        """
         return await self._cluster.get()
 
     async def drain(self, args: DrainArgs) -> EmptyResult:
-        """Drain a node, as an administrator of Slurm."""
+        """Set a node to drain, as an administrator of Slurm."""
         _check_node(args)
         with self._cluster.changing():
             await self._scheduler.drain(args.node, args.reason)
         return EmptyResult()
 
     async def resume(self, args: ResumeArgs) -> EmptyResult:
-        """Resume a node, as an administrator of Slurm."""
+        """Return a node to service, as an administrator of Slurm."""
         _check_node(args)
         with self._cluster.changing():
             await self._scheduler.resume(args.node)
@@ -256,15 +266,19 @@ class Handlers:
         return await self._by_helper("create", args, EmptyResult)
 
     async def read_log(self, args: ReadLogArgs) -> ReadLogResult:
-        """Read a piece of a job's log under its account, in the per-user helper."""
+        """Read a part of a job's log under its account, in the per-user helper."""
         return await self._by_helper("read_log", args, ReadLogResult)
 
     async def fence(self, args: TaskArgs) -> FenceResult:
-        """Read the fence of an attempt under its account, in the per-user helper."""
+        """Read the fence of an attempt (which names the run that executes it) under its account, in
+        the per-user helper.
+        """
         return await self._by_helper("fence", args, FenceResult)
 
     async def close_fence(self, args: TaskArgs) -> FenceResult:
-        """Close the fence of an attempt under its account, in the per-user helper."""
+        """Close the fence of an attempt, so that no run can start its program any more, under its
+        account, in the per-user helper.
+        """
         return await self._by_helper("close_fence", args, FenceResult)
 
     async def outcome(self, args: TaskArgs) -> OutcomeResult:
@@ -272,8 +286,8 @@ class Handlers:
         return await self._by_helper("outcome", args, OutcomeResult)
 
     async def tidy(self, args: JobLocationArgs) -> TidyResult:
-        """Remove what an ended job needs no more and measure its folder under its account, in the
-        per-user helper.
+        """Remove the files that an ended job no longer needs and measure its folder, under its
+        account, in the per-user helper.
         """
         return await self._by_helper("tidy", args, TidyResult)
 
@@ -282,18 +296,21 @@ class Handlers:
         return await self._by_helper("remove", args, FolderRemoval)
 
     async def outside_list(self, args: OutsideListArgs) -> OutsideResult:
-        """List jobs that were submitted past the platform, as the operator account; seal the paths
-        of their logs.
+        """List jobs that were not submitted through the platform, as the operator account. The
+        paths of their logs get a seal, which proves that Slurm named them.
         """
         jobs = await self._outside.list(frozenset(args.accounts))
         return OutsideResult.model_construct(jobs=[self._seal.sealed(job) for job in jobs])
 
     async def outside_ended(self, args: OutsideEndedArgs) -> OutsideResult:
-        """Find the ended ones among jobs from outside in accounting, as the operator account."""
+        """Return accounting's records of those jobs in ``args.runs`` that have ended, as the
+        operator account. The jobs were not submitted through the platform.
+        """
         return OutsideResult.model_construct(jobs=list(await self._outside.ended(args.runs)))
 
     async def outside_act(self, args: OutsideActArgs) -> EmptyResult:
-        """Carry out an action on a job from outside, as its account.
+        """Cancel, hold or release a job that was not submitted through the platform, as its
+        account.
 
         Slurm's own record must confirm that the job belongs to the account.
         """
@@ -302,9 +319,10 @@ class Handlers:
         return EmptyResult()
 
     async def outside_log(self, args: OutsideLogArgs) -> ReadLogResult:
-        """Read a piece of the log of a job from outside under its account, in the per-user helper.
+        """Read a part of the log of a job that was not submitted through the platform, under its
+        account, in the per-user helper.
 
-        Its path must be sealed: Slurm has named it to this broker.
+        The log's path must have a valid seal, which proves that Slurm named it.
         """
         self._seal.check(args.log)
         user = await asyncio.to_thread(self._guard.account, args.log.account)
@@ -324,17 +342,19 @@ class Handlers:
     async def areas(self, args: AreasArgs) -> AreasResult:
         """Query storage areas under the account, in a second per-user helper.
 
-        So a scratch file system that hangs does not delay the logs of jobs.
+        So a scratch file system that hangs does not block access to the files of jobs.
         """
         return await self._by_looker("areas", args, AreasResult)
 
     async def paths(self, args: PathsArgs) -> PathsResult:
-        """Inspect paths under the account, in the same helper as ``areas``."""
+        """Query type, size and other facts of paths under the account, in the same helper as
+        ``areas``.
+        """
         return await self._by_looker("paths", args, PathsResult)
 
     async def make_areas(self, args: AreasArgs) -> MakeAreasResult:
-        """Create the folders of storage areas as root, only where the broker's own settings place
-        areas of the account.
+        """Create the folders of storage areas as root, but only those that the broker's own
+        settings define for the account.
         """
         user = await asyncio.to_thread(self._guard.account, args.account)
         problems = await asyncio.to_thread(
@@ -343,7 +363,9 @@ class Handlers:
         return MakeAreasResult(problems=problems)
 
     async def accounting_read(self, args: NoArgs) -> Associations:
-        """Read the associations, as the operator account."""
+        """Read the scheduler's accounts, their members and limits (associations), as the operator
+        account.
+        """
         return await self._accounting.read()
 
     async def accounting_apply(self, args: AccountingArgs) -> EmptyResult:
@@ -357,16 +379,18 @@ class Handlers:
         return EmptyResult()
 
     async def accounting_usage(self, args: UsageArgs) -> UsageResult:
-        """Read the usage between two times, as the operator account."""
+        """Read the usage by project and user between two times, as the operator account."""
         return UsageResult(rows=list(await self._accounting.usage(args.start, args.end)))
 
     async def accounting_in_use(self, args: NoArgs) -> LimitUsage:
-        """Return the use of limits, as the operator account; concurrent callers share one query."""
+        """Return the limits with their current usage, as the operator account; concurrent callers
+        share one query.
+        """
         return await self._in_use.get()
 
     async def check_password(self, args: CheckPasswordArgs) -> CheckPasswordResult:
-        """Check a password through PAM as root, with the service that the broker's own settings
-        name.
+        """Check a password through PAM as root. The name of the PAM service comes from the broker's
+        own settings.
         """
         service = self._config.pam_service
         if service is None:
@@ -380,14 +404,14 @@ class Handlers:
         return CheckPasswordResult(right=right)
 
     async def notes(self, args: NoArgs) -> NotesResult:
-        """Return the sentences for administrators that the scheduler adapter gave at its start.
+        """Return the notes for administrators that the scheduler adapter reported at its start.
 
-        They also name the account that queries Slurm.
+        One of them names the account that queries Slurm.
         """
         return NotesResult(notes=list(self.start_notes))
 
     async def ping(self, args: NoArgs) -> EmptyResult:
-        """Answer that the broker runs."""
+        """Return an empty result, which shows that the broker is running."""
         return EmptyResult()
 
     async def _by_looker(self, verb: str, args: AccountArgs, answer: type[A]) -> A:
@@ -404,7 +428,7 @@ def _check_node(args: ResumeArgs) -> None:
 
 
 def check_handlers() -> None:
-    """Check that every verb has a method. Raises ``TypeError`` if one has none."""
+    """Check that every verb has a method. Raises ``TypeError`` otherwise."""
     missing = [name for name in VERBS if not callable(getattr(Handlers, name, None))]
     if missing:
         raise TypeError(f"no handler for {', '.join(missing)}")

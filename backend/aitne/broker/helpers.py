@@ -1,4 +1,6 @@
-"""Per-user helpers, kept while they are used: only they touch files, never root."""
+"""Per-user helpers: processes that access files under a user's account, so that root never does.
+They are kept while they are in use.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,22 @@ from aitne.core.errors import Unavailable
 IDLE_S = 60.0
 MOST_HELPERS = 500
 _MARGIN_S = 2.0
-"""Seconds by which a helper's time limit is shorter than that of its verb.
+"""Seconds by which a helper's timeout is shorter than that of its verb.
 
-So the broker answers before the verb's limit.
+So the broker answers before the caller gives up.
 """
 _END_S = 1.0
 
 A = TypeVar("A", bound=BaseModel)
 _Key = tuple[str, str]
-"""Account and purpose: the files of its jobs, or its storage areas."""
+"""Account, and purpose of the helper: files of jobs, or storage areas."""
 
 
 class Helpers:
-    """The broker's per-user helpers, which execute the verbs for files; they are forked when
-    needed.
+    """The broker's per-user helpers, which execute verbs that access files. A helper is forked when
+    it is needed.
 
-    ``adapters.broker.FilesByVerb`` makes this a ``JobFiles``.
+    ``adapters.broker.FilesByVerb`` makes this an implementation of ``JobFiles``.
     """
 
     def __init__(self, zygote: Zygote, guard: Guard) -> None:
@@ -50,13 +52,13 @@ class Helpers:
         self._forking = asyncio.Lock()
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Execute a verb on a job's folder in the per-user helper for job files; return its answer,
+        """Execute a verb on a job's folder in the per-user helper for job files; return its result,
         of the type ``answer``.
 
         Raises:
             NotAllowed: the account or the folder is not permitted.
-            Unavailable: the file system does not answer. Errors that the helper reports are raised
-                too.
+            Unavailable: the file system does not answer.
+            AitneError: the error that the helper reported.
         """
         place = JobLocationArgs.model_validate({"place": args["place"]}).place
         user = await asyncio.to_thread(self._guard.place, place)
@@ -67,17 +69,18 @@ class Helpers:
         files.
 
         Raises:
-            Unavailable: the file system does not answer. Errors that the helper reports are raised
-                too.
+            Unavailable: the file system does not answer.
+            AitneError: the error that the helper reported.
         """
         return await self._ask(user, "files", verb, args, ReadLogResult)
 
     async def look(self, user: UnixUser, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Execute a verb in the user's second helper, which is for storage areas and may hang
-        without blocking the files of jobs; return its answer.
+        """Execute a verb in the user's second helper, for storage areas; return its result. This
+        helper may hang without blocking the files of jobs.
 
         Raises:
-            Unavailable: the helper does not answer. Errors that the helper reports are raised too.
+            Unavailable: the helper does not answer.
+            AitneError: the error that the helper reported.
         """
         return await self._ask(user, "areas", verb, args, answer)
 
@@ -107,20 +110,24 @@ class Helpers:
             raise Unavailable(f"The helper of {user.name} gave an invalid answer.") from error
 
     async def close_idle(self) -> None:
-        """Close the helpers that have been idle for long, and drop those that have ended."""
+        """Close the helpers that have not been used for some time, and remove those that have
+        ended.
+        """
         for name, helper in list(self._helpers.items()):
             if helper.may_go(IDLE_S):
                 del self._helpers[name]
                 await helper.close()
 
     async def close(self) -> None:
-        """Close all helpers and forget them."""
+        """Close the connections to all helpers."""
         for helper in self._helpers.values():
             await helper.close()
         self._helpers.clear()
 
     async def _helper(self, user: UnixUser, purpose: str) -> tuple[_Helper, bool]:
-        """Return the account's helper, and whether it was started just now."""
+        """Return the account's helper for the purpose, and True if it has just been started. Raises
+        ``Unavailable`` if too many helpers are in use.
+        """
         async with self._forking:
             key = (user.name, purpose)
             existing = self._helpers.get(key)
@@ -163,12 +170,12 @@ async def _turn(lock: asyncio.Lock, timeout_s: float) -> AsyncIterator[None]:
 
 
 class _Gone(Exception):
-    """The helper closed its connection."""
+    """Error: the helper has closed its connection."""
 
 
 class _Helper:
-    """Connection to one per-user helper. If a file system hangs, only this helper's
-    account waits.
+    """Connection to one per-user helper. If a file system hangs, only requests for this helper's
+    account wait.
     """
 
     def __init__(
@@ -195,22 +202,23 @@ class _Helper:
         return 0.0 if self._queued else time.monotonic() - self._used_at
 
     def may_go(self, after_s: float) -> bool:
-        """Return whether the helper can be closed.
+        """Return True if the helper can be closed.
 
-        It has ended, or was idle for more than ``after_s`` seconds and is not stuck in the kernel.
+        That is the case if it has ended, or if it has been idle for more than ``after_s`` seconds
+        and is not blocked in the kernel.
         """
         return self.ended or (self.idle_s > after_s and not self._stuck)
 
     @property
     def ended(self) -> bool:
-        """Return whether the helper closed its connection or, if it was killed, has ended."""
+        """Return True if the helper has closed its connection or its process has ended."""
         if self._stuck:
             return self._process is None or bool(select([self._process], [], [], 0)[0])
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def gone(self) -> None:
-        """Wait briefly for the helper's process to end; the kernel closes its connection slightly
-        earlier.
+        """Wait briefly for the helper's process to end, since the kernel closes its connection
+        slightly earlier.
         """
         if self._process is not None:
             # A concurrent request may have noticed the end first and closed the descriptor.
@@ -218,11 +226,11 @@ class _Helper:
                 await asyncio.to_thread(select, [self._process], [], [], _END_S)
 
     async def ask(self, body: bytes, timeout_s: float) -> dict[str, Any]:
-        """Send the request and return its answer.
+        """Send a request to the helper and return its answer.
 
         Raises:
-            Unavailable: the helper hangs.
-            _Gone: the helper closed the connection.
+            Unavailable: the helper does not answer within ``timeout_s``. _Gone: the helper has
+                closed the connection.
         """
         if self._stuck:
             raise self._hangs()
@@ -237,7 +245,7 @@ class _Helper:
             self._used_at = time.monotonic()
 
     async def close(self) -> None:
-        """Close the connection, so that the helper ends."""
+        """Close the connection, which makes the helper exit."""
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()

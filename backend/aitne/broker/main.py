@@ -1,4 +1,4 @@
-"""Start and end of the broker."""
+"""Start of the broker: command line, construction of its parts, and an orderly end."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ MakeScheduler = Callable[..., Scheduler]
 
 
 def main(make: MakeScheduler | None = None) -> int:
-    """Parse the arguments and run the broker; print expected errors as one sentence. Return the
-    exit status.
+    """Parse the arguments and run the broker until it is stopped; return the exit status. Expected
+    errors are printed as one sentence.
 
     ``make`` creates the scheduler adapter in tests.
     """

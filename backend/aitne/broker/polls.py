@@ -1,4 +1,6 @@
-"""One query of the scheduler for concurrent callers, and only the changes for each of them."""
+"""Queries of the scheduler that concurrent callers share, and the changes since each caller's last
+poll.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,16 @@ from aitne.core.errors import AitneError
 from aitne.core.ports.scheduler import SchedulerJob
 
 _MAX_GONE = 200_000
-"""Number of ended jobs that are remembered; a caller that is further behind gets a full answer."""
+"""Maximum number of ended jobs that are remembered; a caller whose generation is older gets all
+records.
+"""
 
 T = TypeVar("T")
 
 
 class SharedQuery(Generic[T]):
-    """Query of the scheduler whose answer is shared by all callers for ``fresh_s`` seconds; an
-    error is shared in the same way. ``ask`` performs the query.
+    """Query of the scheduler whose answer, or error, is shared by all callers for ``fresh_s``
+    seconds. ``ask`` performs the query.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T]], fresh_s: float) -> None:
@@ -34,8 +38,8 @@ class SharedQuery(Generic[T]):
         self._error: AitneError | None = None
 
     async def get(self) -> T:
-        """Return the shared answer; query the scheduler first if that answer is of a query that
-        began more than ``fresh_s`` seconds ago. Raises the query's error.
+        """Return the shared answer. If its query began more than ``fresh_s`` seconds ago, query the
+        scheduler first. Raises the query's error.
         """
         clock = asyncio.get_running_loop().time
         earliest = clock() - self._fresh_s
@@ -67,8 +71,8 @@ class SharedQuery(Generic[T]):
 
 
 class Generations:
-    """Numbered versions of the scheduler's list of jobs. A caller that names the version
-    (generation) it has gets only the records that have changed since.
+    """Numbered versions (generations) of the scheduler's list of jobs. A caller that names the
+    generation it has gets only the records that have changed since.
 
     The scheduler's port promises that an unchanged record is the same object, so comparing two
     polls costs one lookup per record.
@@ -86,7 +90,9 @@ class Generations:
         self._forgotten_before = 0
 
     def update(self, records: Sequence[SchedulerJob]) -> None:
-        """Apply the records of the latest poll, as a new generation."""
+        """Store the records of a poll; if they differ from the previous ones, they become a new
+        generation.
+        """
         present: dict[int, int] = {}
         fresh: list[SchedulerJob] = []
         for record in records:
@@ -114,8 +120,8 @@ class Generations:
             self._forgotten_before = self._gone.popleft()[0]
 
     def since(self, caller_generation: str | None) -> PollResult:
-        """Return what has changed since the generation that the caller holds; all records if that
-        is None or too old.
+        """Return the changes since the generation that the caller has; all records if it is None,
+        too old, or one of another broker process.
         """
         generation = f"{self._origin}:{self._generation}"
         base = self._known(caller_generation)

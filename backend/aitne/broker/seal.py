@@ -1,7 +1,7 @@
 """Seals: proofs that Slurm, and not the platform, named the path of a log.
 
-The platform keeps the path for as long as it keeps the job, longer than Slurm and this process. A
-seal lets it ask for the log later without the power to ask for any other file.
+The platform stores the path together with the job, for longer than Slurm and this process remember
+it. With the seal it can later request this log, but no other file.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _KEY_BYTES = 32
 
 
 class LogSeal:
-    """Creator and verifier of seals, with a key that only root can read."""
+    """Creator and verifier of seals, with a secret key that only root can read."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     @classmethod
     def from_file(cls, path: Path) -> LogSeal:
-        """Read the key, or create it.
+        """Read the key in the file ``path``, or create it.
 
         Raises:
             SetupError: the file cannot be read or created, or contains no key.
@@ -51,14 +51,16 @@ class LogSeal:
         return cls(key)
 
     def sealed(self, job: OutsideJob) -> OutsideJob:
-        """Return the record with the seal of its log."""
+        """Return the record with a seal for its log's path."""
         if job.log is None:
             return job
         log = job.log.model_copy(update={"seal": self._of(job.log)})
         return job.model_copy(update={"log": log})
 
     def check(self, log: OutsideLog) -> None:
-        """Raise ``NotAllowed`` unless this broker has sealed exactly this log."""
+        """Raise ``NotAllowed`` unless the log has a seal that this broker's key created for exactly
+        this log.
+        """
         if not hmac.compare_digest(log.seal or "", self._of(log)):
             raise NotAllowed(
                 f"Slurm did not name {log.path} as the log of job {log.scheduler_id} of "

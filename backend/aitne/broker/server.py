@@ -1,4 +1,6 @@
-"""Socket of the broker: permitted peers, request lines and their handling."""
+"""UNIX socket server of the broker: it admits permitted processes, reads their requests and returns
+the results.
+"""
 
 from __future__ import annotations
 
@@ -48,27 +50,27 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _HELLO_TIMEOUT_S = 10.0
 _LINGER_S = 1.0
 _AT_ONCE = 64
-"""Number of requests of one connection that are handled at once.
+"""Maximum number of requests of one connection that are handled concurrently.
 
-Further ones wait in the socket.
+Further requests are not read from the socket meanwhile.
 """
 _MAX_CONNECTIONS = 64
-"""Number of connections of each permitted account.
+"""Maximum number of connections of each permitted account.
 
 Connections of other accounts are refused and not counted.
 """
 _MAX_LINGERING = 16
 _LAST_WORK_S = 10.0
-"""Seconds that requests in progress have to end when the broker stops."""
+"""Seconds for which the broker, when it is stopped, waits for requests in progress."""
 _REFUSAL_EVERY_S = 60.0
 _MOST_REFUSED = 1_000
 
 
 class VerbHandler(Protocol):
-    """Interface of the object that executes the broker's verbs."""
+    """Interface of the object that executes the broker's verbs (kinds of requests)."""
 
     async def handle(self, verb: str, args: Args) -> BaseModel:
-        """Execute the verb and return its answer; raises ``AitneError``."""
+        """Execute the verb with its arguments and return the result. Raises ``AitneError``."""
         ...
 
 
@@ -83,14 +85,14 @@ class Peer:
 
     @classmethod
     def of(cls, connection: socket.socket) -> Peer:
-        """Return the peer of a connected UNIX socket."""
+        """Return the process at the other end of a connected UNIX socket."""
         packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(packed)
         return cls(pid, uid)
 
 
 def peer_uids(peers: list[int | str]) -> frozenset[int]:
-    """Return the uids of these accounts, which are given by name or uid.
+    """Return the uids of these accounts, each given as a name or a uid.
 
     Raises ``SetupError`` for an account that does not exist.
     """
@@ -134,7 +136,7 @@ class BrokerServer:
     async def start(self) -> None:
         """Create the socket and listen on it.
 
-        Any process can connect, so that a refused one gets an answer and is logged.
+        Any process can connect, so that a process that is refused gets an error and is logged.
 
         Raises:
             SetupError: the socket cannot be created.
@@ -187,7 +189,10 @@ class BrokerServer:
 
     @contextmanager
     def _admitted_connection(self, peer: Peer) -> Iterator[None]:
-        """Count a connection of the peer's account. Raises ``NotAllowed``, ``Unavailable``."""
+        """Count a connection of the peer's account for the duration of the ``with`` block. Raises
+        ``NotAllowed`` if the account is not permitted, ``Unavailable`` if it has too many
+        connections.
+        """
         self._admit(peer)
         self._admitted[peer.uid] += 1
         try:
@@ -217,7 +222,8 @@ class BrokerServer:
             )
 
     def _write_refusal(self, peer: Peer) -> None:
-        """Log a refusal: the first at once, further ones of the same uid as a count.
+        """Log that a process was refused: the first time immediately, later ones of the same uid
+        only as a number.
 
         So refused processes cannot fill the disk.
         """
@@ -247,7 +253,7 @@ class BrokerServer:
     async def _requests(self, connection: _Connection, peer: Peer) -> None:
         """Handle requests until the peer closes the connection.
 
-        Its requests are executed whether or not it waits for the answers.
+        Requests are executed even if the peer does not wait for the results.
         """
         room = asyncio.Semaphore(_AT_ONCE)
         tasks: set[asyncio.Task[None]] = set()
@@ -273,7 +279,9 @@ class BrokerServer:
             await self._finish(tasks)
 
     async def _finish(self, tasks: set[asyncio.Task[None]]) -> None:
-        """Wait for the requests to end; when the broker itself ends, cancel late ones."""
+        """Wait until the requests have ended; when the broker itself is stopped, cancel them after
+        ``_LAST_WORK_S`` seconds.
+        """
         if not tasks:
             return
         try:
@@ -380,10 +388,9 @@ class _Connection:
         self._draining = asyncio.Lock()
 
     async def send(self, line: bytes, beside: socket.socket | None = None) -> None:
-        """Send a line.
+        """Send a line to the peer.
 
-        ``beside``: a socket that is sent with the line; it then belongs to the peer and is closed
-        here.
+        ``beside`` is a socket that is passed to the peer with the line and then closed here.
         """
         try:
             with suppress(OSError):  # the peer may have closed the connection
@@ -397,9 +404,9 @@ class _Connection:
                 beside.close()
 
     async def _hand_over(self, line: bytes, beside: socket.socket) -> bytes:
-        """Send the line's first byte with the socket, after all pending data.
+        """Send the line's first byte together with the socket, after all pending data.
 
-        Return the rest of the line.
+        Return the rest of the line, which is still to be sent.
         """
         async with self._draining:
             self._writer.transport.set_write_buffer_limits(0)  # drained means sent, then
@@ -410,9 +417,9 @@ class _Connection:
         return line[1:]
 
     async def let_read(self, timeout_s: float) -> None:
-        """Read and discard further input for a while.
+        """Discard further input for ``timeout_s`` seconds, so that the peer can read what was sent.
 
-        Closing the connection at once would lose the answers that were sent.
+        If the connection were closed immediately, sent responses could be lost.
         """
         with suppress(OSError, TimeoutError, ValueError):
             async with asyncio.timeout(timeout_s):
@@ -426,7 +433,7 @@ class _Connection:
 
 
 def _invalid(what: str, error: ValidationError) -> InvalidInput:
-    """Return an error that names the fields, never their values.
+    """Return an error that names the invalid fields, but not their values.
 
     The values may be secrets.
     """
@@ -439,15 +446,17 @@ def _invalid(what: str, error: ValidationError) -> InvalidInput:
 
 
 def _field(location: tuple[int | str, ...]) -> str:
-    """Return the field as the port names it; for a request, the name of its inner field."""
+    """Return the name of the field in the scheduler port; for a job request, that of the field
+    inside it.
+    """
     parts = [str(part) for part in location if part not in ("request", "[key]")]
     return "files" if parts[:1] == ["files"] else ".".join(parts) or "line"
 
 
 def lock_socket(path: Path) -> int:
-    """Lock the socket's path for the life of this process, and return the descriptor of the lock.
+    """Lock the socket's path for the lifetime of this process, and return the lock's descriptor.
 
-    Raises ``SetupError`` if another broker holds it.
+    Raises ``SetupError`` if another broker process has locked it.
     """
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     file = os.open(

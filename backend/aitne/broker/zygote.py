@@ -1,8 +1,9 @@
-"""Process from which the users' helpers are forked.
+"""Zygote: the process from which the users' helpers are forked.
 
-It is forked from the broker before the broker has read any secret, and keeps root only to give it
-up: every child permanently becomes one account and then serves that account's files. A fork and not
-a program of its own, because an ordinary user cannot read the Python installation of root.
+It is forked from the broker before the broker has read any secret, and keeps root's rights only to
+fork children: every child permanently becomes one account and then accesses that account's files.
+Helpers are forked and not started as separate programs because ordinary users cannot read root's
+Python installation.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 class Zygote:
-    """The broker's connection to the zygote: a small process of root, forked at the start, that
-    forks the per-user helpers.
+    """Client of the zygote, a small process of root that is forked at the broker's start and forks
+    the per-user helpers.
 
     Create it before any thread starts and before any secret is read, because helpers inherit its
     memory.
@@ -75,18 +76,18 @@ class Zygote:
         ours.settimeout(10.0)
         self._orders = ours
         self.broken = False
-        """Whether the zygote is gone or its answers no longer match.
+        """True if the zygote has ended or its answers no longer match the requests.
 
-        Then the broker must be restarted.
+        The broker must then be restarted.
         """
 
     def helper(self, uid: int, gid: int, groups: tuple[int, ...]) -> tuple[socket.socket, int]:
-        """Fork a helper that runs as this account; return the connection to it and its pid.
+        """Fork a helper that runs under this account; return the connection to it and its PID.
 
         Must not be called by two threads at once.
 
         Raises:
-            Unavailable: the zygote is gone, or could not fork.
+            Unavailable: the zygote has ended, or could not fork.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -105,13 +106,15 @@ class Zygote:
         return ours, pid
 
     def close(self) -> None:
-        """Close the connection; running helpers end with their own connections."""
+        """Close the connection, which ends the zygote. Running helpers end when their own
+        connections are closed.
+        """
         self._orders.close()
         os.waitpid(self.pid, 0)
 
 
 class _Work:
-    """Execution of verbs inside a per-user helper, with the rights of its account."""
+    """Execution of verbs in a per-user helper, with the rights of its account."""
 
     def __init__(self, storages: Mapping[str, Storage]) -> None:
         self._storages = storages
@@ -160,7 +163,7 @@ def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
 
 
 def _become(order: dict[str, Any], connection: int) -> None:
-    """Become the account permanently."""
+    """Change this process permanently to the account in ``order``."""
     _speak_to_nobody(2)
     _keep_only([0, 1, 2, connection])
     signal.signal(
@@ -174,7 +177,7 @@ def _become(order: dict[str, Any], connection: int) -> None:
 
 
 def _serve(connection: socket.socket, work: _Work) -> None:
-    """Answer requests one at a time until the broker closes the connection."""
+    """Handle requests one at a time until the broker closes the connection."""
     while True:
         head = _receive(connection, LENGTH.size)
         if head is None:
@@ -198,7 +201,7 @@ def _answer(body: bytes, work: _Work) -> bytes:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | None:
-    """Receive exactly this many bytes; return None if the broker closed the connection."""
+    """Return exactly ``size`` bytes from the connection; None if the broker has closed it."""
     data = bytearray()
     while len(data) < size:
         part = connection.recv(min(size - len(data), 1 << 20))
@@ -216,7 +219,9 @@ def _speak_to_nobody(*descriptors: int) -> None:
 
 
 def _keep_only(descriptors: list[int]) -> None:
-    """Close all other descriptors, such as sockets of peers and the file of the audit log."""
+    """Close all descriptors except these, such as the sockets of peers and the file of the audit
+    log.
+    """
     low = 0
     for keep in sorted(descriptors):
         if low < keep:  # CPython takes an empty range from 0 for all

@@ -1,1 +1,1 @@
-"""Controller process: submits jobs and follows the scheduler."""
+"""Controller process: submits the platform's jobs to the scheduler and records their changes."""

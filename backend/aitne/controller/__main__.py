@@ -1,7 +1,7 @@
 """The controller process: ``python -m aitne.controller run | init | drain``.
 
 ``run`` is the controller itself. ``init`` prepares a data directory (database, first administrator,
-the command line's token). ``drain`` ends all live jobs and waits until they have ended.
+the command line's token). ``drain`` cancels all live jobs and waits until they have ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ DRAIN_TIMEOUT_S = 30.0
 
 
 def main() -> int:
-    """Parse the arguments, run, and report expected errors in one sentence."""
+    """Parse the arguments, execute the command and return the exit status. Expected errors are
+    printed as one sentence.
+    """
     parser = argparse.ArgumentParser(prog="aitne.controller", description=__doc__)
     parser.add_argument("what", choices=("run", "init", "drain"))
     parser.add_argument("--administrator", help="with init: the first administrator's name")
@@ -59,7 +61,7 @@ async def _init(settings: Settings, administrator: str | None) -> int:
 
 
 async def _run(settings: Settings) -> int:
-    """Work until SIGTERM or SIGINT."""
+    """Run the controller until SIGTERM or SIGINT arrives; return the exit status."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -72,7 +74,9 @@ async def _run(settings: Settings) -> int:
 
 
 async def _drain(settings: Settings) -> int:
-    """Cancel every live job, and control until they have ended or the time is up."""
+    """Cancel every live job and run the controller until all have ended or the time limit is
+    reached; return the exit status.
+    """
     drained = asyncio.Event()
     platform = build(settings)
     await platform.store.start()

@@ -1,7 +1,8 @@
-"""Lock for one controller per data directory, and for a quick succession.
+"""File lock for the controller of a data directory, which lets its successor start without delay.
 
-The lease in the database decides which controller leads. On one machine a file lock tells more: its
-holder knows that the previous holder is dead, so that lease need not expire first.
+The lease in the database determines which controller leads. On one machine the file lock
+additionally proves that the previous holder's process has ended, so the new one need not wait until
+the old lease expires.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ PATIENCE_S = 5.0
 
 
 def new_holder() -> str:
-    """Return a name for this process in the lease, unique over time."""
+    """Return a name for this process in the lease that no other process has ever used."""
     return f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
 
 
 @contextmanager
 def hold_lock(path: Path, holder: str, *, alone: bool) -> Iterator[str | None]:
-    """Hold the file lock while the block runs; yield the previous holder, which is dead.
+    """Hold the file lock during the ``with`` block; yield the name of the previous holder, whose
+    process has ended, or None if that is not known.
 
-    Without ``alone`` the block runs also while another process has the lock; then no holder is
-    known to be dead.
+    Without ``alone`` the block also runs if another process holds the lock; then None is yielded.
 
     Raises:
-        SetupError: another controller works on this data directory, and ``alone`` is set.
+        SetupError: another controller runs on this data directory, and ``alone`` is True.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

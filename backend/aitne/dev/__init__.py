@@ -1,5 +1,7 @@
-"""``aitne dev cluster``: a real Slurm on this machine, to develop and test against.
+"""Development cluster: ``aitne dev cluster`` runs a real Slurm on this machine, for development and
+tests.
 
-``cluster.up`` starts it, ``cluster.down`` leaves nothing of it behind. Everything lies below one folder;
-``aitne.core.platform.dev_cluster`` describes a running cluster to the rest of the platform.
+``cluster.up`` starts it, ``cluster.down`` removes everything that was created for it. All its files
+are below one folder; ``aitne.core.platform.dev_cluster`` describes a running cluster to the rest of
+the platform.
 """

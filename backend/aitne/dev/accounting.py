@@ -1,4 +1,6 @@
-"""Initial content of the database: accounts and limits; slurmdbd creates Slurm's own schema."""
+"""Initial content of the cluster's accounting database: accounts and limits. slurmdbd itself
+creates Slurm's schema.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def make_database(plan: DevClusterPlan) -> None:
 
 
 def make_login(plan: DevClusterPlan) -> None:
-    """Create slurmdbd's login in the running database. Raises ``SetupError``."""
+    """Create the database and the account with which slurmdbd logs in. Raises ``SetupError``."""
     statements = (
         "create database if not exists slurm_acct_db; "
         "create user if not exists slurm@localhost identified by 'slurm'; "
@@ -41,8 +43,8 @@ def make_login(plan: DevClusterPlan) -> None:
 
 
 def seed(plan: DevClusterPlan) -> None:
-    """Create the cluster, its accounts and members, and the QOS without what needs a controller.
-    Raises ``SetupError``.
+    """Create the cluster, its accounts and members, and the QOS, except the limits of GPUs, which
+    need a running slurmctld. Raises ``SetupError``.
     """
     # Each call of sacctmgr waits a third of a second for its connection's end, hence one file.
     path = plan.root / "etc" / "associations"
@@ -52,7 +54,7 @@ def seed(plan: DevClusterPlan) -> None:
 
 
 def associations(cluster: str) -> str:
-    """Return the accounts and their members as ``sacctmgr load`` reads them (sacctmgr(1), FLAT
+    """Return the accounts and their members in the format of ``sacctmgr load`` (sacctmgr(1), FLAT
     FILE).
     """
     lines = [
@@ -75,8 +77,8 @@ def associations(cluster: str) -> str:
 
 
 def limit_gpus(plan: DevClusterPlan) -> None:
-    """Set the QOS's limits of GPUs: the database knows GPUs only once a controller has registered.
-    Raises ``SetupError``.
+    """Set the limits of GPUs in the QOS. slurmctld must have registered, since only then the
+    database knows GPUs as a resource. Raises ``SetupError``.
     """
     wait_until(lambda: "gres/gpu" in _tres(plan), _REGISTERED_S)  # otherwise sacctmgr reports it
     _sacctmgr(plan, "modify", "qos", "short", "set", f"GrpTRES=gres/gpu={QOS_MAX_GPUS}")

@@ -1,8 +1,9 @@
-"""Installation of Apptainer for development, as root on Debian or a derivative.
+"""Installation of Apptainer for development, by root on Debian or a derivative.
 
-Debian 12 and 13 have no package of it. There sid's own build is downloaded with a separate
-configuration of apt, so that the machine's sources stay unchanged; where the machine's C library is
-older than the one it was built with, the program is adapted (``elf``) and packed again.
+Debian 12 and 13 have no package of it. There the package of Debian sid is downloaded with a
+separate configuration of apt, so that the machine's apt sources stay unchanged. If the machine's C
+library is older than the one that the package was built with, the programs are adapted to it
+(``elf``) and packed again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ HELPERS = (
     "fakeroot",
     "e2fsprogs",
 )
-"""What Apptainer starts to serve ordinary users; the package only recommends some of them."""
+"""Packages that Apptainer needs for ordinary users; Apptainer's own package only recommends some of
+them.
+"""
 SUITE = "sid"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _OURS = "~aitne1"
@@ -70,8 +73,8 @@ def _install(progress: Progress) -> None:
 
 
 def _in_archive() -> bool:
-    """Return whether the configured apt sources offer Apptainer; a package installed by hand does
-    not count.
+    """Return True if the configured apt sources offer Apptainer, not only a package that was
+    installed from a file.
     """
     listing = run(["apt-cache", "madison", PROGRAM], env=dict(os.environ))
     return any(line.split("|")[0].strip() == PROGRAM for line in listing.splitlines())
@@ -115,7 +118,7 @@ def repacked(progress: Progress) -> Path:
 
 
 def _fetch(scratch: Path) -> Path:
-    """Download the package with a separate configuration of apt."""
+    """Download the package with a separate configuration of apt, and return its path."""
     scratch.chmod(0o755)
     for name in ("lists/partial", "archives/partial", "parts"):
         (scratch / name).mkdir(parents=True)
@@ -140,8 +143,8 @@ def _fetch(scratch: Path) -> Path:
 
 
 def _refit(package: Path, tree: Path, have: elf.Version) -> str:
-    """Unpack the package, change what needs a newer C library, and return the new version, which
-    names the change.
+    """Unpack the package into ``tree``, adapt the programs that need a newer C library than
+    ``have``, and return the version of Debian's package.
     """
     _dpkg_deb("--raw-extract", str(package), str(tree))
     changed = False
@@ -161,10 +164,11 @@ def _refit(package: Path, tree: Path, have: elf.Version) -> str:
 
 
 def refit_control(text: str, have: elf.Version, *, changed: bool) -> tuple[str, str]:
-    """Return the control file of the adapted package, and the version of Debian's package.
+    """Return the text of the adapted package's control file, and the version of Debian's package.
 
-    ``have`` is the version of this machine's C library, ``changed`` whether programs of the package
-    were changed.
+    ``text`` is the original control file, ``have`` the version of this machine's C library.
+    ``changed`` is True if programs of the package were changed; otherwise the text is returned
+    unchanged.
 
     Raises:
         SetupError: ``text`` names no version.

@@ -1,4 +1,6 @@
-"""The cluster's broker, through which an unprivileged platform acts as alice and bob."""
+"""Broker of the cluster, through which an unprivileged platform submits jobs as the users alice and
+bob.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +15,29 @@ ADAPTER = "slurm"
 
 
 def argv(plan: DevClusterPlan) -> tuple[str, ...]:
-    """Return the broker's command line. It runs on this machine, whatever root the daemons are
-    in.
+    """Return the broker's command line. The broker runs in this machine's root file system, even if
+    the daemons run in another one.
     """
     return (sys.executable, "-m", "aitne.broker", "--config", str(plan.root / "broker.toml"))
 
 
 def write_settings(plan: DevClusterPlan, python: str) -> None:
-    """Write ``broker.toml``: root's own file, as the broker insists. Raises ``OSError``."""
+    """Write ``broker.toml``, which belongs to root, as the broker requires. Raises ``OSError``."""
     path = plan.root / "broker.toml"
     path.write_text(settings(plan, python, {0, caller()[0]}), encoding="utf-8")
     path.chmod(0o644)
 
 
 def caller() -> tuple[int, int]:
-    """Return the uid and gid of the user that called sudo; root's without sudo."""
+    """Return the uid and gid of the user that called sudo, or of root if sudo was not used."""
     uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     return (int(uid), int(gid)) if uid.isdigit() and gid.isdigit() else (0, 0)
 
 
 def settings(plan: DevClusterPlan, python: str, peers: set[int]) -> str:
-    """Return the broker's settings as TOML, whose strings and lists of these kinds are JSON's."""
+    """Return the broker's settings as TOML. Strings and lists are written with ``json.dumps``,
+    since for these values both formats are the same.
+    """
     lines = [
         f"socket = {json.dumps(str(plan.broker_socket))}",
         f"peers = {json.dumps(sorted(peers))}",

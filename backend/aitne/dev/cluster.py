@@ -1,4 +1,4 @@
-"""Creation of a cluster up to idle nodes, and its removal."""
+"""Creation of a cluster, until all its nodes are idle, and its removal."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ def up(
     port_base: int | None = None,
     progress: Progress,
 ) -> DevCluster:
-    """Start a cluster; a running one is not changed. After a failure nothing remains.
+    """Start a cluster and return its description; if it is running already, it is not changed.
+    After a failure everything is removed.
 
     Raises:
-        InvalidInput: a number or the name is out of bounds.
-        SetupError: not root; a package, port, mount or daemon is unavailable.
+        InvalidInput: a number is out of range, or the name is invalid.
+        SetupError: this process is not root, or a package, port, mount or daemon is not available.
     """
     check_request(name, nodes, gpus, cloud_nodes)
     _need_root("up")
@@ -174,12 +175,12 @@ def _describe(plan: DevClusterPlan, release: str) -> DevCluster:
 
 
 def down(name: str, *, progress: Progress) -> bool:
-    """End a cluster and remove all that was created for it, also after a crash; return False if
-    there was none.
+    """Stop a cluster and remove everything that was created for it, also after a crash; return
+    False if there was none.
 
     Raises:
         InvalidInput: the name is invalid.
-        SetupError: not root; something does not end or is in use.
+        SetupError: this process is not root, a process does not end, or a mount is in use.
     """
     check_name(name)
     _need_root("down")
@@ -217,7 +218,9 @@ def _plan_or_guess(name: str) -> DevClusterPlan:
 
 
 def _end_jobs(plan: DevClusterPlan) -> None:
-    """Send running jobs the signals of a cancelled job, if there is a controller to do so."""
+    """Cancel running jobs, so that their programs get the usual signals; do nothing if no slurmctld
+    is running.
+    """
 
     def jobs() -> bool:
         return any(process.job for process in processes.find(plan))

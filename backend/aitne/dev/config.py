@@ -1,4 +1,4 @@
-"""The configuration files of a cluster, as text. Nothing is written here."""
+"""Texts of a cluster's configuration files. The functions only return them and write nothing."""
 
 from __future__ import annotations
 
@@ -11,24 +11,32 @@ SHARDS_PER_GPU = 4
 DEBUG_NODES = 2
 SOCKETS = 2
 REQUEUE_S = 30
-"""Time that a requeued job must wait (Slurm's default: 120), also the limit for its launch."""
+"""Seconds that a requeued job must wait (Slurm's default: 120); also the limit for the launch of a
+job.
+"""
 CLOUD_BOOT_S = 36_000
-"""Nodes without a slurmd never boot: their jobs stay CONFIGURING, and no node becomes DOWN."""
+"""Seconds that nodes may take to boot. Nodes without a slurmd never boot: with this long time their
+jobs stay CONFIGURING, and the nodes do not become DOWN.
+"""
 
 
 def hostlist(prefix: str, first: int, last: int) -> str:
-    """Return ``n[1-4]``, as Slurm writes names."""
+    """Return a host list in Slurm's format, such as ``n[1-4]``."""
     return compress_hostlist([f"{prefix}{number}" for number in range(first, last + 1)])
 
 
 def leaves(nodes: int) -> list[tuple[int, int]]:
-    """Return first and last node of each leaf switch: two halves, or one leaf for a single node."""
+    """Return the numbers of the first and last node at each leaf switch: each has half of the
+    nodes, and a single node has one switch.
+    """
     half = (nodes + 1) // 2
     return [(1, half)] if nodes == 1 else [(1, half), (half + 1, nodes)]
 
 
 def sharded(plan: DevClusterPlan) -> set[int]:
-    """Return the nodes that also offer shards of their GPUs: the first of each leaf."""
+    """Return the numbers of the nodes that also offer shards of their GPUs: the first node at each
+    leaf switch.
+    """
     return {first for first, _ in leaves(plan.nodes)} if plan.gpus else set()
 
 
@@ -142,7 +150,9 @@ def _partitions(plan: DevClusterPlan) -> list[str]:
 
 
 def gres_conf(plan: DevClusterPlan) -> str:
-    """Return ``gres.conf``: GPUs are character devices that do nothing; shards are parts of them."""
+    """Return ``gres.conf``. GPUs are simulated by character devices without a function; shards are
+    parts of these GPUs.
+    """
     lines = ["AutoDetect=off"]
     if plan.gpus:
         devices = f"{plan.root}/dev/{hostlist('nvidia', 0, plan.gpus - 1)}"
@@ -160,7 +170,9 @@ def gres_conf(plan: DevClusterPlan) -> str:
 
 
 def topology_conf(plan: DevClusterPlan) -> str:
-    """Return ``topology.conf``: two leaves below one spine, and one for nodes without a slurmd."""
+    """Return ``topology.conf``: two leaf switches below one spine, and one leaf switch for the
+    nodes without a slurmd.
+    """
     spans = [hostlist("n", first, last) for first, last in leaves(plan.nodes)]
     if plan.cloud_nodes:
         spans.append(hostlist("c", 1, plan.cloud_nodes))
@@ -170,12 +182,16 @@ def topology_conf(plan: DevClusterPlan) -> str:
 
 
 def cgroup_conf(version: tuple[int, ...]) -> str:
-    """Return ``cgroup.conf``: no control groups, in the syntax of the release."""
+    """Return ``cgroup.conf``, which disables control groups in the syntax of the Slurm release
+    ``version``.
+    """
     return "CgroupPlugin=disabled\n" if version >= (24, 11) else "CgroupAutomount=no\n"
 
 
 def slurmdbd_conf(plan: DevClusterPlan) -> str:
-    """Return ``slurmdbd.conf``; only Slurm's user may read it, because it holds a password."""
+    """Return ``slurmdbd.conf``. Only the user ``slurm`` may read the file, because it contains a
+    password.
+    """
     lines = [
         "AuthType=auth/munge",
         f"AuthInfo={plan.munge_socket}",

@@ -1,4 +1,4 @@
-"""The daemons of a cluster: how each is started, and how its readiness is checked."""
+"""Daemons of a cluster: how each is started, and how to check that it is ready."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from aitne.dev.processes import environment
 
 READY_S = 60.0
 DIED_S = 1.0
-"""A daemon without a process for this long has ended: the time between two forks is far shorter."""
+"""Seconds without any process after which a daemon counts as ended. The time between the forks with
+which it moves to the background is much shorter.
+"""
 _POLL_S = 0.03
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """One program.
+    """Program that a cluster runs permanently.
 
-    ``detaches``: it goes to the background by itself once its configuration is read. ``inside``: it
-    runs in the cluster's root file system, if that is another than this machine's.
+    ``detaches`` means that it moves to the background by itself after reading its configuration;
+    ``inside`` that it runs in the cluster's root file system, if that is not this machine's.
     """
 
     name: str
@@ -51,7 +53,7 @@ def daemons(plan: DevClusterPlan) -> Iterator[Daemon]:
 
 
 def munged(plan: DevClusterPlan) -> Daemon:
-    """Describe munged, which authenticates the daemons to each other (munged(8))."""
+    """Return munged, which authenticates the daemons to each other (munged(8))."""
     folder = plan.root / "munge"
     argv = (
         "munged",
@@ -68,7 +70,9 @@ def munged(plan: DevClusterPlan) -> Daemon:
 
 
 def mariadbd(plan: DevClusterPlan) -> Daemon:
-    """Describe the database: no network, and nothing in it has to survive a loss of power."""
+    """Return the database server. It has no network access, and its data need not survive a power
+    failure.
+    """
     folder = plan.root / "db"
     argv = (
         "mariadbd",
@@ -97,7 +101,7 @@ def mariadbd(plan: DevClusterPlan) -> Daemon:
 
 
 def slurmdbd(plan: DevClusterPlan) -> Daemon:
-    """Describe slurmdbd, which holds accounts, limits and history."""
+    """Return slurmdbd, which stores accounts, limits and ended jobs."""
     return Daemon(
         "slurmdbd",
         ("slurmdbd",),
@@ -108,7 +112,7 @@ def slurmdbd(plan: DevClusterPlan) -> Daemon:
 
 
 def slurmctld(plan: DevClusterPlan) -> Daemon:
-    """Describe the controller, slurmctld."""
+    """Return slurmctld, the controller of the cluster."""
     return Daemon(
         "slurmctld",
         ("slurmctld",),
@@ -118,7 +122,7 @@ def slurmctld(plan: DevClusterPlan) -> Daemon:
 
 
 def slurmd(plan: DevClusterPlan, node: str) -> Daemon:
-    """Describe the slurmd of a node."""
+    """Return the slurmd of the node named ``node``."""
     port = plan.ports.slurmd_first + plan.node_names.index(node)
     return Daemon(
         f"slurmd.{node}",
@@ -129,7 +133,7 @@ def slurmd(plan: DevClusterPlan, node: str) -> Daemon:
 
 
 def slurmrestd(plan: DevClusterPlan) -> Daemon:
-    """Describe slurmrestd. It refuses to run as root; callers bring a token."""
+    """Return slurmrestd. It does not run as root, and its clients authenticate with a token."""
     port = plan.ports.slurmrestd
     return Daemon(
         "slurmrestd",
@@ -144,7 +148,7 @@ def slurmrestd(plan: DevClusterPlan) -> Daemon:
 
 
 def the_broker(plan: DevClusterPlan) -> Daemon:
-    """Describe the broker, which acts as users for a platform."""
+    """Return the broker, through which a platform acts as the cluster's users."""
     return Daemon(
         "broker",
         broker.argv(plan),
@@ -156,7 +160,7 @@ def the_broker(plan: DevClusterPlan) -> Daemon:
 
 
 def named(plan: DevClusterPlan, name: str) -> Daemon:
-    """Return the daemon of that name. Raises ``InvalidInput``."""
+    """Return the daemon with that name. Raises ``InvalidInput`` if there is none."""
     daemons_by_name = {daemon.name: daemon for daemon in daemons(plan)}
     if name not in daemons_by_name:
         raise InvalidInput.field(
@@ -166,10 +170,10 @@ def named(plan: DevClusterPlan, name: str) -> Daemon:
 
 
 def launch(plan: DevClusterPlan, daemon: Daemon) -> None:
-    """Start a daemon, without waiting until it answers.
+    """Start a daemon without waiting until it is ready.
 
     Raises:
-        SetupError: the daemon refused its configuration or is not installed.
+        SetupError: the daemon rejects its configuration or is not installed.
     """
     out = plan.log / f"{daemon.name}.out"
     env = environment(plan.root, plan.slurm_conf, daemon.name) | dict(daemon.variables)
@@ -207,10 +211,11 @@ def _group(user: str) -> str:
 
 
 def wait_ready(plan: DevClusterPlan, *started: Daemon) -> None:
-    """Wait until each daemon answers.
+    """Wait until each of the daemons is ready.
 
     Raises:
-        SetupError: a daemon ended or stayed silent; the message has the last lines of its log.
+        SetupError: a daemon ended or did not answer in time; the message contains the last lines of
+            its log.
     """
     deadline = time.monotonic() + READY_S
     last_seen = {daemon.name: time.monotonic() for daemon in started}
@@ -246,8 +251,8 @@ def _note_pids(plan: DevClusterPlan, started: tuple[Daemon, ...]) -> None:
 
 
 def _answers(path: Path, *, greets: bool = False) -> bool:
-    """Return whether a process accepts connections on a UNIX socket; with ``greets``, also whether
-    it sends data first, as a database does.
+    """Return True if a process accepts connections on the UNIX socket ``path``. With ``greets`` it
+    must also send data first, as database servers do.
     """
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(5)

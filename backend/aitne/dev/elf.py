@@ -1,10 +1,11 @@
-"""Adaptation of programs that were built against a newer C library to an older one, where that is
-harmless.
+"""Adaptation of programs that were built with a newer C library to an older one, for functions
+where this is harmless.
 
 glibc 2.38 gave ``strtol`` and related functions a second version that also reads ``0b1``. A program
-compiled there requires ``__isoc23_strtol@GLIBC_2.38`` and runs on nothing older, although
-``strtol`` would do. So the symbol's name is moved by the nine letters of ``__isoc23_`` inside the
-same string, and the version that it requires becomes the one that ``strtol`` has always had.
+compiled with it requires ``__isoc23_strtol@GLIBC_2.38`` and does not start with an older glibc,
+although ``strtol`` would be sufficient. So the reference to the symbol's name is moved past the
+nine letters of ``__isoc23_`` in the same string, and the required version is replaced by the one
+that ``strtol`` has always had.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ MAGIC = b"\x7fELF"
 _PREFIX = "__isoc23_"
 _HARMLESS = ("__isoc23_strtol", "__isoc23_strtoul", "__isoc23_strtoll", "__isoc23_strtoull")
 _OLDEST = "GLIBC_2.2.5"
-"""Of x86-64: the first version of its C library (elf/ldd, ``shlib-versions`` of glibc)."""
+"""Symbol version of the first C library on x86-64, which ``strtol`` has (elf/ldd,
+``shlib-versions`` of glibc).
+"""
 Version = tuple[int, ...]
 
 
@@ -28,11 +31,11 @@ class NotMovable(ValueError):
 
 def unpin(content: bytes, have: Version) -> bytes | None:
     """Return the program ``content`` adapted to a C library of version ``have``, such as ``(2,
-    36)``; None if the program runs there unchanged.
+    36)``; None if it runs with that library unchanged.
 
     Raises:
-        NotMovable: the file is not a 64-bit little-endian ELF, is damaged, or needs what that
-            library lacks.
+        NotMovable: the file is not a 64-bit little-endian ELF, is damaged, or uses something that
+            the library does not have.
     """
     try:
         return _unpin(bytearray(content), have)
@@ -43,7 +46,7 @@ def unpin(content: bytes, have: Version) -> bytes | None:
 
 
 def unpin_file(path: Path, have: Version) -> bool:
-    """Apply ``unpin`` to a file in place and return whether the file was changed. Raises
+    """Apply ``unpin`` to a file in place; return True if the file was changed. Raises
     ``NotMovable`` and ``OSError``.
     """
     try:
@@ -94,7 +97,7 @@ def _unpin(data: bytearray, have: Version) -> bytes | None:
 
 
 def _sections(data: bytearray) -> dict[str, tuple[int, int]]:
-    """Return the offset and size of each section, by name (elf(5))."""
+    """Return the offset and size in bytes of each ELF section, by name (elf(5))."""
     (table,) = struct.unpack_from("<Q", data, 0x28)
     size, count, names_at = struct.unpack_from("<HHH", data, 0x3A)
     headers = [struct.unpack_from("<IIQQQQIIQQ", data, table + n * size) for n in range(count)]
@@ -103,7 +106,9 @@ def _sections(data: bytearray) -> dict[str, tuple[int, int]]:
 
 
 def _needs(data: bytearray, at: int, strings: int) -> dict[int, tuple[str, str, int]]:
-    """Return library, version and the entry's offset, by the index that symbols use."""
+    """Parse the table of required symbol versions at the offset ``at``: for each version's index,
+    return the library, the version's name and the offset of its entry.
+    """
     needs: dict[int, tuple[str, str, int]] = {}
     while True:
         _, count, file, first, following = struct.unpack_from("<HHIII", data, at)

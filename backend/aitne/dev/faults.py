@@ -1,4 +1,4 @@
-"""Failures that tests inject into a running cluster, and their repair."""
+"""Simulation of failures in a running cluster for tests, and their repair."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ GONE_S = 10.0
 
 
 def pid_of(cluster: DevCluster, daemon: str) -> int | None:
-    """Return the daemon's PID; ``None`` while it does not run.
+    """Return the daemon's PID; None if it is not running.
 
     Raises:
         InvalidInput: there is no such daemon.
-        NoDevCluster: the cluster is gone.
+        NoDevCluster: the cluster does not exist any more.
     """
     plan = _plan(cluster)
     return state.pids(plan)[daemons.named(plan, daemon).name]
 
 
 def restart(cluster: DevCluster, daemon: str) -> None:
-    """Restart a daemon, whether it is dead, stopped (SIGSTOP) or alive, and wait until it answers.
+    """Restart a daemon, whether it has ended, is stopped (SIGSTOP) or is running, and wait until it
+    is ready.
 
-    A node's jobs continue meanwhile.
+    When a slurmd restarts, the node's jobs continue.
 
     Raises:
         InvalidInput: there is no such daemon.
-        NoDevCluster: the cluster is gone.
+        NoDevCluster: the cluster does not exist any more.
         SetupError: the daemon does not start.
     """
     plan = _plan(cluster)
@@ -50,14 +51,14 @@ def restart(cluster: DevCluster, daemon: str) -> None:
 
 
 def crash_node(cluster: DevCluster, node: str) -> None:
-    """Simulate a power cut: end the node's slurmd, its slurmstepds and the programs of its jobs at
-    once.
+    """Simulate a power failure: kill the node's slurmd, its slurmstepds and the programs of its
+    jobs at the same time.
 
-    ``restart(cluster, "slurmd.n1")`` is the node's boot.
+    ``restart(cluster, "slurmd.n1")`` then simulates the boot of the node n1.
 
     Raises:
         InvalidInput: there is no such node.
-        NoDevCluster: the cluster is gone.
+        NoDevCluster: the cluster does not exist any more.
         SetupError: a process does not end.
     """
     plan = _plan(cluster)

@@ -1,4 +1,4 @@
-"""The folder of a cluster: keys, configuration, fake GPUs."""
+"""Files in the folder of a cluster: keys, configuration and simulated GPU devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _NULL_DEVICE = os.makedev(1, 3)
 
 
 def ids(plan: DevClusterPlan, user: str) -> tuple[int, int]:
-    """Return a user's uid and gid where the daemons run: another release has other ones for munge.
+    """Return the uid and gid of a user in the root file system in which the daemons run. For
+    ``munge`` they can differ from this machine's.
 
     Raises:
         SetupError: there is no such user.
@@ -30,7 +31,9 @@ def ids(plan: DevClusterPlan, user: str) -> tuple[int, int]:
 
 
 def make(plan: DevClusterPlan, version: tuple[int, ...]) -> None:
-    """Fill the folder. Raises ``OSError`` and ``SetupError``."""
+    """Create all files of the cluster's folder for the Slurm release ``version``. Raises
+    ``OSError`` and ``SetupError``.
+    """
     slurm, munge = ids(plan, "slurm"), ids(plan, "munge")
     root = plan.root
     _folder(root / "etc")

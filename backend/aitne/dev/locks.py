@@ -1,4 +1,4 @@
-"""Locks that leave nothing behind: files in ``/run`` that are removed with what they guard."""
+"""Locks in files in ``/run`` that are removed together with the clusters they protect."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from contextlib import contextmanager, suppress
 from aitne.host.dev_cluster import DESCRIPTORS
 
 ALL = ".all"
-"""Ports, users and the folder of all clusters are changed under this name only."""
+"""Name of the lock that must be held to change ports, users or the folder of all clusters."""
 
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the lock of a cluster, or of what all clusters share, while others wait."""
+    """Hold a lock during the ``with`` block; wait while another process holds it. ``name`` is the
+    name of a cluster or ``ALL``.
+    """
     path = DESCRIPTORS / f"{name}.lock"
     while True:
         DESCRIPTORS.mkdir(mode=0o755, exist_ok=True)

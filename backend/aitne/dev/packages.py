@@ -1,4 +1,4 @@
-"""Debian's packages that a cluster on this machine's own release needs."""
+"""Debian packages that a cluster needs if it runs in this machine's own root file system."""
 
 from __future__ import annotations
 

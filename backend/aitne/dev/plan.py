@@ -1,5 +1,5 @@
-"""Plan of a cluster, written before anything is created, so that ``down`` works after a crash
-too.
+"""Plan of a cluster. It is written before anything is created, so that ``down`` can remove
+everything also after a crash.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from aitne.core.models.base import Frozen
 from aitne.core.platform.dev_cluster import DevPorts
 
 HOME = Path("/var/lib/aitne-dev")
-"""The folder of all clusters of this machine; it is root's, and all users may pass through."""
+"""Folder of all clusters on this machine. It belongs to root; all users may enter it."""
 PLAN = "plan.json"
 ReleaseName = Literal["system", "trixie", "sid"]
 MOST_NODES = 256
 MOST_CLOUD_NODES = 5_000
 MOST_GPUS = 16
 NODE_PORTS_AFTER = 10
-"""The first slurmd's port, counted from the base."""
+"""Offset of the first slurmd's port from the cluster's first port."""
 GPU_TYPE = "h200"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,29}")
 
 
 class DevClusterPlan(Frozen):
-    """Plan of the requested cluster."""
+    """Plan of a development cluster: its properties, as requested, and the paths and ports that
+    result.
+    """
 
     name: str
     release: ReleaseName
@@ -40,79 +42,81 @@ class DevClusterPlan(Frozen):
 
     @property
     def root(self) -> Path:
-        """The folder of this cluster."""
+        """Return the folder of this cluster."""
         return HOME / self.name
 
     @property
     def system(self) -> Path | None:
-        """The root file system that the daemons run in; None means this machine's own."""
+        """Return the root file system in which the daemons run; None: this machine's own."""
         return None if self.release == "system" else self.root / "system"
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """The start of a command line that runs a command in the root of the daemons."""
+        """Return the arguments to put before a command so that it runs in the daemons' root file
+        system.
+        """
         return () if self.system is None else ("chroot", str(self.system))
 
     @property
     def slurm_conf(self) -> Path:
-        """Slurm's configuration: the same path inside and outside of ``system``."""
+        """Return the path of ``slurm.conf``, which is the same inside and outside of ``system``."""
         return self.root / "etc" / "slurm.conf"
 
     @property
     def run(self) -> Path:
-        """The folder of the PID files."""
+        """Return the folder of the daemons' PID files."""
         return self.root / "run"
 
     @property
     def log(self) -> Path:
-        """The folder of the daemons' logs."""
+        """Return the folder of the daemons' logs."""
         return self.root / "log"
 
     @property
     def munge_socket(self) -> Path:
-        """The socket of munged."""
+        """Return the path of munged's socket."""
         return self.root / "munge" / "munge.sock"
 
     @property
     def database_socket(self) -> Path:
-        """The socket of mariadbd; only root and Slurm's user can reach it."""
+        """Return the path of mariadbd's socket, which only root and the user ``slurm`` can access."""
         return self.root / "db" / "run" / "mysql.sock"
 
     @property
     def jwt_key(self) -> Path:
-        """The key that signs tokens for slurmrestd."""
+        """Return the path of the key that signs tokens for slurmrestd."""
         return self.root / "etc" / "jwt.key"
 
     @property
     def broker_socket(self) -> Path:
-        """The socket of the cluster's broker."""
+        """Return the path of the broker's socket."""
         return self.run / "broker.sock"
 
     @property
     def rest_url(self) -> str:
-        """The URL of slurmrestd."""
+        """Return the URL of the cluster's slurmrestd."""
         return f"http://127.0.0.1:{self.ports.slurmrestd}"
 
     @property
     def software(self) -> Path:
-        """The folder of the software that the platform installs for all nodes."""
+        """Return the folder of the software that the platform installs for all nodes."""
         return self.root / "software"
 
     @property
     def scratch(self) -> Path:
-        """The folder of the users' areas, owned by root; the broker creates a folder for each user
-        in it.
+        """Return the folder that contains the users' storage areas. It belongs to root; the broker
+        creates a folder for each user in it.
         """
         return self.root / "scratch"
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """The nodes with a slurmd."""
+        """Return the names of the nodes that run a slurmd."""
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
 
     @cached_property
     def ports(self) -> DevPorts:
-        """The ports of the cluster's daemons."""
+        """Return the ports of the cluster's daemons."""
         base = self.port_base
         return DevPorts(
             slurmctld=base,
@@ -123,21 +127,23 @@ class DevClusterPlan(Frozen):
 
     @property
     def port_range(self) -> range:
-        """All ports that belong to the cluster."""
+        """Return all ports that are reserved for the cluster."""
         return ports_from(self.port_base, self.nodes)
 
     def write(self) -> None:
-        """Store the plan in the cluster's folder. Raises ``OSError``."""
+        """Write the plan to the cluster's folder. Raises ``OSError``."""
         (self.root / PLAN).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
 def ports_from(base: int, nodes: int) -> range:
-    """Return the ports of a cluster with ``nodes`` nodes, from ``base`` upwards."""
+    """Return the ports that a cluster with ``nodes`` nodes uses if its first port is ``base``."""
     return range(base, base + NODE_PORTS_AFTER + nodes)
 
 
 def check_request(name: str, nodes: int, gpus: int, cloud_nodes: int) -> None:
-    """Check the request. Raises ``InvalidInput``, naming the option and what it accepts."""
+    """Check the options of ``aitne dev cluster up``. Raises ``InvalidInput``, which names the
+    option and its permitted values.
+    """
     check_name(name)
     for option, value, minimum, maximum in (
         ("--nodes", nodes, 1, MOST_NODES),
@@ -154,7 +160,7 @@ def check_request(name: str, nodes: int, gpus: int, cloud_nodes: int) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise ``InvalidInput`` unless ``name`` is harmless as a folder's name."""
+    """Raise ``InvalidInput`` unless ``name`` is safe to use as a folder's name."""
     if not NAME.fullmatch(name):
         raise InvalidInput.field(
             "--name",
@@ -165,7 +171,8 @@ def check_name(name: str) -> None:
 
 
 def read_plan(name: str) -> DevClusterPlan | None:
-    """Read the plan of a cluster, running or half made; ``None`` where there is none.
+    """Read the plan of a cluster that is running or whose creation was interrupted; None if there
+    is none.
 
     Raises:
         SetupError: the plan is invalid.

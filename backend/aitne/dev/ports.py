@@ -1,4 +1,4 @@
-"""Assignment of ports to clusters."""
+"""Assignment of TCP ports to clusters."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from aitne.dev import processes
 from aitne.dev.plan import HOME, PLAN, ports_from, read_plan
 
 FIRST, LAST = 26_500, 32_767
-"""Above the ports of services, below the kernel's ports for clients (ip_local_port_range)."""
+"""Range of ports that are assigned by default: above those of services, and below those that the
+kernel assigns to clients (ip_local_port_range).
+"""
 _STEP = 20
 
 
 def choose(nodes: int, base: int | None) -> int:
-    """Return the first of a cluster's ports. Call it with the clusters' lock held.
+    """Return the first port of a new cluster with ``nodes`` nodes: ``base``, or if that is None the
+    start of a free range. The caller must hold the lock ``locks.ALL``.
 
     Raises:
-        SetupError: a requested port is in use, or no ports are free.
+        SetupError: a requested port is in use, or there is no free range.
     """
     taken = processes.listening() | _planned()
     if base is not None:

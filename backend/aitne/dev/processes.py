@@ -1,7 +1,8 @@
-"""Starting daemons, finding them again, and ending them.
+"""Environment of the cluster's daemons, and functions to find and end their processes.
 
-Every daemon gets two variables in its environment, which whatever it starts inherits: the cluster's folder and
-the daemon's name. So they are found without trusting a pid file, also after a crash and when a pid was reused.
+Every daemon is started with two environment variables, which its child processes inherit: the
+cluster's folder and the daemon's name. By these its processes are found without a PID file, also
+after a crash or when a PID was reused.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ClusterProcess:
-    """A process of a cluster.
+    """Process that belongs to a cluster.
 
-    ``daemon`` is the daemon that started it; ``job``: it is a job's program or its slurmstepd,
-    which outlives slurmd.
+    ``daemon`` is the name of the daemon that started it. ``job`` is True for a job's program or its
+    slurmstepd, both of which outlive slurmd.
     """
 
     pid: int
@@ -36,15 +37,15 @@ class ClusterProcess:
 
 
 def environment(root: Path, slurm_conf: Path, daemon: str = "") -> dict[str, str]:
-    """Return a small environment of known content: the caller's proxies, tokens and locale stay
-    outside.
+    """Return the environment for a daemon or command. It contains only known variables, and not the
+    caller's proxies, tokens and locale.
     """
     environ = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": "/", "SLURM_CONF": str(slurm_conf)}
     return environ | {ROOT_MARK: str(root), DAEMON_MARK: daemon} if daemon else environ
 
 
 def tail_of(*logs: Path) -> str:
-    """Return the last lines of the first log that has any."""
+    """Return the last lines of the first of the logs that is not empty."""
     for log in logs:
         if log.exists() and (
             text := tail(log.read_text(encoding="utf-8", errors="replace").splitlines())
@@ -54,7 +55,7 @@ def tail_of(*logs: Path) -> str:
 
 
 def processes() -> dict[int, int]:
-    """Return all live processes and their parents. A zombie counts as dead."""
+    """Return the parent's PID of each live process, by PID; zombies are omitted."""
     parents = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -69,8 +70,8 @@ def processes() -> dict[int, int]:
 
 
 def variables(pid: int) -> dict[str, str]:
-    """Return the environment that a process was started with; empty when it is gone or not
-    readable.
+    """Return the environment with which a process was started; empty if it has ended or cannot be
+    read.
     """
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
@@ -83,8 +84,8 @@ def variables(pid: int) -> dict[str, str]:
 
 
 def find(plan: DevClusterPlan) -> list[ClusterProcess]:
-    """Return every process of the cluster: its daemons, what they started, and its jobs
-    anywhere.
+    """Return every process of the cluster: its daemons, the processes that these started, and the
+    programs of jobs.
     """
     parents = processes()
     marked: dict[int, tuple[str, bool]] = {}
@@ -106,7 +107,10 @@ def find(plan: DevClusterPlan) -> list[ClusterProcess]:
 def _inherited(
     pid: int, parents: dict[int, int], marked: dict[int, tuple[str, bool]]
 ) -> tuple[str, bool] | None:
-    """Return the mark of the nearest process above: a program may have emptied its environment."""
+    """Return the daemon's name and ``job`` of the closest ancestor process that belongs to a
+    cluster, since a program may have cleared its own environment; None if there is no such
+    ancestor.
+    """
     visited_pids = {pid}
     while (pid := parents.get(pid, 0)) > 1 and pid not in visited_pids:
         if pid in marked:
@@ -123,8 +127,8 @@ def _is_minder(pid: int) -> bool:
 
 
 def main_pid(cluster_processes: Collection[ClusterProcess], daemon: str) -> int | None:
-    """Return the PID of the daemon itself, not of what it started; ``None`` when it does not
-    run.
+    """Return the PID of the daemon itself, not of a process that it started; None if it is not
+    running.
     """
     own_processes = {
         process.pid: process
@@ -138,7 +142,7 @@ def main_pid(cluster_processes: Collection[ClusterProcess], daemon: str) -> int 
 
 
 def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
-    """Send a signal to those of the processes that still exist."""
+    """Send the signal ``number`` to those of the processes that still exist."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -147,7 +151,9 @@ def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, *, poll_s: float = POLL_S) -> bool:
-    """Wait until ``condition`` returns True; return False if it does not within ``timeout_s``."""
+    """Wait until ``condition`` returns True; return False if it does not do so within
+    ``timeout_s``.
+    """
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -157,9 +163,10 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, *, poll_s: float
 
 
 def listening() -> set[int]:
-    """Return the TCP ports on which any process of this machine listens (proc(5), /proc/net/tcp).
+    """Return the TCP ports on which any process on this machine listens (proc(5), /proc/net/tcp).
 
-    Reading the kernel's table leaves no broken connection in any daemon's log.
+    The kernel's table is read instead of connecting to ports, since daemons would log broken
+    connections.
     """
     ports = set()
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):

@@ -1,4 +1,6 @@
-"""Another Debian release below the cluster's folder: made once, then overlaid for each cluster."""
+"""Root file system with another Debian release: created once, then used by each cluster through an
+overlay.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +31,23 @@ _COPIED = (
     "etc/pip.conf",
     "etc/ssl/certs/ca-certificates.crt",
 )
-"""Files that programs in the root need for the same network access as this machine."""
+"""Files that are copied from this machine because programs in the root file system need them for
+network access.
+"""
 _KERNEL_TREES = ("/proc", "/sys", "/dev")
-"""Shared with the mounts in them. Those of other folders must not be copied: the folder of a mount
-in `/tmp` could not be removed, and the cluster's own folder would contain itself."""
+"""Folders that are shared together with the mounts in them. Mounts in other folders must not be
+shared: a folder in `/tmp` with a mount in it could not be removed, and the cluster's own folder
+would contain itself.
+"""
 _FOLDERS = ("/tmp", "/home", str(DESCRIPTORS))  # noqa: S108 - the nodes' own /tmp
 
 
 def ensure(suite: str, progress: Progress) -> Path:
-    """Return the root file system of a Debian release with Slurm in it; make it if it is missing.
+    """Return the path of a root file system with the Debian release ``suite`` and Slurm; create it
+    if it is missing.
 
     Raises:
-        SetupError: the file system could not be made.
+        SetupError: the file system could not be created.
     """
     digest = hashlib.sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
     base = cache_dir() / "roots" / f"{suite}-{digest}"
@@ -82,7 +89,8 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def mount(plan: DevClusterPlan, base: Path, users: tuple[str, ...]) -> None:
-    """Mount the cluster's own root over ``base``, with this machine's trees and users in it.
+    """Mount the cluster's root file system as an overlay over ``base``, and share this machine's
+    folders and the accounts ``users`` with it.
 
     Raises:
         SetupError: the kernel refused a mount.
@@ -114,9 +122,10 @@ def _mount(*words: str) -> None:
 
 
 def _share_accounts(system: Path, users: tuple[str, ...]) -> None:
-    """Give users the same uids inside; daemons' accounts stay the release's own.
+    """Give this machine's users the same uids in the root file system; accounts of daemons remain
+    those of its Debian release.
 
-    This machine's entries go first: a uid that is also taken inside means this machine's user.
+    This machine's entries come first: a uid that both have then belongs to this machine's user.
     """
     for name in ("passwd", "group"):
         ours = [
@@ -140,7 +149,9 @@ def _is_person(line: str, users: tuple[str, ...]) -> bool:
 
 
 def mounts_below(root: Path) -> list[str]:
-    """Return the mount points at or below a folder, the innermost last (proc(5), mountinfo)."""
+    """Return the mount points at or below a folder, nested ones after those that contain them
+    (proc(5), mountinfo).
+    """
     mount_points = []
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         mount_point = line.split()[4].encode().decode("unicode_escape")
@@ -150,7 +161,7 @@ def mounts_below(root: Path) -> list[str]:
 
 
 def unmount(root: Path) -> None:
-    """Undo every mount below a cluster's folder.
+    """Unmount everything below a cluster's folder.
 
     Raises:
         SetupError: a mount is in use.
@@ -177,10 +188,10 @@ def _unmount_one(mount_point: str) -> None:
 
 
 def remove(root: Path) -> None:
-    """Remove a cluster's folder.
+    """Remove a cluster's folder, after checking that no file system is mounted below it.
 
     Raises:
-        SetupError: something is still mounted below; nothing was removed.
+        SetupError: a file system is mounted below; nothing was removed.
     """
     mount_points = mounts_below(root)
     if mount_points:

@@ -1,4 +1,4 @@
-"""State of a cluster's daemons and nodes."""
+"""Query of the state of a cluster's daemons and nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASK_S = 15.0
 
 
 class ClusterState(Frozen):
-    """Current state of a cluster."""
+    """Current state of a cluster: its daemons and nodes."""
 
     cluster: DevCluster
     daemons: dict[str, int | None] = Field(
@@ -31,11 +31,11 @@ class ClusterState(Frozen):
 
 
 def look(name: str) -> ClusterState:
-    """Return the state of a cluster's daemons and nodes.
+    """Return the current state of a cluster's daemons and nodes.
 
     Raises:
         NoDevCluster: there is no such cluster.
-        SetupError: its record cannot be read.
+        SetupError: the cluster's plan cannot be read.
     """
     cluster, plan = find_dev_cluster(name), read_plan(name)
     if cluster is None or plan is None:
@@ -50,7 +50,7 @@ def look(name: str) -> ClusterState:
 
 
 def slurm_release(plan: DevClusterPlan) -> str:
-    """Return the release of Slurm, such as ``22.05.8``. Raises ``SetupError``."""
+    """Return the release of the cluster's Slurm, such as ``22.05.8``. Raises ``SetupError``."""
     output = run([*plan.prefix, "slurmctld", "-V"], env=environment(plan.root, plan.slurm_conf))
     match = re.search(r"\d+(\.\d+)+", output)
     if match is None:
@@ -59,7 +59,7 @@ def slurm_release(plan: DevClusterPlan) -> str:
 
 
 def pids(plan: DevClusterPlan) -> dict[str, int | None]:
-    """Return each daemon's PID, ``None`` where it does not run."""
+    """Return the PID of each daemon, by its name; None for one that is not running."""
     cluster_processes = processes.find(plan)
     return {
         daemon.name: processes.main_pid(cluster_processes, daemon.name)
@@ -68,7 +68,7 @@ def pids(plan: DevClusterPlan) -> dict[str, int | None]:
 
 
 def nodes(plan: DevClusterPlan) -> dict[str, str]:
-    """Return the nodes that have a slurmd, and their states in sinfo's short form. Raises
+    """Return the state of each node that runs a slurmd, in sinfo's short form, by node name. Raises
     ``SetupError``.
     """
     argv = [*plan.prefix, "sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %t"]
@@ -80,7 +80,7 @@ def wait_idle(plan: DevClusterPlan) -> None:
     """Wait until every node is idle.
 
     Raises:
-        SetupError: a node is not idle in time; the message has the last lines of its log.
+        SetupError: a node is not idle in time; the message contains the last lines of its log.
     """
     states: dict[str, str] = {}
 

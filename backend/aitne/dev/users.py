@@ -1,4 +1,6 @@
-"""The Unix users of development clusters: created when missing; created ones are removed again."""
+"""Unix users of development clusters. Missing ones are created, and those are removed with the last
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ USERS = (
 )
 ACCOUNTS = ("ml", "vision")
 LEDGER = HOME / ".made-users.json"
-"""The users that were not there before the first cluster; shared by all clusters."""
+"""File with the users that the first cluster created; all clusters share it."""
 _OPERATOR_UIDS = range(950, 899, -1)
-"""adduser(8) counts up from 100, useradd(8) counts down from 999; neither reaches these soon."""
+"""Uids for the operator's account, which are rarely in use: adduser(8) counts up from 100,
+useradd(8) counts down from 999.
+"""
 
 
 def names() -> tuple[str, ...]:
@@ -30,10 +34,10 @@ def names() -> tuple[str, ...]:
 
 
 def ensure() -> None:
-    """Create the missing users. Call it with the clusters' lock held.
+    """Create the users that are missing. The caller must hold the lock ``locks.ALL``.
 
     Raises:
-        SetupError: useradd refused.
+        SetupError: useradd failed.
     """
     made = _made()
     for name in names():
@@ -57,10 +61,11 @@ def _options(name: str, *, home: bool) -> Iterator[str]:
 
 
 def remove() -> None:
-    """Remove the users that were created, with their homes. Call it with the clusters' lock held.
+    """Remove the users that were created for clusters, with their home folders. The caller must
+    hold the lock ``locks.ALL``.
 
     Raises:
-        SetupError: userdel refused.
+        SetupError: userdel failed.
     """
     for name, home in _made().items():
         if _exists(name):
@@ -71,7 +76,9 @@ def remove() -> None:
 
 
 def _made() -> dict[str, bool]:
-    """Return the names, and whether the home was created too."""
+    """Return the users that were created for clusters, by name; the value is True if the home
+    folder was created, too.
+    """
     return dict(json.loads(LEDGER.read_text(encoding="utf-8"))) if LEDGER.exists() else {}
 
 

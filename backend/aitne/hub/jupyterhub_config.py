@@ -1,7 +1,9 @@
-"""Configuration of JupyterHub, headless: the portal logs users in and names the servers.
+"""Configuration of JupyterHub without pages of its own: the portal logs users in and names the
+servers.
 
-The hub runs in an environment of its own, where the platform is not installed: its parameters
-arrive in ``AITNE_HUB_*`` variables, set by the supervisor, and in the files of the secrets folder.
+The hub runs in a separate virtual environment, in which the platform is not installed. Its
+parameters are passed in ``AITNE_HUB_*`` variables, set by the supervisor, and in the files of the
+secrets folder.
 """
 
 from __future__ import annotations
@@ -37,16 +39,18 @@ login_s = int(os.environ["AITNE_HUB_LOGIN_S"])
 
 
 HUB_LOGIN_S = 60
-"""Seconds for which a login at JupyterHub itself is valid."""
+"""Seconds for which JupyterHub's own login cookie is valid."""
 
 
 def secret(name: str) -> str:
-    """Return the content of the file of this name in the secrets folder."""
+    """Return the content of the file ``name`` in the secrets folder."""
     return (secrets_dir / name).read_text().strip()
 
 
 def from_core(subject: str, name: str) -> ModuleType:
-    """Load a file of the platform's core that imports nothing else of it."""
+    """Load the module ``aitne.core.<subject>.<name>`` from its file; it must not import other
+    modules of the platform.
+    """
     path = Path(__file__).parents[1] / "core" / subject / f"{name}.py"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

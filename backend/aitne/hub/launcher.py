@@ -1,11 +1,14 @@
-"""Start of the single-user server in the session's environment, with its modules imported early.
+"""Start of the single-user server in the session's environment, with its modules imported in
+advance.
 
-The agent starts ``<session env>/bin/python launcher.py`` in the job's working directory as soon as the
-job runs. While JupyterHub is still being asked, the slow modules are imported; then one line of JSON,
-``{"env": {…}, "args": […], "session": {…}}``, is read from standard input. Its variables are set and the server
-starts; with ``"tls"`` it gets a certificate first and serves nothing else. End of input before that line means that there will be no server: exit status 1, in silence.
+The agent starts ``<session env>/bin/python launcher.py`` in the job's working directory as soon as
+the job runs. While the agent requests the server's parameters from JupyterHub, the launcher imports
+the slow modules. Then it reads one line of JSON, ``{"env": {…}, "args": […], "session": {…}}``,
+from standard input, sets these environment variables and starts the server; with ``"tls"`` it first
+gets a certificate and serves only TLS. If standard input ends before that line, no server is
+wanted: it exits with status 1 and no message.
 
-Standard library and Jupyter only; nothing else of this package is there.
+It may import only the standard library and Jupyter, and no other module of this package.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ HUB_ONLY = (
 )
 PLAIN = "--plain"
 LOGIN_CACHED_S = 60
-"""Seconds for which a login is cached; the hub reports ended logins at once."""
+"""Seconds for which the server caches a login. JupyterHub reports ended logins immediately, so this
+may be long.
+"""
 
 # Modules that the server imports at its start, in an order that avoids import cycles.
 EARLY = (
@@ -81,7 +86,7 @@ SERVER = Path(__file__).with_name("lab") / "server"
 
 
 class _StandIn(ModuleType):
-    """Module that has every attribute, each a class of its own without instances."""
+    """Module that has every attribute; each is a distinct exception class that is never raised."""
 
     __path__ = ()  # type: ignore[assignment]  # a package that finds nothing
 
@@ -92,7 +97,8 @@ class _StandIn(ModuleType):
 
 
 def import_early(*, plain: bool) -> None:
-    """Import what the server needs; ``plain``: without any of the shortcuts.
+    """Import the modules that the server needs. Unless ``plain``, modules that only JupyterHub
+    itself needs are replaced by stand-ins, which saves time.
 
     The stand-ins are removed afterwards, so that an extension that needs the real module gets it.
     """
@@ -109,9 +115,10 @@ def import_early(*, plain: bool) -> None:
 
 
 def workspace() -> list[str]:
-    """Return the option that sets where JupyterLab stores its workspaces.
+    """Return the option that sets the folder of JupyterLab's workspaces; empty without a valid
+    ``AITNE_WORKSPACE``.
 
-    The folder is in the home folder and shared by this session and those that continue it.
+    The folder is in the user's home and shared by this session and those that continue it.
     """
     name = os.environ.get("AITNE_WORKSPACE", "")
     if re.fullmatch(r"[0-9a-f-]{36}", name) is None:
@@ -121,7 +128,9 @@ def workspace() -> list[str]:
 
 
 def extensions() -> list[str]:
-    """Return the platform's own extensions; TensorBoard's only if it is installed."""
+    """Return the options that enable the platform's own extensions; TensorBoard's only if
+    TensorBoard is installed.
+    """
     names = ["aitne_isolation", "aitne_session"]
     if find_spec("tensorboard") is not None:
         names.append("aitne_tensorboard")
@@ -129,16 +138,19 @@ def extensions() -> list[str]:
 
 
 def ignore_session_id() -> None:
-    """Have the server ignore the cookie jupyterhub-session-id, which another server can plant."""
+    """Make the server ignore the cookie jupyterhub-session-id, which another user's server could
+    set.
+    """
     auth = import_module("jupyterhub.services.auth")
     auth.HubAuth.get_session_id = lambda self, handler: "-"
 
 
 def connect_to_hub(tls: ssl.SSLContext | None) -> None:
-    """Send the hub's name in requests to it, where the proxy selects by name and not by address.
+    """Set the Host header and TLS options of the server's requests to JupyterHub, since the proxy
+    in front of it selects by host name and not by address.
 
-    With https the certificate is checked for that name too, whatever address is connected. ``tls``
-    names the trusted CAs; None means those of the system.
+    With https the certificate is checked for that name, whatever address is connected. ``tls``
+    contains the trusted CAs; None: those of the system.
     """
     hub = urlsplit(os.environ.get("JUPYTERHUB_HOST", ""))
     if not hub.netloc and tls is None:
@@ -161,7 +173,7 @@ def connect_to_hub(tls: ssl.SSLContext | None) -> None:
 
 
 def main() -> None:
-    """Import the modules, wait for the hand-over and run the server."""
+    """Import the modules, wait for the server's parameters on standard input, and run the server."""
     # The session must not import from the folder of this file.
     sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]
     for name in [name for name in os.environ if name.startswith(("JUPYTERHUB_", "JPY_"))]:

@@ -1,6 +1,7 @@
-"""Logins at the hub: cookies that are not sent to sessions' servers, and the end of logins.
+"""Logins at JupyterHub: cookies that are not sent to sessions' servers, and the end of logins.
 
-Runs inside JupyterHub, in the hub's environment: standard library, JupyterHub and Tornado only.
+Runs inside JupyterHub, in its environment: it may import only the standard library, JupyterHub and
+Tornado.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
 END_LOGINS = r"/api/platform/users/([^/]+)/logins"
 _HUB_CLIENT = "jupyterhub"
-"""Client of tokens that were given to no browser: those of the servers themselves."""
+"""OAuth client of tokens that belong to the servers themselves and not to a browser."""
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _ANSWER_S = 10.0
 _notifications: set[asyncio.Task[None]] = set()
 
 
 def confine_cookies(*, host_prefix: bool) -> None:
-    """Set the cookies of the browser's session and of a login in progress for the Hub alone.
+    """Restrict the cookies of browser sessions and of logins in progress to the paths of JupyterHub
+    itself.
 
-    By default they go to the servers of all users, and one of them holds the verifier of PKCE.
+    By default browsers send them to the servers of all users, too; one of them contains the PKCE
+    verifier.
 
     Args:
         host_prefix: name them ``__Host-…``, which no page of another host can set.
@@ -60,11 +63,13 @@ def confine_cookies(*, host_prefix: bool) -> None:
 
 
 class EndLoginsHandler(APIHandler):  # type: ignore[misc]
-    """Handler that ends all logins of one user, here and at the user's servers, in one commit."""
+    """Handler of requests to end all logins of one user, at JupyterHub and at the user's servers,
+    in one transaction.
+    """
 
     @needs_scope("admin:users")  # type: ignore[untyped-decorator]
     def delete(self, user_name: str) -> None:
-        """End the logins; a user that the hub does not know has none."""
+        """End the user's logins; do nothing if JupyterHub does not know the user."""
         user = orm.User.find(self.db, user_name)
         if user is not None:
             user.cookie_id = orm.new_token()
@@ -78,7 +83,9 @@ class EndLoginsHandler(APIHandler):  # type: ignore[misc]
 
 
 def log_out_by_session() -> None:
-    """Let ``/hub/logout`` end all of this browser's logins, also if that at the hub is over."""
+    """Make ``/hub/logout`` end all logins of the browser, even if its login at JupyterHub itself
+    has ended.
+    """
     LogoutHandler.default_handle_logout = _log_out
 
 
@@ -106,7 +113,9 @@ def _notify_servers(handler: Any, user_ids: Iterable[int]) -> None:
 
 
 def _server_context(settings: Mapping[str, Any]) -> ssl.SSLContext | None:
-    """Return how the hub connects to servers with TLS; None if it has no certificate for that."""
+    """Return the TLS context with which JupyterHub connects to servers, made from the
+    ``internal_ssl_*`` settings.
+    """
     key, certificate, authority = (
         settings.get(f"internal_ssl_{name}") for name in ("key", "cert", "ca")
     )
@@ -115,9 +124,10 @@ def _server_context(settings: Mapping[str, Any]) -> ssl.SSLContext | None:
 
 
 async def _notify(spawner: Any) -> None:
-    """Request that a server checks its logins again.
+    """Request that a server clears its cache of logins and closes connections whose login has
+    ended.
 
-    Repeat while the server exists but is silent.
+    The request is repeated as long as the server exists and does not answer.
     """
     pause = _SHORTEST_PAUSE_S
     while spawner.active and spawner.server is not None:

@@ -1,8 +1,9 @@
-"""Spawner that starts nothing: it adopts the job that the platform has already started.
+"""Spawner that starts no process: it represents a job that the platform has already started as a
+named server of JupyterHub.
 
-Runs inside JupyterHub, in the hub's environment: standard library, JupyterHub, Tornado and
-cryptography, which JupyterHub needs itself. The platform's side is three internal calls: ``GET
-/jobs/{id}``, ``PUT /jobs/{id}/handover``, ``GET /live``.
+Runs inside JupyterHub, in its environment: it may import only the standard library, JupyterHub,
+Tornado and cryptography, which JupyterHub requires anyway. It uses three internal calls of the
+platform: ``GET /jobs/{id}``, ``PUT /jobs/{id}/handover``, ``GET /live``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from traitlets import Bool, Unicode
 ANSWER_WITHIN_S = 5.0
 PATIENCE_S = 45.0
 LIVE_FOR_S = 4.0
-"""Seconds for which one answer of the platform serves the polls of all servers."""
+"""Seconds for which one response of the platform is used for the polls of all servers."""
 LOOK_EVERY_S = 0.05
 ASK_EVERY_S = 1.0
 
@@ -32,7 +33,7 @@ _Failed = (HTTPClientError, OSError, ValueError, KeyError, TypeError)
 
 
 class LiveJobsQuery:
-    """Live jobs of the platform, queried once for all servers."""
+    """Query of the platform's live jobs, which all servers share."""
 
     def __init__(self) -> None:
         self._jobs: frozenset[str] = frozenset()
@@ -40,9 +41,10 @@ class LiveJobsQuery:
         self._asking = asyncio.Lock()
 
     async def says_gone(self, spawner: AdoptSpawner) -> bool:
-        """Return whether the platform answered after the job was adopted that the job is over.
+        """Return True if a response of the platform, later than the start of the spawner's server,
+        says that its job has ended.
 
-        False also if the platform does not answer.
+        Return False also if the platform does not answer.
         """
         async with self._asking:
             fresh = self._asked_at > max(time.monotonic() - LIVE_FOR_S, spawner.adopted_at)
@@ -60,11 +62,13 @@ class LiveJobsQuery:
 
 
 class AdoptSpawner(Spawner):  # type: ignore[misc]
-    """Server that is one job of the platform, named by ``user_options["job_id"]``.
+    """Named server of JupyterHub that is a job of the platform, the one in
+    ``user_options["job_id"]``.
 
-    The state holds the job and the token of its server from before the hand-over on: a hub that
-    exited in between hands over the same token again, because the first may have arrived. The token
-    is encrypted there.
+    Its stored state contains the job's ID and the server's API token from before the token is
+    passed to the job. If JupyterHub exits in between, it passes the same token again after its
+    restart, because the job may have received it the first time. The token is encrypted in the
+    state.
     """
 
     platform_url = Unicode(config=True, help="The platform's internal interface for the Hub.")
@@ -74,12 +78,12 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
     api_token: str
     job_id = ""
     answered = False
-    """Whether the server has ever answered. Until then it counts as not started."""
+    """True if the server has ever answered. Until then it counts as not started."""
     adopted_at = float("-inf")
     _live = LiveJobsQuery()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Load the state that an earlier hub stored."""
+        """Load the state that an earlier process of JupyterHub stored."""
         super().load_state(state)
         self.job_id = state.get("job_id", "")
         self.answered = state.get("answered", False)
@@ -87,7 +91,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         self.will_resume = bool(self.job_id) and not self.answered
 
     def get_state(self) -> dict[str, Any]:
-        """Return the job and its server's token, once the job is adopted."""
+        """Return the state to store: with a job, its ID and the server's encrypted API token."""
         state: dict[str, Any] = super().get_state()
         if self.job_id:
             state |= {
@@ -98,13 +102,15 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         return state
 
     def clear_state(self) -> None:
-        """Keep the job: a server never belongs to another one, and its token stays the same."""
+        """Keep the state: a server always belongs to the same job and keeps its token."""
 
     async def start(self) -> str:
-        """Hand the server's environment to the waiting job; return the URL at which it listens.
+        """Pass the server's environment to the job, which waits for it; return the URL at which the
+        server listens.
 
         Raises:
-            SpawnException: the job is not the user's, is over, or its server does not come up.
+            SpawnException: the job does not belong to the user or has ended, or its server does not
+                start.
         """
         job_id = self._asked_job()
         host, port = await self._address(job_id)
@@ -131,9 +137,9 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         return f"{'https' if self.tls else 'http'}://{netloc}"
 
     async def poll(self) -> int | None:
-        """Return None while the job lives or its state is unknown.
+        """Return None (running) while the job is live or its state is unknown.
 
-        A status is returned only when the platform reports that the job has ended.
+        An exit status is returned only if the platform reports that the job has ended.
         """
         if self._start_pending:
             return None
@@ -142,10 +148,10 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         return 0 if await self._live.says_gone(self) else None
 
     async def stop(self, now: bool = False) -> None:
-        """Do nothing to the job: only the platform ends jobs."""
+        """Do nothing: only the platform ends jobs."""
 
     def delete_forever(self) -> None:
-        """Delete a token that was kept for another attempt."""
+        """Delete the API token, which ``clear_state`` keeps for further starts of the server."""
         db = self.user.db
         token = APIToken.find(db, self.api_token) if self.api_token else None
         if token is not None:
@@ -157,7 +163,9 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         return Fernet(base64.urlsafe_b64encode(digest))
 
     def _decrypted(self, state: dict[str, Any]) -> str | None:
-        """Return the token of a state; one that an earlier release stored is not encrypted."""
+        """Return the decrypted token in a stored state; None if it has none. A token that an
+        earlier release stored is not encrypted.
+        """
         stored: str | None = state.get("api_token")
         try:
             return None if stored is None else self._fernet().decrypt(stored.encode()).decode()
@@ -165,7 +173,9 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             return stored
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Send one request to the platform. Raises one of ``_Failed``."""
+        """Send one request to the platform and return the JSON of its response. Raises an error in
+        ``_Failed``.
+        """
         request = HTTPRequest(
             self.platform_url + path,
             method=method,
@@ -213,7 +223,9 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
     async def _ask_patiently(
         self, method: str, path: str, body: dict[str, Any] | None = None
     ) -> Any:
-        """Repeat the request until there is an answer: the platform may be restarting."""
+        """Send a request to the platform; repeat it until there is a response, because the platform
+        may be restarting.
+        """
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:

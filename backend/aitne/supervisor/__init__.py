@@ -1,1 +1,3 @@
-"""Supervisor: `aitne up`, its children, their restarts and status."""
+"""Supervisor: the process that `aitne up` starts, which starts the platform's processes and
+restarts them when they end.
+"""

@@ -1,7 +1,8 @@
-"""``python -m aitne.supervisor FOLDER [--detach | --with-parent PID]``: what ``aitne up`` starts.
+"""Program of the supervisor, which ``aitne up`` starts: ``python -m aitne.supervisor FOLDER
+[--detach | --with-parent PID]``.
 
-``FOLDER`` has the plan. Exit status 0 when the platform was ended, 1 when it could not start (for the
-reason see ``FOLDER/failure``), 3 when another supervisor has this folder.
+``FOLDER`` contains the plan. Exit status: 0 when the platform was ended, 1 when it could not start
+(the reason is in ``FOLDER/failure``), 3 when another supervisor uses this folder.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ HELD = 3
 
 
 def main(arguments: list[str]) -> int:
-    """Take the lock, detach from the starting process if requested, and supervise."""
+    """Lock the folder, detach from the calling process if requested, and run the supervisor; return
+    the exit status.
+    """
     folder, options = Path(arguments[0]), arguments[1:]
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not _locked(lock):

@@ -1,4 +1,4 @@
-"""Process that is kept running, with its log and memory."""
+"""Process that the supervisor keeps running, with its log and memory usage."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from aitne.supervisor.progress import ProgressWatch
 from aitne.supervisor.silence import HangDetector
 
 DELAYS_S = (0.0, 0.2, 0.5, 1.0, 1.5)
-"""Delays in seconds before consecutive restarts.
+"""Delays in seconds before consecutive restarts; the last one is used for all further restarts.
 
-A process that has exited is restarted within two seconds, however often.
+So a process that has exited is restarted within two seconds, however often.
 """
 STEADY_S = 15.0
-"""Seconds of life after which a process counts as steady, and the delays start again."""
+"""Seconds of running time after which the delays begin again with the first one."""
 LOG_BYTES = 8 * 1024**2
 LOGS_KEPT = 3
 _PR_SET_PDEATHSIG = 1
@@ -34,7 +34,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with(parent: int, number: int) -> None:
-    """Have the kernel send this process a signal when its parent dies."""
+    """Make the kernel send the signal ``number`` to this process when its parent ends; ``parent``
+    is the parent's PID.
+    """
     _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
@@ -48,7 +50,9 @@ def launch(
     pass_fds: Sequence[int] = (),
     account: ProcessAccount | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process that dies with this one, as ``account`` (None: as this one). Raises ``OSError``."""
+    """Start a process that is killed when this process ends. ``account`` is its Unix account; None:
+    this process's own. Raises ``OSError``.
+    """
     parent = os.getpid()
 
     def prepare() -> None:
@@ -72,14 +76,14 @@ def launch(
 
 
 def open_log(log: Path, account: ProcessAccount | None) -> IO[bytes]:
-    """Open a log of ``account`` (None: of this process's) for appending. Raises ``OSError``."""
+    """Open a log file for appending, as ``account`` (None: this process's own). Raises ``OSError``."""
     with acting_as(account):
         return log.open("ab")
 
 
 class Child:
-    """One process that the supervisor runs and restarts. ``delay_s`` returns how long the caller
-    waits before a restart.
+    """One process that the supervisor runs and restarts. The caller waits ``delay_s`` seconds
+    before each restart.
     """
 
     def __init__(
@@ -95,11 +99,13 @@ class Child:
         self.restarts = -1
         self.since = datetime.now(UTC)
         self.answers = False
-        """Result of its last probe."""
+        """True if the last probe was answered."""
         self.process: subprocess.Popen[bytes] | None = None
         self.silence = HangDetector(plan.hung_after_s)
         self.killed_after_s: float | None = None
-        """Seconds of silence after which the hung process was killed; None if it was not."""
+        """Seconds without an answer after which the process was killed because it hung; None if it
+        was not.
+        """
         self._heartbeat: int | None = None
         self._progress = ProgressWatch(0)
         self._env = env
@@ -110,7 +116,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Return whether the process is running, according to the last check."""
+        """Return True if the process was running when ``died`` was last called."""
         return self.process is not None
 
     def start(self) -> None:
@@ -145,17 +151,19 @@ class Child:
             return False
 
     def note(self, answered: bool) -> None:
-        """Record whether the process has answered one probe."""
+        """Record the result of one probe: True if the process has answered it."""
         starting = self.silence.starting and not answered
         self.silence.note(answered, works=starting and self._progress.works())
 
     def kill_hung(self) -> None:
-        """Kill the process because it does not answer; it is restarted like any that exited."""
+        """Kill the process because it does not answer. The supervisor then restarts it like any
+        process that has exited.
+        """
         self.killed_after_s = self.silence.seconds
         self.signal(signal.SIGKILL)
 
     def died(self) -> int | None:
-        """Return the exit status, once, after the process has exited; otherwise None."""
+        """Return the exit status if the process has exited since the last call; otherwise None."""
         status = None if self.process is None else self.process.poll()
         if status is not None:
             self.process = None
@@ -171,13 +179,13 @@ class Child:
         return delay
 
     def signal(self, number: int) -> None:
-        """Send the process a signal, if it runs."""
+        """Send a signal to the process, if it is running."""
         if self.process is not None:
             self.process.send_signal(number)
 
     def status(self, *, brief: bool) -> dict[str, Any]:
-        """Return the process's entry in the answer to ``status``. ``brief`` leaves out the memory
-        use, which takes long to read.
+        """Return the process's entry in the supervisor's response to ``status``. ``brief`` omits
+        the memory usage, which takes long to determine.
         """
         pid = self.process.pid if self.process is not None else 0
         return {
@@ -192,7 +200,8 @@ class Child:
 
 
 def proportional_memory(pid: int) -> int | None:
-    """Return the proportional set size (PSS), in which shared pages count by share.
+    """Return the proportional set size (PSS) of a process in bytes, in which each shared page is
+    divided among its processes.
 
     None means that the kernel does not report it.
     """
@@ -204,10 +213,11 @@ def proportional_memory(pid: int) -> int | None:
 
 
 def rotate(log: Path) -> None:
-    """Rotate the log and keep a few old ones.
+    """Rotate the log file and keep a few old ones.
 
-    Children append, so copying and truncating loses no descriptor. If the disk is full, the old
-    logs are deleted: a log must not prevent a restart.
+    The content is copied and the file truncated, so that processes can continue to append to their
+    open descriptors. If the disk is full, the old logs are deleted, because rotation must not
+    prevent a restart.
     """
     if not log.exists() or log.stat().st_size < LOG_BYTES:
         return

@@ -1,11 +1,12 @@
-"""Commands of the command line to the supervisor: start a platform, query its state, end it.
+"""Functions of ``aitne up``, ``down``, ``status`` and ``restart``, which start and control a
+platform through its supervisor.
 
-``up`` and ``down`` never prompt. All functions raise ``SetupError`` with a sentence that says
-what to do when the platform cannot be started or reached.
+``up`` and ``down`` never prompt. All functions raise ``SetupError`` with a sentence that says what
+to do if the platform cannot be started or reached.
 
-How a platform ends: ``down`` and Ctrl-C in the foreground end its sessions and jobs too (a second
-Ctrl-C kills the processes); ``down`` with ``keep_jobs``, SIGTERM and a closed terminal leave them
-running, and the next ``up`` manages them again.
+There are two ways to end a platform. ``down`` and Ctrl-C in the foreground also end its sessions
+and jobs (a second Ctrl-C kills the processes). ``down`` with ``keep_jobs``, SIGTERM and a closed
+terminal leave them running, and the next ``up`` manages them again.
 """
 
 from __future__ import annotations
@@ -38,18 +39,22 @@ from aitne.supervisor.secret_files import ensure_secrets
 
 READY_WITHIN_S = 120.0
 TRIES = 4
-"""Number of starts before the first readiness after which a child counts as failed."""
+"""Number of starts of a process after which the start of the platform has failed, if the process
+has never been ready.
+"""
 ANSWER_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.1
 NOTES_WITHIN_S = 5.0
-"""Seconds to wait for the scheduler's notes; later ones are only in the controller's log."""
+"""Seconds for which ``up`` waits for the scheduler's notes; later ones are only in the controller's
+log.
+"""
 
 Progress = Callable[[str], None]
 
 
 class _Terminated(BaseException):
-    """SIGTERM arrived. Derived from BaseException, like KeyboardInterrupt, so that handlers of
-    errors do not catch it.
+    """Exception for an arrived SIGTERM. It is derived from BaseException, like KeyboardInterrupt,
+    so that handlers of errors do not catch it.
     """
 
 
@@ -60,15 +65,16 @@ def up(
     progress: Progress,
     on_ready: Callable[[], None] | None = None,
 ) -> None:
-    """Start the platform; return when it is ready (``detach``) or when it has ended.
+    """Start the platform. Return when it is ready (``detach``) or when it has ended (in the
+    foreground).
 
-    ``progress`` gets one line per step; ``on_ready`` is called once ``/readyz`` returns 200, also
-    if the platform already ran. In the foreground Ctrl-C ends the platform with its jobs, a second
-    Ctrl-C at once; SIGTERM ends it and leaves the jobs running.
+    ``progress`` is called with one line per step. ``on_ready`` is called once ``/readyz`` returns
+    200, also if the platform was already running. In the foreground, Ctrl-C ends the platform with
+    its jobs, a second Ctrl-C kills its processes; SIGTERM ends it and leaves the jobs running.
 
     Raises:
-        SetupError: a requirement is not met; the message says what to do. In the
-            foreground also when the supervisor ends without being asked to.
+        SetupError: a requirement is not met; the message says what to do. In the foreground also if
+            the supervisor ends unexpectedly.
     """
     data_dir = settings.data_dir
     ready = on_ready or (lambda: None)
@@ -118,10 +124,11 @@ def up(
 
 
 def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:
-    """End the platform, and its sessions and jobs unless ``keep_jobs``.
+    """End the platform, together with its sessions and jobs unless ``keep_jobs``; return False if
+    it was not running.
 
-    Return False if none was running. Jobs that an earlier platform left running end as well. Jobs
-    on a Slurm cluster continue in any case: they do not belong to this machine.
+    Jobs that an earlier platform left running in this data directory are ended, too. Jobs on a
+    Slurm cluster continue in any case, since they do not depend on this machine.
     """
     lines = _talk(data_dir, {"verb": "down", "keep_jobs": keep_jobs}, patience_s=None)
     spoke = False
@@ -137,10 +144,11 @@ def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: N
 
 
 def status(data_dir: Path) -> dict[str, Any] | None:
-    """Return the status of the supervisor and its processes; None if it does not run.
+    """Return the status of the supervisor and its processes; None if the supervisor is not running.
 
     ``{"state": "starting" | "ready" | "degraded" | "stopping", "url", "sessions_url", "data_dir",
-    "supervisor_pid", "since", "processes": [{"name", "pid", "port", "memory_bytes", "restarts", "since"}]}``
+    "supervisor_pid", "since", "processes": [{"name", "pid", "port", "memory_bytes", "restarts",
+    "since"}]}``
     """
     return next(_talk(data_dir, {"verb": "status"}), None)
 
@@ -150,10 +158,10 @@ def _where(data_dir: Path) -> dict[str, Any] | None:
 
 
 def restart(data_dir: Path, name: str) -> None:
-    """End one child; the supervisor starts it again.
+    """End one of the platform's processes; the supervisor then starts it again.
 
     Raises:
-        SetupError: the platform does not run, or has no such child.
+        SetupError: the platform is not running, or has no process of that name.
     """
     answer = next(_talk(data_dir, {"verb": "restart", "name": name}), None)
     if answer is None or "error" in answer:
@@ -163,7 +171,7 @@ def restart(data_dir: Path, name: str) -> None:
 
 
 def current() -> Path | None:
-    """Return the data directory of the platform that ``up`` started last; None if there is none."""
+    """Return the data directory of the platform that ``up`` last started; None if there is none."""
     try:
         return Path(_current_file().read_text().strip())
     except FileNotFoundError:
@@ -246,7 +254,9 @@ def _wait_ready(
 
 
 def _tell_notes(settings: Settings, progress: Progress) -> None:
-    """Show the controller's notes about the scheduler and about users who must trust each other."""
+    """Pass the controller's notes for administrators (about the scheduler, and about users that
+    share an account) to ``progress``.
+    """
     give_up = time.monotonic() + NOTES_WITHIN_S
     while time.monotonic() < give_up:
         if settings.notes_file.exists():
@@ -278,10 +288,11 @@ def _tail(data_dir: Path, name: str) -> str:
 
 @contextmanager
 def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterator[None]:
-    """Handle signals in the foreground.
+    """Handle Ctrl-C and SIGTERM in the foreground during the ``with`` block.
 
-    Ctrl-C ends all, a second one kills the processes, SIGTERM leaves the jobs. The block then ends
-    without an error, because the end was requested.
+    Ctrl-C ends the platform and its jobs, a second one kills the processes; SIGTERM ends the
+    platform and leaves the jobs running. The block then ends without an error, because the end was
+    requested.
     """
 
     def on_term(number: int, frame: FrameType | None) -> None:
@@ -309,7 +320,9 @@ def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterat
 def _talk(
     data_dir: Path, request: dict[str, Any], *, patience_s: float | None = ANSWER_WITHIN_S
 ) -> Iterator[dict[str, Any]]:
-    """Yield the supervisor's answers; none if it does not run."""
+    """Send a request to the supervisor and yield its responses; none if it is not running.
+    ``patience_s`` is the timeout of each response; None: no timeout.
+    """
     try:
         folder = os.open(data_dir / "run", os.O_PATH | os.O_DIRECTORY)
     except OSError:

@@ -1,9 +1,11 @@
-"""Environments beside the platform's own: JupyterHub, the sessions' JupyterLab, the proxy.
+"""Environments besides the platform's own: JupyterHub, JupyterLab for sessions, and the proxy
+(Node.js).
 
 Each is created once per lock file and Python version below ``cache_dir()/envs`` and shared by all
-platforms of this user; a platform that root starts for an account of its own has them in
-``SYSTEM_ENVS``, where every account can read them. A virtual environment cannot be moved, so it is built in place: a lock file
-admits one builder, and ``.complete`` is written last; a folder without it is created again.
+platforms of this user. For a platform that root starts under an account of its own they are in
+``SYSTEM_ENVS``, where every account can read them. A virtual environment cannot be moved, so it is
+built in place: a lock admits one builder at a time, and the file ``.complete`` is written last; an
+environment without it is created again.
 """
 
 from __future__ import annotations
@@ -31,32 +33,34 @@ LOCKS = Path(__file__).parent / "envs"
 NAMES = ("session", "hub", "proxy")
 SYSTEM_ENVS = Path("/var/cache/aitne/envs")
 NEEDED_BYTES = 2 * 1024**3
-"""Disk space of the three environments in bytes, with room for the downloads."""
+"""Free disk space in bytes that is required for the three environments, including the downloads."""
 REPORT_EVERY_S = 3.0
 
 Progress = Callable[[str], None]
 
 
 def session_env_dir() -> Path:
-    """Return the folder of JupyterLab and its packages.
+    """Return the folder of the environment with JupyterLab.
 
-    Notebooks and jobs without an image see numpy, scikit-learn and matplotlib there.
+    Notebooks, and jobs without an image, can also import numpy, scikit-learn and matplotlib from
+    it.
     """
     return _env_dir("session")
 
 
 def hub_env_dir(root: Path | None = None) -> Path:
-    """Return the folder of JupyterHub with its OAuth client; ``root`` is the folder of the
-    environments, None that of this user.
+    """Return the folder of the environment with JupyterHub. ``root`` is the folder that contains
+    the environments; None: that of this user.
     """
     return _env_dir("hub", root)
 
 
 def proxy_command(root: Path | None = None) -> list[str]:
-    """Return the command that starts the proxy, without its arguments; ``root`` as above.
+    """Return the command that starts the proxy, without its arguments. ``root`` is the folder that
+    contains the environments; None: that of this user.
 
     Raises:
-        SetupError: no Node is recent enough.
+        SetupError: no sufficiently recent Node.js is installed.
     """
     script = (
         _env_dir("proxy", root) / "node_modules/configurable-http-proxy/bin/configurable-http-proxy"
@@ -65,7 +69,7 @@ def proxy_command(root: Path | None = None) -> list[str]:
 
 
 def is_complete(name: str, root: Path | None = None) -> bool:
-    """Return whether the environment is complete and its program can be executed."""
+    """Return True if the environment is complete and its program can be executed."""
     folder = _env_dir(name, root)
     if os.environ.get(_override(name)):
         return folder.is_dir()
@@ -74,8 +78,8 @@ def is_complete(name: str, root: Path | None = None) -> bool:
 
 
 def ensure(progress: Progress, names: Sequence[str] = NAMES, root: Path | None = None) -> None:
-    """Create the missing environments in parallel; ``progress`` gets a line per step. ``root`` is the
-    folder of the environments, None that of this user.
+    """Create the missing environments in parallel; ``progress`` is called with one line per step.
+    ``root`` is the folder that contains the environments; None: that of this user.
 
     Raises:
         SetupError: an environment could not be created; the message ends with the output of pip or
@@ -122,9 +126,11 @@ def _make(name: str, root: Path | None, progress: Progress) -> None:
 
 
 def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> None:
-    """Create the virtual environment of a lock file with ``python``.
+    """Create the virtual environment ``name`` in ``folder`` and install the packages in its lock
+    file.
 
-    ``python`` is a program, or a command that runs one in another root file system.
+    ``python`` is the command of the interpreter; it may run the interpreter in another root file
+    system.
 
     Raises:
         SetupError: the environment could not be created; the message ends with the output of pip.
@@ -161,7 +167,9 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
 
 
 def _install_with_uv(name: str, python: str, lock: Path, say: Progress) -> bool:
-    """Install a lock file with uv; return False if that failed and pip is to be tried."""
+    """Install the packages in a lock file with uv; return False if that failed and pip should be
+    used.
+    """
     prepared = uv.install_command(python, ["--requirements", str(lock)], compiled=True)
     if prepared is None:
         return False

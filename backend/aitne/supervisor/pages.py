@@ -1,7 +1,7 @@
-"""Pages shown where no session answers: by the proxy (404, 503) and by JupyterHub.
+"""Pages that browsers see if no session answers, shown by the proxy (404, 503) and by JupyterHub.
 
-They are self-contained files, so that the sessions' origin needs no access to the portal's API;
-they only link to the portal.
+They are self-contained files, so that pages with the sessions' origin need no access to the
+portal's API; they only link to the portal.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ small {{ display: block; margin-top: 1.75rem; color: var(--soft); font-size: .81
 
 
 def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
-    """Write or rewrite all pages in ``folder``, JupyterHub's templates in ``folder/hub``."""
+    """Write all pages to ``folder``, and JupyterHub's templates to ``folder/hub``; existing ones
+    are replaced.
+    """
     (folder / "hub").mkdir(parents=True, exist_ok=True)
     # JupyterHub would interpret braces.
     shown = html.escape(platform).replace("{", "&#123;")

@@ -1,10 +1,10 @@
 """Plan of the processes that the supervisor runs.
 
-The supervisor reads it as JSON and needs no settings.
+The supervisor reads it as JSON and needs no other settings.
 
-The plan is in ``run/plan.json``, or with accounts of their own for users in the folder of root beside
-the data directory. Only its user can read it: it holds the environment of the user who started the
-platform. The platform's own secrets appear as file names only. Standard library
+The plan is in ``run/plan.json``, or, if users have accounts of their own, in root's folder beside
+the data directory. Only the user who started the platform can read it, since it contains that
+user's environment. It contains only the file names of the platform's secrets. Standard library
 only.
 """
 
@@ -22,17 +22,18 @@ from aitne.supervisor.identity import ProcessAccount
 FILE = "plan.json"
 SOCKET = "supervisor.sock"
 FAILURE = "failure"
-"""File that tells the user who started the platform why it could not start."""
+"""File with the reason why the platform could not start, for the user who started it."""
 LIVE = "live"
-"""File that exists while jobs may run: from a start until a ``down`` has ended them all. It holds
-the setting ``accounts.mode``."""
+"""File that exists while jobs may be running: from the start of the platform until ``down`` has
+ended all jobs. It contains the setting ``accounts.mode``.
+"""
 END_WITHIN_S = 6.0
 DRAIN_WITHIN_S = 45.0
 
 
 def plan_dir(data_dir: Path) -> Path:
-    """Return the folder of the plan: below the data directory, or for root, if that belongs to the
-    platform's account, the folder of root beside it.
+    """Return the folder of the plan: ``run`` in the data directory. If this process is root and the
+    data directory belongs to the platform's account, it is root's folder beside the data directory.
     """
     if os.geteuid() == 0 and data_dir.stat().st_uid != 0:
         return broker_dir(data_dir)
@@ -49,21 +50,25 @@ class ChildPlan:
     argv: list[str]
     env: dict[str, str] = field(default_factory=dict)
     secret_env: dict[str, str] = field(default_factory=dict)
-    """File in the secrets folder, by variable."""
+    """Environment variables with secrets: the name of a file in the secrets folder, by variable."""
     port: int | None = None
     probe: str | None = None
-    """URL ``http://…`` that answers below 500 when the process is ready.
+    """URL ``http://…`` that returns a status below 500 when the process is ready.
 
-    None means that the process is ready once it runs.
+    None means that the process is ready as soon as it runs.
     """
     heartbeat: bool = False
-    """Whether it writes to the pipe in ``HEARTBEAT_VARIABLE`` instead of answering a probe."""
+    """True if the process regularly writes to the pipe in ``HEARTBEAT_VARIABLE`` instead of
+    answering a probe.
+    """
     hung_after_s: float = HUNG_AFTER_S
-    """Seconds without an answer after which it is killed and restarted."""
+    """Seconds without an answer after which the process is killed and restarted."""
     probe_secret: str | None = None
-    """File in the secrets folder with the token of the probe."""
+    """File in the secrets folder with the token for the probe; None: the probe needs none."""
     as_root: bool = False
-    """Whether it runs as root, with ``env`` alone, though the plan has an ``account``."""
+    """True if the process runs as root even if the plan has an ``account``; its environment is then
+    ``env`` only.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +87,22 @@ class SupervisorPlan:
     drain: list[str]
     """Command that ends the platform's jobs.
 
-    Empty if they belong to a cluster, where they continue.
+    It is empty if the jobs run on a cluster, where they continue.
     """
     children: list[ChildPlan]
     account: ProcessAccount | None = None
-    """Account that a supervisor of root runs the processes as; None: they run as the supervisor does."""
+    """Account under which a supervisor that is root runs the processes; None: the supervisor's own.
+    """
 
     @property
     def mode(self) -> str:
-        """The setting ``accounts.mode`` that the plan was made with, for the file ``LIVE``."""
+        """Return the setting ``accounts.mode`` with which the plan was made, which is written to
+        the file ``LIVE``.
+        """
         return "shared" if self.account is None else "own"
 
     def write(self, folder: Path) -> Path:
-        """Write the plan into ``folder`` for the supervisor to read; return the path of the file."""
+        """Write the plan to ``folder``, where the supervisor reads it; return the path of the file."""
         path = folder / FILE
         temporary = path.with_suffix(".new")
         temporary.touch(mode=0o600)
@@ -104,9 +112,9 @@ class SupervisorPlan:
 
     @classmethod
     def read(cls, folder: Path) -> SupervisorPlan:
-        """Read the plan that ``write`` left.
+        """Read the plan in ``folder``.
 
-        Raises ``OSError`` or ``ValueError`` if there is none.
+        Raises ``OSError`` or ``ValueError`` if there is no valid plan.
         """
         values = json.loads((folder / FILE).read_text())
         children = [ChildPlan(**child) for child in values.pop("children")]

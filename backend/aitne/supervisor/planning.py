@@ -1,4 +1,4 @@
-"""Plan of the supervised processes, from the settings."""
+"""Creation of the plan of the supervised processes from the settings."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _NOT_SETTINGS = ("AITNE_STATE_HOME",)
 
 
 def make_plan(settings: Settings, account: ProcessAccount | None = None) -> SupervisorPlan:
-    """Return the plan of a platform with these settings, whose processes run as ``account``. Raises
-    ``SetupError`` if Node.js is missing.
+    """Return the plan of a platform with these settings, whose processes run under ``account``
+    (None: the supervisor's own). Raises ``SetupError`` if Node.js is missing.
     """
     python = sys.executable
     starter = own_accounts.starter(settings) if settings.own_accounts else None
@@ -65,7 +65,9 @@ def make_plan(settings: Settings, account: ProcessAccount | None = None) -> Supe
 
 
 def broker_child(settings: Settings) -> ChildPlan:
-    """Return the broker, which runs each user's jobs as the user's own account on this machine."""
+    """Return the plan of the broker, through which each job runs under its user's account on this
+    machine.
+    """
     config = settings.broker_dir / own_accounts.CONFIG
     return ChildPlan(
         name="broker",
@@ -78,14 +80,16 @@ def broker_child(settings: Settings) -> ChildPlan:
 
 
 def envs_root(settings: Settings) -> Path | None:
-    """Return the folder of the Hub's and the proxy's environments; None: that of this user."""
+    """Return the folder that contains the environments of JupyterHub and the proxy; None: that of
+    this user.
+    """
     return environments.SYSTEM_ENVS if settings.own_accounts else None
 
 
 def hub_child(settings: Settings) -> ChildPlan:
-    """Return the JupyterHub process, which runs in an environment of its own.
+    """Return the plan of the JupyterHub process, which runs in a virtual environment of its own.
 
-    It cannot import the settings, so variables configure it.
+    It cannot import the platform's settings, so they are passed as environment variables.
     """
     env_dir = environments.hub_env_dir(envs_root(settings))
     env = {
@@ -120,7 +124,9 @@ def hub_child(settings: Settings) -> ChildPlan:
 
 
 def proxy_child(settings: Settings) -> ChildPlan:
-    """Return the proxy of the sessions' origin. Raises ``SetupError`` if there is no Node."""
+    """Return the plan of the proxy, through which browsers access sessions. Raises ``SetupError``
+    if Node.js is missing.
+    """
     node, *script = environments.proxy_command(envs_root(settings))
     api = settings.port_of_proxy_api
     return ChildPlan(
@@ -149,7 +155,9 @@ def proxy_child(settings: Settings) -> ChildPlan:
 
 
 def _hsts(settings: Settings) -> str:
-    """Return the header Strict-Transport-Security of the sessions' origin; empty without https."""
+    """Return the value of the header Strict-Transport-Security for the sessions' origin; empty
+    without https.
+    """
     if not settings.sessions_origin.startswith("https:"):
         return ""
     # Browsers would use https for other programs of this machine, too.
@@ -159,7 +167,7 @@ def _hsts(settings: Settings) -> str:
 
 
 def _tls_options(settings: Settings) -> list[str]:
-    """Return the proxy's options for browsers, and for its connections to sessions."""
+    """Return the proxy's TLS options, for connections from browsers and to sessions."""
     server, client = sessions_files(settings), proxy_files(settings)
     return [
         *("--ssl-cert", str(server.certificate), "--ssl-key", str(server.key)),
@@ -169,7 +177,9 @@ def _tls_options(settings: Settings) -> list[str]:
 
 
 def settings_env(settings: Settings) -> dict[str, str]:
-    """Return the settings as ``AITNE_*`` variables, from which ``load_settings`` restores them."""
+    """Return the settings as environment variables ``AITNE_*``, from which ``load_settings``
+    restores them.
+    """
     values: dict[str, Any] = settings.model_dump(mode="json", exclude_none=True)
     return {f"AITNE_{name.upper()}": _text(value) for name, value in values.items()}
 

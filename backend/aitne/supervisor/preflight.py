@@ -1,6 +1,6 @@
-"""Checks before anything is started.
+"""Checks before the platform's processes are started.
 
-Each failure is a sentence that tells what to do.
+Each failure is reported as a sentence that says what to do.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from aitne.supervisor.plan import LIVE
 OLDEST_PYTHON = (3, 11)
 NEEDED_BYTES = 100 * 1024**2
 PORT_PATIENCE_S = 3.0
-"""Seconds to wait for the ports of a platform that was just killed."""
+"""Seconds for which to wait until the ports are free, in case an earlier platform was just killed.
+"""
 
 
 def check(settings: Settings) -> ProcessAccount | None:
-    """Create the data directory and check what the platform needs.
+    """Create the data directory and check what the platform requires.
 
-    Returns:
-        The account that the platform's processes run as; None: the one of this process.
+    Returns: The account under which the platform's processes run; None: that of this process.
 
     Raises:
         SetupError: a requirement is not met.
@@ -54,7 +54,7 @@ def check(settings: Settings) -> ProcessAccount | None:
 
 
 def notes(settings: Settings) -> list[str]:
-    """Return notes for the user who starts the platform; none of them is an error."""
+    """Return notes about the settings for the user who starts the platform; they are no errors."""
     messages = _behind_a_proxy(settings)
     if settings.capabilities.remote:
         messages += _unreachable(settings)
@@ -105,8 +105,9 @@ def _as_whom(settings: Settings) -> list[str]:
 
 
 def _check_mode(settings: Settings) -> None:
-    """Check that no job of the other ``accounts.mode`` may run in the data directory, and that root
-    does not run everything in a directory of another account.
+    """Check that no jobs may be running in the data directory that were started with the other
+    ``accounts.mode``, and that root does not run all jobs in a directory of another account. Raises
+    ``SetupError``.
     """
     folder, mode = settings.data_dir, settings.accounts.mode
     earlier = _mode_of_jobs(settings.run_dir / LIVE)
@@ -124,7 +125,9 @@ def _check_mode(settings: Settings) -> None:
 
 
 def _mode_of_jobs(live: Path) -> str | None:
-    """Return the mode in which jobs were started that may still run; None: there are none."""
+    """Return the ``accounts.mode`` with which jobs were started that may still be running; None:
+    there are none. ``live`` is the path of the file ``LIVE``.
+    """
     try:
         return live.read_text().strip() or "shared"  # an earlier release wrote nothing into it
     except OSError:

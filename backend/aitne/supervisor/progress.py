@@ -1,4 +1,4 @@
-"""Signs that a process that does not answer yet works on its start."""
+"""Detection that a process that does not answer yet is still working on its start."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from pathlib import Path
 
 _DEPTH = 20
 _BUSY = frozenset("RD")
-"""States of a thread that runs or waits for a disk; one that sleeps or is stopped is not busy."""
+"""States of a thread that is running or waiting for a disk."""
 
 
 class ProgressWatch:
-    """Comparison of a process, its threads and its descendants with the previous look at them."""
+    """Observer of the CPU time that a process, its threads and its descendants use between two
+    calls.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._before: dict[str, int] = {}
 
     def works(self) -> bool:
-        """Return whether any of them has used a CPU since the previous call, or runs or waits for a
-        disk now; also if the kernel does not tell.
+        """Return True if any thread has used CPU time since the previous call, or is running or
+        waiting for a disk now. Return True also if the kernel does not report this.
         """
         used: dict[str, int] = {}
         busy = _look(self._pid, used, _DEPTH)
@@ -27,7 +29,9 @@ class ProgressWatch:
 
 
 def _look(pid: int, used: dict[str, int], depth: int) -> bool:
-    """Add the CPU time of each thread in nanoseconds to ``used``; return whether one is busy."""
+    """Add the CPU time in nanoseconds of each thread of the process and its descendants to
+    ``used``; return True if a thread is running or waiting for a disk.
+    """
     busy = False
     for thread in Path(f"/proc/{pid}/task").glob("*"):
         try:

@@ -1,4 +1,6 @@
-"""Secrets of the platform: one file each, readable only by its user, created at the first start."""
+"""Secrets of the platform, in one file each that only its owner can read; created at the first
+start.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ BYTES = 32
 
 
 def ensure_secrets(folder: Path) -> None:
-    """Create those files of secrets that are missing in ``folder``.
+    """Create the files of secrets that are missing in ``folder``.
 
-    Existing secrets stay, so that logins and sessions survive a restart.
+    Existing secrets are kept, so that logins and sessions remain valid after a restart.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)

@@ -1,10 +1,12 @@
-"""Process of the supervisor: keeps the children running and answers on a socket.
+"""Process of the supervisor: it keeps the platform's processes running and answers requests on a
+socket.
 
-Standard library only, and one thread. The socket takes one JSON object per line, ``{"verb": …}``:
-``status`` (``brief``) answers with one line; ``where`` with the addresses alone; ``settings`` with
-those of all processes, as variables; ``down`` (``keep_jobs``) ends the platform, with a line per
-step and ``{"done": true}`` last; ``hurry`` shortens that; ``restart`` (``name``) ends one child,
-which starts again.
+Standard library only, and one thread. A request is one JSON object on a line, ``{"verb": …}``:
+
+``status`` (``brief``) returns one line with the state of all processes; ``where`` only the
+platform's addresses; ``settings`` the settings of all processes, as environment variables; ``down``
+(``keep_jobs``) ends the platform, with a line per step and ``{"done": true}`` last; ``hurry`` makes
+that end immediately; ``restart`` (``name``) ends one process, which is then started again.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ Say = Callable[[str], Awaitable[None]]
 
 
 class PlatformStartError(Exception):
-    """The platform cannot start; the message is for the user who started it."""
+    """Error: the platform cannot start; the message is for the user who started it."""
 
 
 class Supervisor:
@@ -79,10 +81,10 @@ class Supervisor:
         return "degraded" if self._was_ready else "starting"
 
     async def run(self) -> None:
-        """Start all processes, keep them running, return when the platform has ended.
+        """Start all processes and keep them running; return when the platform has ended.
 
         Raises:
-            PlatformStartError: the data directory could not be prepared or a program is missing.
+            PlatformStartError: the data directory could not be prepared, or a program is missing.
         """
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
@@ -110,8 +112,8 @@ class Supervisor:
             self._socket().unlink(missing_ok=True)
 
     def end(self, *, keep_jobs: bool, say: Say | None = None) -> asyncio.Task[None]:
-        """Begin to end the platform, and unless ``keep_jobs`` its jobs; return the task to wait
-        for. A second call returns the same task.
+        """Begin to end the platform, together with its jobs unless ``keep_jobs``; return the task
+        to wait for. ``say`` is called with a line per step. A second call returns the same task.
         """
         if self._ending is None:
             _notify("STOPPING=1")
@@ -119,10 +121,10 @@ class Supervisor:
         return self._ending
 
     def status(self, *, brief: bool = False) -> dict[str, Any]:
-        """Return the answer to the request ``status``: the platform's addresses and its live
+        """Return the response to the request ``status``: the platform's addresses and its
         processes.
 
-        ``brief`` leaves out the memory use of the processes.
+        ``brief`` omits the processes' memory usage.
         """
         self._reap()
         live = [child for child in self.children.values() if child.alive]
@@ -290,7 +292,9 @@ class Supervisor:
             waiting = [child for child in waiting if child.alive]
 
     async def _once(self, argv: list[str], log: str, within_s: float = 120.0) -> int:
-        """Run a program to its end; return its status, or -9 if it took too long."""
+        """Run a program until it ends; return its exit status, or -9 if it was killed after
+        ``within_s`` seconds.
+        """
         with (self.logs / log).open("wb") as output:
             process = launch(argv, self._env({}, {}), self.data_dir, output, (), self.plan.account)
         deadline = asyncio.get_running_loop().time() + within_s
@@ -384,7 +388,7 @@ def _log(line: str) -> None:
 
 
 async def _status_of(url: str, *, method: str = "GET", token: str | None = None) -> int | None:
-    """Return the HTTP status of a service; None if it does not answer in time."""
+    """Return the HTTP status of a response from ``url``; None if there is none in time."""
     try:
         return await http_status(url, within_s=PROBE_WITHIN_S, method=method, token=token)
     except (OSError, TimeoutError, ValueError):

@@ -1,4 +1,4 @@
-"""Time in which a process has not answered its supervisor."""
+"""Measurement of the time for which a process has not answered its supervisor."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable
 from aitne.host.hung_processes import IDLE_SHARE, START_WITHIN_S
 
 MOST_BETWEEN_S = 7.0
-"""Maximum number of seconds of the time between two probes that counts.
+"""Maximum number of seconds between two probes that are counted as time without an answer.
 
-In a longer gap the supervisor was stopped and could not receive an answer.
+If the interval is longer, the supervisor itself was stopped and could not receive an answer.
 """
 LATE_AFTER_S = 5.0
 
 
 class HangDetector:
     """Detector of a process that no longer answers. It measures the time since the last answer,
-    without periods in which the machine was suspended.
+    except periods in which the machine was suspended.
     """
 
     def __init__(self, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,8 +34,8 @@ class HangDetector:
         return not self._answered
 
     def note(self, answered: bool, *, works: bool = False) -> None:
-        """Record whether the process has answered one probe, and before its first answer whether
-        it works on its start.
+        """Record the result of one probe: ``answered``, and before the first answer ``works``,
+        which is True if the process is still working on its start.
         """
         now = self._clock()
         between = min(now - self._noted, MOST_BETWEEN_S)
@@ -46,7 +46,7 @@ class HangDetector:
 
     @property
     def hung(self) -> bool:
-        """Return True if the process has not answered for so long that it has to be killed."""
+        """Return True if the process has not answered for so long that it should be killed."""
         if self._answered:
             return self.seconds >= self._hung_after_s
         idle = self._idle_s >= IDLE_SHARE * self._hung_after_s
@@ -54,5 +54,7 @@ class HangDetector:
 
     @property
     def late(self) -> bool:
-        """Return True if the process has not answered yet, or if several heartbeats are missing."""
+        """Return True if the process has not answered yet, or not for more than ``LATE_AFTER_S``
+        seconds.
+        """
         return not self._answered or self.seconds > LATE_AFTER_S

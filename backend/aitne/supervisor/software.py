@@ -1,7 +1,8 @@
-"""Installation of software in the nodes' shared folder: the agent, JupyterLab, its launcher.
+"""Installation of software in the folder that all nodes share: the agent, JupyterLab, and its
+launcher.
 
-The session environment is created once with the nodes' own interpreter, under the same lock and
-marker as the environments beside the platform (``environments``). All users can read it.
+The environment with JupyterLab is created once with the nodes' own interpreter, with the same lock
+and marker file as the other environments (see ``environments``). All users can read it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from aitne.core.units import describe_bytes
 from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv
 
 MARKER = ".complete"
-"""File with the version of the Python that the environment was created with."""
+"""File in the environment with the version of the Python with which it was created."""
 OLDEST_FOR_SESSIONS = (3, 11)
 ANSWER_WITHIN_S = 30.0
 _SAY_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
 def session_env(settings: Settings) -> Path:
-    """Return the path of JupyterLab's environment on the nodes; ``AITNE_SESSION_ENV`` takes
-    precedence.
+    """Return the path of the environment with JupyterLab on the nodes: ``AITNE_SESSION_ENV`` if it
+    is set, otherwise the one in the shared folder.
 
     Raises ``SetupError``.
     """
@@ -38,11 +39,12 @@ def session_env(settings: Settings) -> Path:
 
 
 def ensure(settings: Settings, progress: Progress) -> None:
-    """Create the environments that are missing or were made with another Python; ``progress`` gets
-    a line per step.
+    """Create the environments that are missing or were made with another Python; ``progress`` is
+    called with one line per step.
 
     Raises:
-        SetupError: the software cannot be created here; the message has the reason and the remedy.
+        SetupError: the software cannot be created here; the message contains the reason and what to
+            do.
     """
     folder = SoftwareFolder(settings)
     folder.check_owner()

@@ -1,9 +1,11 @@
-"""Installs packages with uv, which takes a fraction of pip's time, from the indexes that pip is configured for.
+"""Installation of packages with uv, which takes a fraction of pip's time, from the indexes for
+which pip is configured.
 
-uv does not read pip's configuration, so it is translated into uv's environment variables: they may hold a
-password, and an argument vector is visible to all users. Where pip has a setting that uv has no counterpart
-for, or uv fails for another reason, the caller falls back to pip. Only the standard library is imported:
-``scripts/install.py`` uses this module before anything is installed.
+uv does not read pip's configuration, so it is translated to uv's environment variables and not to
+arguments: the configuration may contain a password, and a command line is visible to all users. If
+pip has a setting without an equivalent in uv, or uv fails for another reason, the caller uses pip.
+Only the standard library is imported, since ``scripts/install.py`` uses this module before anything
+is installed.
 """
 
 from __future__ import annotations
@@ -26,18 +28,18 @@ _VARIABLES = {
     "trusted-host": ("UV_INSECURE_HOST", " "),
     "cert": ("SSL_CERT_FILE", " "),
 }
-"""Variable of uv for each setting of pip, and the separator of several values."""
+"""Environment variable of uv for each setting of pip, and the separator between several values."""
 _WITHOUT_EFFECT = {
     *("cache-dir", "default-timeout", "disable-pip-version-check", "no-cache-dir", "no-input"),
     *("no-warn-script-location", "prefer-binary", "progress-bar", "quiet", "retries"),
     *("root-user-action", "timeout", "verbose"),
 }
-"""Settings of pip that do not affect what is installed or from where."""
+"""Settings of pip that affect neither which packages are installed nor from where."""
 
 
 def translate(configuration: str) -> dict[str, str] | None:
-    """Return the environment variables that make uv use pip's configuration; None if a setting has
-    no counterpart.
+    """Return the environment variables with which uv uses pip's configuration; None if a setting
+    has no equivalent in uv.
 
     Args:
         configuration: the output of ``pip config list``.
@@ -62,12 +64,12 @@ def translate(configuration: str) -> dict[str, str] | None:
 def install_command(
     python: str, arguments: Sequence[str], *, compiled: bool
 ) -> tuple[list[str], dict[str, str]] | None:
-    """Return the command that installs packages with uv, and its environment.
+    """Return the command that installs packages with uv, and its environment variables.
 
     Args:
-        python: the interpreter of the virtual environment that the packages go to.
-        arguments: requirements and options that pip and uv have in common.
-        compiled: whether modules are compiled at once, for environments that are read-only later.
+        python: the interpreter of the virtual environment into which packages are installed.
+        arguments: requirements, and options that pip and uv have in common.
+        compiled: True to compile modules now, for environments that become read-only.
 
     Returns:
         Both; None if uv is not installed beside this interpreter or only pip can install here.

@@ -26,7 +26,10 @@ def _gauge(text: str) -> Gauge:
 
 
 def _gauges(text: str) -> dict[str, Gauge]:
-    """Parse gauges; omit those that have neither a limit nor any usage."""
+    """Parse a list such as ``cpu=N(4),mem=2048(0)``, in which each resource has its limit (``N``:
+    none) and, in parentheses, its current usage. Resources with neither a limit nor any usage are
+    omitted.
+    """
     gauges = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -37,7 +40,9 @@ def _gauges(text: str) -> dict[str, Gauge]:
 
 
 def _per_job(text: str) -> dict[str, int]:
-    """Parse limits of single jobs, ``cpu=4,mem=2048``, without usage; memory in MiB."""
+    """Parse limits of a single job such as ``cpu=4,mem=2048``, which have no usage; memory is in
+    MiB.
+    """
     limits = parse_tres(text)
     if "mem" in limits:
         limits["mem"] //= MIB
@@ -45,13 +50,17 @@ def _per_job(text: str) -> dict[str, int]:
 
 
 def _bare(text: str) -> str:
-    """Return ``ml(3)`` and ``alice(1001)`` without the number."""
+    """Return the name without the ID in parentheses: ``ml`` for ``ml(3)``, ``alice`` for
+    ``alice(1001)``.
+    """
     match = _WITH_NUMBER.match(text)
     return match[1] if match else text
 
 
 def _blocks(text: str, first: str) -> Iterator[list[str]]:
-    """Yield the lines of each record: the one that begins with ``first`` and those indented."""
+    """Yield the lines of each record: a line that begins with ``first``, and the indented lines
+    after it.
+    """
     block: list[str] = []
     for line in text.splitlines():
         if line.startswith(first):
@@ -68,7 +77,9 @@ def _blocks(text: str, first: str) -> Iterator[list[str]]:
 
 
 def _facts(lines: list[str]) -> dict[str, str]:
-    """Return all ``Name=value`` of some lines. A list such as GrpTRES contains no space."""
+    """Return all ``Name=value`` pairs of the lines. Pairs are separated by spaces; a value that is
+    a list, such as GrpTRES, contains none.
+    """
     return {
         name: value
         for line in lines
@@ -79,8 +90,8 @@ def _facts(lines: list[str]) -> dict[str, str]:
 
 
 def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
-    """Parse the records of associations in the output of ``scontrol show assoc_mgr``; omit those
-    that concern a single partition only.
+    """Parse the records of associations in the output of ``scontrol show assoc_mgr``. Associations
+    that apply to a single partition only are omitted.
     """
     associations = []
     for block in _blocks(text, "ClusterName="):
@@ -111,10 +122,10 @@ def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
 
 
 def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
-    """Return the use and the limits of each QOS. ``text`` is the output of ``scontrol show
-    assoc_mgr``, ``limits`` that of ``sacctmgr show qos`` with ``QOS_FIELDS``.
+    """Return the usage and the limits of each QOS. ``text`` is the output of ``scontrol show
+    assoc_mgr``, ``limits`` that of ``sacctmgr show qos`` with the fields ``QOS_FIELDS``.
 
-    slurmctld shows a user's limit only together with that user's usage, so the limit is taken from
+    slurmctld shows a user's limit only for users that have usage, so the limits are taken from
     sacctmgr.
     """
     rows_by_name = {row["Name"]: row for row in rows(limits, QOS_FIELDS)}
@@ -139,8 +150,8 @@ def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
 
 
 def _by_user(lines: list[str], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """Return the usage of each user. Some releases print the user's uid here, others
-    ``alice(1001)``.
+    """Return the usage of each user, by resource. Depending on Slurm's release, ``lines`` contain a
+    bare uid or ``alice(1001)`` for each user; ``names`` maps uids to user names.
     """
     usage: dict[str, dict[str, int]] = {}
     user, users = "", False

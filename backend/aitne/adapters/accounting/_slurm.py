@@ -48,8 +48,8 @@ def rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
 
 
 def parse_tres(text: str) -> dict[str, int]:
-    """Parse ``cpu=8,mem=20G,gres/gpu=2``. Memory is returned in bytes; a number without a suffix
-    is in MiB.
+    """Parse a list of TRES such as ``cpu=8,mem=20G,gres/gpu=2`` to amounts by name. Memory is
+    returned in bytes; a number without a suffix is in MiB.
     """
     amounts = {}
     for part in filter(None, text.split(",")):
@@ -82,8 +82,8 @@ def _number(text: str) -> int | None:
 
 
 def parse_associations(text: str) -> tuple[tuple[Association, ...], tuple[Association, ...]]:
-    """Return the accounts and members of ``sacctmgr show assoc WOPLimits`` with
-    ``ASSOCIATION_FIELDS``.
+    """Parse ``sacctmgr show assoc WOPLimits`` with the fields ``ASSOCIATION_FIELDS``; return the
+    associations of accounts, and those of users in accounts.
     """
     accounts: list[Association] = []
     members: list[Association] = []
@@ -129,7 +129,7 @@ def _most(count: int | None) -> int | None:
 
 
 def parse_users(text: str) -> tuple[SlurmUser, ...]:
-    """Parse ``sacctmgr show user`` with ``USER_FIELDS``."""
+    """Parse the output of ``sacctmgr show user`` with the fields ``USER_FIELDS``."""
     return tuple(
         SlurmUser(
             name=row["User"],
@@ -201,8 +201,8 @@ def parse_config(text: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def argv(change: Change, cluster: str) -> list[str]:
-    """Return the arguments of sacctmgr that make the change, with ``-i`` against its confirmation
-    prompt. Names were validated when ``change`` was created.
+    """Return the arguments of sacctmgr that make the change. They include ``-i``, which disables
+    the confirmation prompt. The names in ``change`` were validated when it was created.
     """
     match change:
         case AddAccount():
@@ -247,7 +247,9 @@ def _or_none(value: int | None) -> int:
 
 
 def _setting(change: SetLimit) -> str:
-    """Return the setting of one limit, by Slurm's name and unit; -1 removes it."""
+    """Return one limit as an assignment for sacctmgr, with Slurm's name and unit; a limit that is
+    removed has the value -1.
+    """
     value, name = _or_none(change.after), change.limit
     is_set = change.after is not None
     if name in _COUNT_LIMITS:

@@ -1,4 +1,4 @@
-"""Accounting through the broker, which runs the adapter itself with the rights of an operator."""
+"""Accounting through the broker, which runs the Slurm adapter with the rights of a Slurm operator."""
 
 from __future__ import annotations
 

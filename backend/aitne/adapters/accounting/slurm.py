@@ -1,4 +1,6 @@
-"""Accounts of slurmdbd through sacctmgr and sacct, and slurmctld's view of them through scontrol."""
+"""Accounting by slurmdbd: read and changed with sacctmgr and sacct; current use of limits, as
+slurmctld counts it, is read with scontrol.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ class SlurmAccounting(Accounting):
         )
 
     async def _cluster(self) -> str:
-        """Return the cluster's name; the first call also reads what accounting enforces."""
+        """Return the cluster's name. The first call also reads what the cluster enforces
+        (AccountingStorageEnforce).
+        """
         if not self._config:
             text = _text(await self._ok(["scontrol", "show", "config"], _READ_TIMEOUT_S))
             self._config = _slurm.parse_config(text, _CONFIG)

@@ -1,5 +1,5 @@
-"""Selection of the address that a webhook is sent to: a user's URL never reaches the platform's own
-networks.
+"""Selection of the IP address to which a webhook is sent, such that users' URLs cannot reach the
+platform's own networks.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from aitne.core.notifications.webhooks import permits
 
 
 async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
-    """Return an address of the host to which the platform may connect; ``private_networks`` are
-    those that the site permits.
+    """Return an IP address of the host to which the platform may connect. ``private_networks`` are
+    the private networks that the site permits.
 
     The caller must connect to exactly this address, because a second lookup of the name could give
     another one.

@@ -1,4 +1,6 @@
-"""Mail by SMTP: plain text and well formed; message text is checked before it enters a header."""
+"""Notifications by mail through SMTP, as plain text. Message texts are checked before they are used
+in a mail header.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ class MailChannel:
 
     name = "mail"
     patience_s = 3 * 86_400.0
-    """A mail server may be unavailable for a weekend."""
+    """Seconds for which a delivery is retried: a mail server may be unavailable for a weekend."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings: MailSettings = settings.mail
@@ -38,15 +40,17 @@ class MailChannel:
 
     @property
     def available(self) -> bool:
-        """Return whether the site has configured a mail server."""
+        """Return True if the site has configured a mail server."""
         return self._settings.host is not None
 
     def targets(self, person: ChannelRecipient) -> Sequence[str]:
-        """Return ``[""]`` or an empty list, depending on whether the user has a mail address."""
+        """Return ``[""]`` (one target without a name) if the user has a mail address, otherwise an
+        empty list.
+        """
         return [""] if person.mail else []
 
     async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
-        """Send the message in a thread. Raises ``DeliveryFailed``."""
+        """Send the message by SMTP, in a separate thread. Raises ``DeliveryFailed``."""
         if person.mail is None:
             raise DeliveryFailed(f"{person.name} has no mail address any more.", again=False)
         try:
@@ -58,7 +62,9 @@ class MailChannel:
         return await asyncio.to_thread(self._send, mail, person.mail)
 
     def compose(self, message: Mapping[str, Any], to: str) -> EmailMessage:
-        """Compose the mail. Raises ``ValueError`` if the address is not valid."""
+        """Return the mail with the message to the address ``to``. Raises ``ValueError`` if the
+        address is not valid.
+        """
         mail = EmailMessage(policy=_POLICY)
         name, sender = parseaddr(self._settings.sender)
         # One line of words: a line break would start another header.

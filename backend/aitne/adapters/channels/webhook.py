@@ -1,4 +1,4 @@
-"""Webhooks: the message as signed JSON, to a URL that the user has configured."""
+"""Notifications by webhooks: messages as signed JSON, sent to URLs that users have configured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from aitne.core.settings import Settings
 _TAKEN = range(200, 300)
 _AGAIN = frozenset({408, 425, 429})
 _MOST_ANSWER = 65_536
-"""Maximum number of bytes that are read of a response, and discarded."""
+"""Maximum number of bytes of a response that are read, and then discarded."""
 
 
 class WebhookChannel:
@@ -42,7 +42,7 @@ class WebhookChannel:
 
     @property
     def available(self) -> bool:
-        """Return whether the site permits webhooks."""
+        """Return True if the site permits webhooks."""
         return self._settings.webhooks.enabled
 
     def targets(self, person: ChannelRecipient) -> Sequence[str]:
@@ -50,7 +50,9 @@ class WebhookChannel:
         return [webhook.id for webhook in person.webhooks]
 
     async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
-        """Send the message by one POST. Raises ``DeliveryFailed``."""
+        """Send the message to the webhook ``target`` by one POST; return the HTTP status. Raises
+        ``DeliveryFailed``.
+        """
         webhook = next((hook for hook in person.webhooks if hook.id == target), None)
         if webhook is None:
             raise DeliveryFailed("The webhook was removed or is disabled.", again=False)

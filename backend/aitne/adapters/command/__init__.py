@@ -1,1 +1,3 @@
-"""Start of processes: as the platform's own account, or, in the broker, as any user's."""
+"""Execution of programs: under the platform's own account or, in the broker, under any user's
+account.
+"""

@@ -1,4 +1,4 @@
-"""One process with a clean environment, a time limit and bounded output."""
+"""Execution of one process with a minimal environment, a time limit and limited output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from aitne.core.ports.command import Completed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_OUTPUT_BYTES = 256 << 20
-"""Limit of stdout; ``squeue`` writes about 300 bytes per job, ``squeue --json`` ten times that."""
+"""Maximum size of stdout in bytes; ``squeue`` writes about 300 bytes per job, ``squeue --json`` ten
+times that.
+"""
 _MAX_ERROR_BYTES = 1 << 20
 _CHUNK = 1 << 18
 
@@ -28,7 +30,7 @@ async def run_process(
     timeout_s: float,
 ) -> Completed:
     """Run ``argv`` until it ends, in a process group of its own and in the folder ``/``. ``name``
-    stands for the command in error messages.
+    is the name of the command in error messages.
 
     Raises:
         CommandTimeout: the process did not end within ``timeout_s``; its whole group was killed.
@@ -108,8 +110,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class ConnectedProcesses:
-    """Starter of processes whose standard streams are a socket; at most ``maximum`` for each
-    account. It also waits for their end, so that callers need not.
+    """Starter of processes whose standard streams are a socket, at most ``maximum`` at a time for
+    each account. It also waits for the end of each process, so callers need not do so.
     """
 
     def __init__(self, maximum: int) -> None:
@@ -123,7 +125,8 @@ class ConnectedProcesses:
         """Start the process in a session of its own and return a socket connected to its standard
         streams.
 
-        ``whose`` is the account for which processes are counted.
+        ``whose`` is the account to whose limit the process counts; None: all such processes share
+        one limit.
 
         Raises:
             RateLimited: ``maximum`` processes of ``whose`` are running already.

@@ -1,5 +1,5 @@
-"""Slurm's commands under a job's account: the part of the broker that gives up root for one
-process.
+"""Execution of Slurm's commands under the account of a job. In the broker, this is the code that
+gives up root's rights for one process.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ COMMANDS = frozenset(
         "sshare",
     ]
 )
-"""The only programs that are run until they end."""
+"""Programs that may be run to completion; all others are refused."""
 CONNECTED = frozenset(["srun"])
-"""The only programs that are started and connected by a socket."""
+"""Programs that may be started with a socket as their standard streams; all others are refused."""
 MOST_CONNECTED = 30
-"""The limit of connected programs of one account at a time."""
+"""Maximum number of connected programs of one account that run at the same time."""
 
 
 class AsUserCommand:
@@ -108,8 +108,8 @@ class AsUserCommand:
 
 
 def _needs_root(argv: Sequence[str]) -> bool:
-    """Return True for a command that Slurm accepts from root or an administrator but not from an
-    operator: the change of a node's state.
+    """Return True for a command that Slurm does not accept from an operator, but only from root or
+    an administrator, such as a change of a node's state.
 
     See the first paragraphs of https://slurm.schedmd.com/scontrol.html.
     """
@@ -118,8 +118,8 @@ def _needs_root(argv: Sequence[str]) -> bool:
 
 
 def _drop(user: UnixUser) -> list[str]:
-    """Return the arguments of setpriv(1), by numbers: a root file system that the prefix enters may
-    not know the names.
+    """Return the arguments of setpriv(1) that change to the account and its groups. They are
+    numeric because the command may run in another root file system that does not know the names.
     """
     return [
         "setpriv",

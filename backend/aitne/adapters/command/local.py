@@ -1,4 +1,4 @@
-"""Commands as the platform's own account."""
+"""Execution of commands under the platform's own account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from aitne.core.ports.command import Completed
 from aitne.host.account import own_account_name
 
 MOST_CONNECTED = 200
-"""The limit of programs beside jobs, of all users together: all jobs here have one account."""
+"""Maximum number of programs that run inside allocations at the same time, of all users together,
+because all jobs have the same account here.
+"""
 
 
 class LocalCommand:

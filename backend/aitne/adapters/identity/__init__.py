@@ -1,1 +1,1 @@
-"""Identity sources, which verify names and passwords. One file each."""
+"""Identity sources, which verify user names and passwords; one module for each."""

@@ -1,7 +1,9 @@
-"""Authentication by a directory (RFC 4511), with bonsai over OpenLDAP's own library.
+"""Authentication by an LDAP directory (RFC 4511), with the package bonsai, which uses OpenLDAP's
+library.
 
-The user's password is verified by binding as the user's entry. The entry is found by a search of a
-service account, or by a pattern. User input is escaped before it goes into a filter or a name.
+The user's password is verified by binding as the user's entry. The entry is found by a search with
+a service account, or from a pattern for its name. User input is escaped before it goes into a
+filter or a distinguished name.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from aitne.core.users.settings import LdapSettings
 
 _GROUPS_OF_ENTRY = "memberOf"
 _PLAIN = re.compile(r"[!-~]{1,200}")
-"""Directories ignore spaces and invisible characters (RFC 4518): one name would have many
-spellings.
+"""Accepted user names. Directories ignore spaces and invisible characters (RFC 4518), with which
+one name would have many spellings.
 """
 _AT_ONCE = 4
 _TWO = 2
-"""The number of results that shows that a search is ambiguous."""
+"""Maximum number of search results that are requested: two show that the search is ambiguous."""
 
 
 class LdapIdentity(FormSource):
@@ -54,8 +56,8 @@ class LdapIdentity(FormSource):
             return await asyncio.to_thread(self._ask, username, password)
 
     def _ask(self, username: str, password: str) -> Identity | None:
-        """Verify the login. Blocks, because the library's asynchronous mode loses connections that
-        fail.
+        """Verify the password and return the user's identity, or None if the login fails. Blocks:
+        the library's asynchronous mode is not used because it does not close connections that fail.
         """
         entry = None
         if self._settings.user_dn is None:
@@ -200,8 +202,8 @@ def _first(entry: Mapping[str, Any], attribute: str) -> str | None:
 
 
 def _name_in(dn: str) -> str | None:
-    """Return the first part of a group's name: ``vision`` of
-    ``cn=vision,ou=groups,dc=example,dc=org``.
+    """Return the value of the first component of a group's distinguished name: ``vision`` for
+    ``cn=vision,ou=groups,dc=example,dc=org``; None if it has none.
     """
     try:
         ((_, name), *_), *_ = bonsai.LDAPDN(dn).rdns

@@ -1,5 +1,5 @@
-"""An OpenID provider: authorization code with PKCE, state and nonce (OpenID Connect Core 1.0, RFC 7636,
-RFC 9207, and the advice of RFC 9700).
+"""Login at an OpenID Connect provider: authorization code with PKCE, state and nonce (OpenID
+Connect Core 1.0, RFC 7636, RFC 9207, and the recommendations of RFC 9700).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from aitne.core.settings import Settings
 from aitne.core.users.settings import OidcSettings
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
-"""Signatures by the provider's own key: neither `none` nor a shared secret."""
+"""Accepted algorithms of signatures: asymmetric ones with the provider's key. `none` and algorithms
+with a shared secret are not accepted.
+"""
 _LEEWAY_S = 60
 _MOST_BYTES = 1 << 20
 
@@ -144,8 +146,8 @@ class OidcIdentity(RedirectSource):
         return tokens
 
     async def _verified(self, described: Mapping[str, Any], id_token: str) -> dict[str, Any]:
-        """Return the claims of the token, if the provider signed them for this platform and they
-        are valid now.
+        """Return the claims of the ID token. Raises ``NotAuthenticated`` unless the provider signed
+        it for this platform and it is valid now.
         """
         try:
             token = await self._decoded(described, id_token)
@@ -187,7 +189,9 @@ class OidcIdentity(RedirectSource):
     async def _with_userinfo(
         self, described: Mapping[str, Any], claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
-        """Return the claims, with those of the userinfo endpoint if it names the same user."""
+        """Return the claims, completed by those of the userinfo endpoint if some are missing and
+        the endpoint answers for the same user (``sub``).
+        """
         settings = self._settings
         claim_names = [settings.name_claim, settings.display_name_claim, settings.mail_claim]
         if settings.allowed_groups or settings.admin_groups:

@@ -1,5 +1,5 @@
-"""Authentication of this machine's accounts by PAM: by the broker where there is one, else by this
-process itself.
+"""Authentication of this machine's Unix accounts by PAM: through the broker if one is configured,
+otherwise in this process.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from aitne.core.users.settings import PamSettings
 
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 _AT_ONCE = 4
-"""The limit of concurrent attempts: a wrong password keeps a thread for some seconds."""
+"""Maximum number of concurrent checks: each wrong password occupies a thread for some seconds."""
 
 
 class PamIdentity(FormSource):
-    """Identity source that checks passwords of this machine's Unix accounts by PAM. A user has the
-    account of the same name, or the one that ``[accounts] map`` gives.
+    """Identity source that checks passwords of this machine's Unix accounts by PAM. A portal user
+    corresponds to the account of the same name, or to the one in ``[accounts] map``.
     """
 
     name = "pam"

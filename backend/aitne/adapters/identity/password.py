@@ -1,4 +1,4 @@
-"""The platform's own accounts: argon2id (RFC 9106)."""
+"""Passwords of the platform's own users, hashed with argon2id (RFC 9106)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LANES = 1
 
 
 class PasswordIdentity(FormSource):
-    """Identity source for passwords of the platform's own accounts. At most ``at_once`` passwords
-    are hashed at a time, in threads, because each takes a core and some memory.
+    """Identity source for passwords that the platform itself stores. At most ``at_once`` passwords
+    are hashed at a time, in threads, because each needs a core and much memory.
     """
 
     name = "password"
@@ -35,7 +35,9 @@ class PasswordIdentity(FormSource):
         hasher: PasswordHasher | None = None,
         at_once: int = 2,
     ) -> None:
-        """Ignore the settings and the clock that every source is created with."""
+        """Create the source. ``settings`` and ``clock`` are ignored; they exist because all sources
+        are created with them.
+        """
         self._hasher = hasher or PasswordHasher(
             time_cost=_PASSES, memory_cost=_MEMORY_KIB, parallelism=_LANES
         )
@@ -43,11 +45,13 @@ class PasswordIdentity(FormSource):
 
     @cached_property
     def _nobodys(self) -> str:
-        """A hash for the comparison where the user has none, so that it takes the same time."""
+        """Return a hash that is used for users without a password, so that their logins take the
+        same time.
+        """
         return self._hasher.hash("")
 
     async def hash(self, password: str) -> str:
-        """Hash a new password."""
+        """Return the hash of a new password."""
         async with self._slots:
             return await asyncio.to_thread(self._hasher.hash, password)
 
@@ -58,7 +62,9 @@ class PasswordIdentity(FormSource):
         return Identity(username) if await self.verify(username, password, stored) else None
 
     async def verify(self, username: str, password: str, stored: str | None) -> bool:
-        """Verify a password; an unknown name takes the same time and fails."""
+        """Return True if the password matches the hash ``stored``. If ``stored`` is None, return
+        False after the same time, so that the duration does not reveal which users exist.
+        """
         async with self._slots:
             matches = await asyncio.to_thread(self._matches, password, stored)
         return matches and stored is not None

@@ -1,1 +1,3 @@
-"""Creation of images: from Debian's and PyPI's packages, or from files made elsewhere."""
+"""Creation of container images: from Debian and PyPI packages, or from image files that were built
+elsewhere.
+"""

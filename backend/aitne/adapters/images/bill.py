@@ -1,7 +1,7 @@
-"""The software bill: the Debian and Python packages in a root file system.
+"""The software bill of an image: the Debian and Python packages in its root file system.
 
-The files may come from any source, so no link is followed, and no file is read whole that is larger
-than such a file can be.
+The image may come from an untrusted source, so no symbolic link is followed, and a file is read
+only up to the size that such a file can reasonably have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DEBIAN, PYTHON = "debian", "python"
 STATUS = "var/lib/dpkg/status"
 METADATA = ".dist-info/METADATA"
 DEBIAN_PYTHON = "usr/lib/python3/dist-packages/"
-"""Python packages from Debian are listed as Debian's packages."""
+"""Folder of Python packages that Debian installs; they are listed only as Debian packages."""
 _MAX_STATUS_BYTES = 64 << 20
 _MAX_METADATA_BYTES = 4 << 20
 _MAX_LENGTH = 300
@@ -25,8 +25,8 @@ _MAX_DEPTH = 12
 
 
 def bill_of(root: Path) -> tuple[Package, ...]:
-    """Return all packages that are installed below the folder ``root``, Debian's first, by name;
-    each once.
+    """Return all packages that are installed below the folder ``root``, without duplicates: first
+    Debian's, then Python's, each sorted by name.
     """
     place = root / STATUS
     inside = place.resolve().is_relative_to(root.resolve())
@@ -36,7 +36,7 @@ def bill_of(root: Path) -> tuple[Package, ...]:
 
 
 def joined(*parts: Iterable[Package]) -> tuple[Package, ...]:
-    """Join several software bills to one, sorted and without repetitions."""
+    """Merge several software bills into one that is sorted and has no duplicates."""
     unique = {package for part in parts for package in part}
     return tuple(
         sorted(unique, key=lambda package: (package.source, package.name, package.version))
@@ -44,8 +44,8 @@ def joined(*parts: Iterable[Package]) -> tuple[Package, ...]:
 
 
 def debian_packages(status: str) -> list[Package]:
-    """Return the installed packages of a dpkg status file (deb822(5)); malformed entries are left
-    out.
+    """Return the installed packages in the text of a dpkg status file (deb822(5)); malformed
+    entries are skipped.
     """
     packages = []
     for paragraph in status.split("\n\n"):
@@ -58,8 +58,8 @@ def debian_packages(status: str) -> list[Package]:
 
 
 def python_package(metadata: str) -> Package | None:
-    """Return the package that a ``METADATA`` file describes (core metadata), or None if it
-    describes none.
+    """Return the package that the text of a ``METADATA`` file (core metadata) describes, or None if
+    the text names no valid package.
     """
     fields = _fields(metadata.partition("\n\n")[0])
     name, version = fields.get("name"), fields.get("version")
@@ -67,7 +67,7 @@ def python_package(metadata: str) -> Package | None:
 
 
 def is_metadata(path: str) -> bool:
-    """Return whether ``path``, relative to the image's root, is the metadata file of a Python
+    """Return True if ``path``, relative to the image's root, is the metadata file of a Python
     package that Debian did not install.
     """
     return path.endswith(METADATA) and not path.startswith(DEBIAN_PYTHON)
@@ -86,8 +86,8 @@ def metadata_files(root: Path) -> Iterator[Path]:
 
 
 def _fields(paragraph: str) -> dict[str, str]:
-    """Return the first line of each field; a value that does not belong on a bill counts as
-    missing.
+    """Return the first line of each field of a deb822 paragraph. A field with an invalid value is
+    omitted.
     """
     fields: dict[str, str] = {}
     for line in paragraph.splitlines():
@@ -99,8 +99,8 @@ def _fields(paragraph: str) -> dict[str, str]:
 
 
 def _text(path: Path, max_bytes: int) -> str:
-    """Return the content of an ordinary file of at most ``max_bytes`` bytes; empty for any
-    other file.
+    """Return the text of a regular file of at most ``max_bytes`` bytes; an empty text for any other
+    file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

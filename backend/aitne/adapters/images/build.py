@@ -1,4 +1,6 @@
-"""Build of an image's folder into verified files that can be offered."""
+"""Build of an image: from the folder with its recipe to tested image files that can be registered
+in the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,21 @@ from aitne.core.models.image import Artifact, ImageApp, Package
 from aitne.core.settings import Settings
 
 LAB = "/opt/aitne/lab"
-"""The folder of a session's launcher in a container."""
+"""Folder in a container where the launcher of JupyterLab sessions is mounted."""
 _LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
 _EARLY = (
     f"import sys; sys.path.insert(0, {LAB!r}); import launcher; launcher.import_early(plain=False)"
 )
 _ROOT_BYTES, _DEBIAN_BYTES, _PYTHON_BYTES = 40 << 20, 1 << 20, 16 << 20
-"""Estimates for the file: an empty Debian, and a listed package with its dependencies."""
+"""Estimated sizes in the image file: a minimal Debian, and one listed Debian or Python package with
+its dependencies.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
     """Result of a build: artifacts and software bill. The artifact files have their final names,
-    but the catalogue does not have the image yet.
+    but the image is not in the catalogue yet.
     """
 
     artifacts: tuple[Artifact, ...]
@@ -44,20 +48,20 @@ class BuildResult:
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """Plan of a build: the recipe, the runtimes, the layers that must be made and the expected
-    size.
+    """Plan of a build: the recipe, the container runtimes, the layers that are not in the cache,
+    and the expected size.
     """
 
     recipe: Recipe
     runtimes: tuple[str, ...]
-    """The runtimes to make an artifact for."""
+    """Container runtimes for which an artifact is made, such as ``apptainer``."""
     missing_layers: tuple[str, ...]
     expected_bytes: int
-    """The approximate size of the image file."""
+    """Estimated size of the image file in bytes."""
 
 
 def plan(recipe: Recipe, runtimes: Sequence[str]) -> BuildPlan:
-    """Return the plan of a build, without side effects."""
+    """Return the plan for building the recipe for these container runtimes; nothing is written."""
     expected = _ROOT_BYTES + len(recipe.debian) * _DEBIAN_BYTES + len(recipe.python) * _PYTHON_BYTES
     return BuildPlan(recipe, tuple(runtimes), layers.missing(recipe), expected)
 
@@ -72,11 +76,11 @@ def require_root() -> None:
 
 
 def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
-    """Return the runtimes for which artifacts are built; Docker is included if ``docker`` requests
-    it or if jobs on this platform can use it.
+    """Return the container runtimes for which artifacts are built. Docker is included if ``docker``
+    is True or if jobs on this platform can use it.
 
     Raises:
-        SetupError: Docker is requested and does not answer.
+        SetupError: ``docker`` is True and Docker does not answer.
     """
     containers = settings.containers
     useful = settings.capabilities.trusted or containers.docker_cgroup_parent is not None
@@ -97,7 +101,8 @@ def build(plan: BuildPlan, settings: Settings, progress: Progress) -> BuildResul
     """Make the layers, the artifacts and the software bill, and test the artifacts.
 
     Raises:
-        SetupError: not root, or a step failed; the message names the log. Nothing is left then.
+        SetupError: the process does not run as root, or a step failed; the message names the log,
+            and all partial results are removed.
     """
     require_root()
     folder = ImageFolder(settings.images_dir)
@@ -149,10 +154,10 @@ def try_sif(
     scratch: Path,
     work: Work,
 ) -> None:
-    """Run the test commands ``smoke`` in an image file; if the image has JupyterLab, also start it
-    as a session does.
+    """Run the test commands ``smoke`` in an image file; if ``apps`` contains JupyterLab, also start
+    it as a session does.
 
-    ``scratch`` is a folder that is not needed afterwards.
+    ``scratch`` is a temporary folder that the caller removes afterwards.
 
     Raises:
         SetupError: a command failed; the message contains its output.

@@ -1,4 +1,4 @@
-"""Images of Docker's (or Podman's) own store, made from the same layers through the Dockerfile."""
+"""Images in the store of a Docker (or Podman) daemon, built from the same layers with a Dockerfile."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ class DockerDaemon:
             raise SetupError(f"Docker did not remove {digest}: {error}.") from error
 
     def has(self, digest: str) -> bool:
-        """Return whether the daemon's store holds the image. Raises ``SetupError`` if it does not
-        answer.
+        """Return True if the daemon's store contains the image. Raises ``SetupError`` if the daemon
+        does not answer.
         """
         import docker
 

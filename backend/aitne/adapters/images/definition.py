@@ -1,8 +1,9 @@
-"""The Apptainer definition and the Dockerfile of an image, both made from its one package list.
+"""The Apptainer definition and the Dockerfile of an image, both generated from its one package
+list.
 
-Neither installs anything by itself. Both put the same layers together, which ``layers`` makes from the
-lists of ``image.yaml``: ``debian``, a root file system, and ``python``, a virtual environment. So the
-two cannot hold different packages, and neither uses a registry.
+Neither file installs packages. Both only combine the layers that ``layers`` makes from the lists in
+``image.yaml``: ``debian``, a root file system, and ``python``, a virtual environment. So both
+contain the same packages, and no container registry is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The folders of ``containers/``: one image each, described by an ``image.yaml``."""
+"""Recipes of images: folders (such as those in ``containers/``) that describe one image each in an
+``image.yaml``.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from aitne.host.folders import shipped
 
 FILE = "image.yaml"
 CONSTRAINTS = "constraints.txt"
-"""Beside ``image.yaml``, in pip's format: the versions of packages for which the list names
-none.
+"""Optional file beside ``image.yaml``, in the format of pip's constraints: versions of the packages
+for which ``image.yaml`` gives none.
 """
 SUITE = "bookworm"
-"""The Debian release of every image, so that an image is the same whatever it is made on."""
+"""Debian release of every image, independent of the machine on which the image is built."""
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MAX_BYTES = 1 << 20
 _MOST_BASES = 8
@@ -29,22 +31,24 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Complete instructions for building an image: its ``image.yaml`` joined with those of the
-    images it extends.
+    """Complete instructions for building an image: its ``image.yaml`` merged with those of the
+    images that it extends.
     """
 
     file: ImageFile
     bases: tuple[str, ...]
-    """The images that it extends, nearest first."""
+    """Names of the images that it extends, the directly extended one first."""
     debian: tuple[str, ...]
-    """Sorted, each once."""
+    """Debian packages, sorted and without duplicates."""
     python: tuple[str, ...]
-    """In the order of the lists, the base's first."""
+    """Python packages in the order of the lists, those of the extended images first."""
     python_prefix: str | None
     env: dict[str, str]
     smoke: tuple[str, ...]
     wheels: tuple[str, ...] = ()
-    """Of the machine that builds, the base's first."""
+    """Names of wheels from the machine that builds the image (see ``wheels``), those of the
+    extended images first.
+    """
     constraints: str = field(default="", repr=False)
 
     @property
@@ -54,7 +58,7 @@ class Recipe:
 
     @property
     def document(self) -> dict[str, object]:
-        """The JSON document of the image that goes into the catalogue."""
+        """Return the description of the image that is stored in the catalogue, as a JSON document."""
         file = self.file.model_dump(
             mode="json", include={"name", "version", "description", "apps", "needs"}
         )
@@ -62,7 +66,7 @@ class Recipe:
 
 
 def builtin_folder() -> Path:
-    """Return the folder of the recipes that are part of the platform."""
+    """Return the folder with the recipes that are shipped with the platform."""
     return shipped("containers")
 
 
@@ -72,11 +76,11 @@ def known(root: Path) -> tuple[str, ...]:
 
 
 def find(name: str, root: Path | None = None) -> Path:
-    """Return the folder of an image's recipe. ``name`` is the name of an image that is part of the
-    platform, or a path that contains a slash.
+    """Return the folder of an image's recipe. ``name`` is the name of an image whose recipe is
+    shipped with the platform, or a path, which contains a slash.
 
     Raises:
-        InvalidInput: there is no such image; the message lists those that exist.
+        InvalidInput: there is no such recipe; the message lists those that exist.
     """
     shipped = root or builtin_folder()
     if "/" in name or name in (".", ".."):
@@ -100,10 +104,11 @@ def _example(name: str) -> str:
 
 
 def load(folder: Path) -> ImageFile:
-    """Read the folder's ``image.yaml``.
+    """Read and validate the folder's ``image.yaml``.
 
     Raises:
-        InvalidInput: the file cannot be read or violates the schema; one problem per field.
+        InvalidInput: the file cannot be read or violates the schema; the error lists the invalid
+            fields.
     """
     path = folder / FILE
     try:
@@ -132,10 +137,11 @@ def load(folder: Path) -> ImageFile:
 
 
 def _check(path: Path, file: ImageFile) -> None:
-    """Check what the schema cannot express.
+    """Check rules that the schema cannot express; raises ``InvalidInput``.
 
-    Values go into files with a syntax of their own (an Apptainer definition, a Dockerfile), where a
-    line break would start another instruction and Apptainer would substitute text in double braces.
+    The values are written to files with a syntax of their own (Apptainer definition, Dockerfile),
+    where a line break would begin another instruction and Apptainer would substitute text in double
+    braces.
     """
     for name, value in file.env.items():
         if _UNPRINTABLE.search(value) or "{{" in value:
@@ -152,11 +158,12 @@ def _check(path: Path, file: ImageFile) -> None:
 
 
 def read(folder: Path, root: Path | None = None) -> Recipe:
-    """Read the recipe in ``folder``, joined with those of the images it extends, which are in
-    sibling folders or part of the platform.
+    """Return the recipe in ``folder``, merged with those of the images that it extends. The
+    extended recipes are in sibling folders or shipped with the platform.
 
     Raises:
-        InvalidInput: a file is invalid, an extended image is missing, or the images form a cycle.
+        InvalidInput: a file is invalid, an extended image is missing, or the images extend each
+            other in a cycle.
     """
     chain = _chain(folder, root or builtin_folder())
     files = [load(image_folder) for image_folder in chain]
@@ -201,7 +208,9 @@ def _chain(folder: Path, shipped: Path) -> list[Path]:
 
 
 def _constraints(chain: list[Path]) -> str:
-    """Return the constraints of the image itself, else of the nearest base that has some."""
+    """Return the text of the first constraints file in ``chain``: the recipe folders of the image
+    and of the images that it extends, in this order. Return an empty text if no folder has one.
+    """
     for folder in chain:
         path = folder / CONSTRAINTS
         if path.is_file():

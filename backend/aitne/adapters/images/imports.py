@@ -1,4 +1,6 @@
-"""Import of images made elsewhere: image files, archives of ``docker save``, folders."""
+"""Import of images that were built elsewhere: SIF files, archives of ``docker save``, and folders
+with a root file system.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ SIF, ARCHIVE, FOLDER = "image file", "Docker archive", "folder"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """File or folder from which an image is imported, with its kind and size."""
+    """File or folder from which an image is imported, with its format and its size in bytes."""
 
     path: Path
     kind: str
@@ -29,10 +31,10 @@ class Source:
 
 
 def look(path: Path) -> Source:
-    """Return what kind of image the file or folder ``path`` contains.
+    """Determine the format and size of the image in the file or folder ``path``.
 
     Raises:
-        InvalidInput: no image can be made of ``path``.
+        InvalidInput: ``path`` contains no image in a known format.
     """
     path = path.expanduser().absolute()
     try:
@@ -65,11 +67,12 @@ def take(
 ) -> BuildResult:
     """Make an image file from the source, read its software bill and test it.
 
-    ``digest`` is the expected digest of the source, if that is a file; None: not checked.
+    ``digest`` is the expected digest of the source, if the source is a file; None: it is not
+    checked.
 
     Raises:
         InvalidInput: the digest differs.
-        SetupError: a step failed; the message names the log. Nothing is left then.
+        SetupError: a step failed; the message names the log, and all partial results are removed.
     """
     if digest is not None and source.kind == FOLDER:
         raise InvalidInput.field(

@@ -1,8 +1,9 @@
-"""The layers that images are put together from, kept between builds.
+"""Layers of which images consist, kept in a cache between builds.
 
-``debian-<digest>`` is a root file system by mmdebstrap, ``python-<digest>`` a virtual environment that
-was made inside of it. The digest is of the package lists, so images with the same list share a layer.
-A layer is used for 30 days; then it is made again to include Debian's fixes.
+``debian-<digest>`` is a root file system made by mmdebstrap, ``python-<digest>`` a virtual
+environment that was made inside of it. The digest is that of the package lists, so images with the
+same lists share a layer. A layer is used for 30 days; then it is made again to include Debian's
+security fixes.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ from aitne.core.units import describe_bytes
 from aitne.host.folders import cache_dir
 
 FORMAT = 1
-"""Increased when the same lists must give another layer."""
+"""Part of the digests. It is increased when a change of this module makes different layers from the
+same lists.
+"""
 FRESH_S = 30 * 86_400
 NEEDED_BYTES = {"debian": 1 << 30, "python": 4 << 30}
-"""Disk space that making a layer takes, with the downloads."""
+"""Free disk space in bytes that is required for making a layer, including its downloads."""
 REPORT_EVERY_S = 10.0
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _LEFT_OUT = ("man", "doc", "info", "locale", "lintian")
-"""Folders below /usr/share that are of no use in a container."""
+"""Folders below /usr/share that are omitted because containers do not need them."""
 _MADE = ".made"
 _SCRATCH, _DOWNLOADS = "/tmp", "/mnt"  # noqa: S108 - in the image, which no other user can write to
 
@@ -54,14 +57,14 @@ class Layers:
     python: Path | None = None
 
     def folders(self) -> Iterator[tuple[str, Path]]:
-        """Yield each layer's folder with the name that the build definition uses for it."""
+        """Yield the name of each layer in the build definition, with the layer's folder."""
         yield definition.DEBIAN, self.debian
         if self.python is not None:
             yield definition.PYTHON, self.python
 
 
 def cache() -> Path:
-    """Return the cache folder of layers, downloads and logs, which can all be recreated."""
+    """Return the cache folder of layers, downloads and logs, all of which can be recreated."""
     return cache_dir() / "images"
 
 
@@ -78,15 +81,16 @@ def keys(recipe: Recipe) -> tuple[str, str | None]:
 
 
 def missing(recipe: Recipe) -> tuple[str, ...]:
-    """Return those layers of the image that are not in the cache: ``debian``, ``python``, both or
-    none.
+    """Return the kinds of the image's layers that are not in the cache: ``debian`` and ``python``,
+    one of them, or none.
     """
     names = [name for name in keys(recipe) if name is not None]
     return tuple(name.partition("-")[0] for name in names if not _is_fresh(cache() / name))
 
 
 def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
-    """Return the layers of an image; make those that are not in the cache.
+    """Return the layers of an image, after making those that are not in the cache. Waits if another
+    build is making the same layer.
 
     Raises:
         SetupError: a layer could not be made; the message names the log.
@@ -112,8 +116,8 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
 
 
 def stale() -> list[Path]:
-    """Return the folders of layers that can be deleted: layers that no build has used for 30 days,
-    and the remains of failed builds of the same age.
+    """Return the folders that can be deleted: layers that no build has used for 30 days, and
+    remains of failed builds of the same age.
     """
     stale_layers = []
     for path in sorted(cache().glob("*-*")):
@@ -131,10 +135,11 @@ def _is_fresh(layer: Path) -> bool:
 
 @contextmanager
 def _new_folder(layer: Path, work: Work) -> Iterator[Path]:
-    """Yield an empty folder that takes the layer's place if it can be filled, and is removed
-    otherwise.
+    """Yield an empty folder, which replaces ``layer`` when the ``with`` block succeeds and is
+    removed when it fails.
 
-    The folder is always new: processes of a killed build may still write to an existing one.
+    The folder is always new, because processes of a killed build may still write to an existing
+    one.
     """
     name = f"partial-{layer.name}"
     with work.step("Making room for a layer"):
@@ -185,7 +190,7 @@ def _make_debian(recipe: Recipe, folder: Path, work: Work) -> None:
 
 
 def _clean(root: Path) -> None:
-    """Remove what applies only to this machine, or is of no use in a container."""
+    """Remove or reset files that depend on the building machine or are of no use in a container."""
     for name in ("dev", "run", "tmp", "var/tmp", "var/cache", "var/log", "var/lib/apt/lists"):
         for path in (root / name).iterdir() if (root / name).is_dir() else ():
             if path.is_dir() and not path.is_symlink():
@@ -208,9 +213,10 @@ def _clean(root: Path) -> None:
 
 
 def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work: Work) -> None:
-    """Make a virtual environment at its own path, by the image's own Python.
+    """Make the virtual environment with the image's own Python, at the path that it will have in
+    the image.
 
-    The Debian layer is only read; the environment is a folder that is mounted over it at that path.
+    The Debian layer is read-only; the folder of the environment is mounted over it at that path.
     """
     if recipe.python_prefix is None:
         return
@@ -255,7 +261,7 @@ def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work:
 
 
 class _Counter:
-    """Reporter that counts the packages in pip's output and reports the number every few
+    """Reporter that counts packages in pip's output and reports their number to the user every few
     seconds.
     """
 
@@ -265,7 +271,7 @@ class _Counter:
         self._last = time.monotonic()
 
     def see(self, line: str) -> None:
-        """Count a line of pip's output."""
+        """Process one line of pip's output."""
         self._seen += line.startswith("Collecting ")
         if line.startswith("Installing collected packages"):
             self._last = float("inf")
@@ -276,8 +282,8 @@ class _Counter:
 
 
 def _pip_settings() -> dict[str, str]:
-    """Return pip's settings on this machine (its files, PIP_* and proxies), as variables for the
-    pip inside the image.
+    """Return pip's settings on this machine (configuration files, ``PIP_*`` variables and proxies)
+    as environment variables for pip in the image.
     """
     variables = {}
     listed = subprocess.run(
@@ -294,10 +300,10 @@ def _pip_settings() -> dict[str, str]:
 
 
 def parse_pip_settings(listed: str) -> dict[str, str]:
-    """Return the settings that ``pip config list`` printed as environment variables
-    (``PIP_INDEX_URL``).
+    """Convert the output of ``pip config list`` to environment variables (such as
+    ``PIP_INDEX_URL``).
 
-    Settings of commands other than install are left out, and so are the cache folder, the target
+    Settings of commands other than install are omitted, and so are the cache folder, the target
     folder and ``require-virtualenv``.
     """
     variables = {}
@@ -317,10 +323,11 @@ def parse_pip_settings(listed: str) -> dict[str, str]:
 
 
 def _local_paths(values: Iterable[str]) -> list[Path]:
-    """Return the folders and files of this machine that pip's settings name: wheels, an index,
-    certificates.
+    """Return the local folders and files that pip's settings name, such as wheels, a package index
+    or certificates.
 
-    Of an index, the folder around it is returned, because its pages link to files beside them.
+    For a local index, its parent folder is returned, because the pages of the index link to files
+    beside it.
     """
     paths = []
     for word in " ".join(values).split():

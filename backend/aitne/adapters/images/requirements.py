@@ -1,4 +1,4 @@
-"""Requirements for building and importing images: Apptainer and the FUSE device."""
+"""Prerequisites for building and importing images: Apptainer and the FUSE device."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ ADVICE = (
 
 
 def require_apptainer(progress: Progress, program: str = PROGRAM) -> None:
-    """Check that ordinary users can run Apptainer on this machine; root also opens the FUSE device.
+    """Check that ordinary users can run Apptainer on this machine. If this process is root, also
+    make the FUSE device accessible to them.
 
-    ``program`` is the program that the settings name.
+    ``program`` is the name or path of Apptainer in the settings.
 
     Raises:
-        SetupError: there is no such program, or root would run one that other accounts could
-            replace; the message says what to do.
+        SetupError: the program is missing, or this process is root and other accounts could replace
+            the program; the message says what to do.
     """
     if shutil.which(program) is None:
         if program != PROGRAM:
@@ -40,8 +41,9 @@ def require_apptainer(progress: Progress, program: str = PROGRAM) -> None:
 
 
 def check_program(program: str) -> None:
-    """Raise ``SetupError`` if root would run a program that other accounts could replace: the
-    platform's settings name it, and they may belong to an unprivileged account."""
+    """Raise ``SetupError`` if this process is root and other accounts could replace the program.
+    The program is named by the platform's settings, which may belong to an unprivileged account.
+    """
     executable = shutil.which(program)
     if os.geteuid() != 0 or executable is None:
         return
@@ -57,8 +59,8 @@ def check_program(program: str) -> None:
 
 
 def open_fuse(progress: Progress, device: Path = FUSE) -> None:
-    """Permit ordinary users to use the FUSE device, with which they mount images; udev does the
-    same where it runs.
+    """Permit ordinary users to use the FUSE device, with which they mount images. On machines with
+    udev this is the default.
     """
     try:
         mode = stat.S_IMODE(device.stat().st_mode)

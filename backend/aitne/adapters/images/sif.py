@@ -1,4 +1,4 @@
-"""Image files of Apptainer: creation from layers or other images, inspection, and trial runs."""
+"""Image files of Apptainer (SIF): creation from layers or other images, inspection, and test runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from aitne.core.models.image import Package
 
 MAGIC = b"SIF_MAGIC"
 _MAGIC_AT = 32
-"""After the line that makes the file executable (the SIF specification, `sif/image.go`)."""
+"""Offset of the magic number, which follows a line that makes the file executable (the SIF
+specification, `sif/image.go`).
+"""
 SQUASH = "-comp zstd -Xcompression-level 3"
-"""Half the uncompressed size in a fifth of gzip's time; higher levels save 7 %, but take 3 times as long."""
+"""Options of mksquashfs. This level halves the size in a fifth of the time that gzip takes; higher
+levels save 7 %, but take 3 times as long.
+"""
 NOBODY = 65_534
 _PARTITION = re.compile(r"\|\s*(\d+)-(\d+)\s*\|FS \((Encrypted )?(\w+)/\*System/(\w+)\)")
 _LISTED = "squashfs-root/"
@@ -28,8 +32,8 @@ _LISTED = "squashfs-root/"
 
 @dataclass(frozen=True, slots=True)
 class Apptainer:
-    """Runner of Apptainer's program. ``tmp`` is the folder for its temporary files, which contain
-    whole root file systems.
+    """Runner of the program ``apptainer``. ``tmp`` is the folder for its temporary files, among
+    them whole root file systems.
     """
 
     program: str
@@ -83,7 +87,7 @@ class Apptainer:
         target.chmod(0o644)
 
     def system(self, image: Path, work: Work) -> int:
-        """Return the offset of the image's file system in the file.
+        """Return the offset in bytes of the image's root file system in the SIF file.
 
         Raises:
             SetupError: the image has no file system that can be mounted, or is truncated.
@@ -103,10 +107,10 @@ class Apptainer:
         return int(start)
 
     def bill(self, image: Path, work: Work) -> tuple[Package, ...]:
-        """Return the software bill of an image file, read from its file system without running
-        anything in the image.
+        """Return the software bill of an image file, read from its file system; no program in the
+        image is executed.
 
-        Root reads the file, which is not trusted, through an unprivileged account.
+        If this process is root, it reads the untrusted file through an unprivileged account.
 
         Raises:
             SetupError: the file is damaged or not an image.
@@ -184,8 +188,8 @@ def is_sif(path: Path) -> bool:
 
 
 def _give_to_nobody(folder: Path, image: Path) -> int | None:
-    """Give the folder to an unprivileged account, which reads the image, and return its uid, or
-    None if this process reads it itself.
+    """Give ``folder`` to an unprivileged account, under which the image will be read, and return
+    its uid. Return None if this process is unprivileged and reads the image itself.
     """
     if os.geteuid() != 0 or not _open_to_all(image) or not _open_to_all(folder.parent):
         return None

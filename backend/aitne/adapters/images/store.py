@@ -1,8 +1,8 @@
-"""The images' folder: files appear in it complete or not at all, and are read completely when
-checked.
+"""The folder of image files. Files are moved into it only when they are complete, and their checks
+read the whole content.
 
-A file is made under ``.making-…`` and gets its name, which contains the beginning of its digest,
-last.
+A file is written in a folder named ``.making-…``; at last it is renamed to its final name, which
+contains the first digits of its digest.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ _MAKING = ".making-"
 _CHUNK = 1 << 22
 _ABANDONED_S = 86_400
 _SETTLED_S = 3_600
-"""A younger file may be one that is being registered."""
+"""Age in seconds below which an unregistered file is not reported as a leftover: its registration
+may be in progress.
+"""
 Seen = Callable[[int, int], None]
-"""Callback that receives the number of bytes read and the total from time to time."""
+"""Progress callback, which is called every few seconds with the number of bytes read so far and the
+total number of bytes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class ImageFolder:
 
     @contextmanager
     def making(self) -> Iterator[Path]:
-        """Yield a folder for unfinished files, which is removed afterwards.
+        """Yield a new folder for unfinished files; it is removed at the end of the ``with`` block.
 
         Raises:
             SetupError: the images' folder cannot be written to.
@@ -74,7 +78,7 @@ class ImageFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def check_space(self, needed: int) -> None:
-        """Raise ``SetupError`` if fewer than ``needed`` bytes are free."""
+        """Raise ``SetupError`` if fewer than ``needed`` bytes are free on the disk of the folder."""
         place = self.root
         while not place.exists():
             place = place.parent
@@ -110,12 +114,12 @@ class ImageFolder:
         )
 
     def holds(self, path: Path) -> bool:
-        """Return whether a path names a file in this folder."""
+        """Return True if the path names a file in this folder."""
         return path.parent == self.root
 
     def leftovers(self, known_paths: Collection[Path]) -> list[Leftover]:
-        """Return the files and folders here that are not among ``known_paths`` and that no build or
-        job may still be using.
+        """Return the files and folders in the images' folder that are not in ``known_paths`` (the
+        files in the catalogue) and are too old to belong to a build or registration in progress.
         """
         if not self.root.is_dir():
             return []
@@ -139,8 +143,8 @@ class ImageFolder:
 
 
 def abandoned(tmp: Path) -> list[Leftover]:
-    """Return the files that aborted builds and imports of this account have left in the folder
-    ``tmp``.
+    """Return the temporary folders that aborted builds and imports of this account have left in the
+    folder ``tmp``.
     """
     leftovers = []
     for path in sorted(tmp.glob(f"{SCRATCH}*")):
@@ -152,8 +156,8 @@ def abandoned(tmp: Path) -> list[Leftover]:
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:
-    """Return a value that is equal for all paths of one file; for an inaccessible file, its
-    path.
+    """Return a value that is equal for all paths of one file: device and inode, or for an
+    inaccessible file the path itself.
     """
     try:
         info = path.stat()
@@ -189,8 +193,8 @@ def size_of(folder: Path) -> int:
 
 
 def digest_of(path: Path, progress: Seen | None = None) -> str:
-    """Return the digest ``sha256:…`` of a file's content; ``progress`` is called every few seconds.
-    Raises ``OSError``.
+    """Return the digest ``sha256:…`` of a file's content. ``progress`` is called every few seconds
+    with the numbers of bytes read and of all bytes. Raises ``OSError``.
     """
     digest = hashlib.sha256()
     last = time.monotonic()
@@ -209,7 +213,8 @@ def digest_of(path: Path, progress: Seen | None = None) -> str:
 
 
 def damage_of(artifact: Artifact, progress: Seen | None = None) -> str | None:
-    """Return a sentence about what is wrong with an artifact's file; None if it is unchanged.
+    """Return a sentence about the damage to an artifact's file, such as a changed digest; None if
+    the file is unchanged.
 
     Raises:
         SetupError: this account cannot read the file, so its state is unknown.

@@ -1,9 +1,9 @@
-"""Python wheels of this machine that go into an image: the training runtime, and locally built
-ones.
+"""Python wheels that are installed in an image from this machine: the training runtime, and locally
+built packages.
 
-``aitne`` is this installation's own training runtime, packed as a wheel without dependencies. Any
-other name is a folder of the user's cache that holds one wheel; the folder's name says what it was
-built for, as ``scripts/horovod_wheel.py`` does.
+The name ``aitne`` stands for the training runtime of this installation, packed as a wheel without
+dependencies. Any other name is a folder in the user's cache that contains one wheel; the folder's
+name says for which versions it was built (see ``scripts/horovod_wheel.py``).
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from aitne.host.folders import cache_dir
 
 OWN = "aitne"
 _PARTS = ("core", "distrib", "launch")
-"""Parts of our package that a program's ranks import. Others would need more than PyTorch."""
+"""Subpackages of ``aitne`` that the ranks of a program import. Others would require more packages
+than PyTorch.
+"""
 _DATE = (1980, 1, 1, 0, 0, 0)
 # The C kernel includes its sources, to compile it where the binary does not fit.
 _SUFFIXES = frozenset({".c", ".h", ".py", ".so", ".typed"})
 
 
 def identity(name: str) -> str:
-    """Return a value that changes whenever the wheel that ``put`` would write does.
+    """Return a text that identifies the content of the wheel: it changes whenever the wheel that
+    ``put`` would write changes.
 
     Raises:
         SetupError: there is no such wheel.
@@ -75,8 +78,8 @@ def _own_files() -> dict[str, bytes]:
 
 
 def _pack(folder: Path) -> Path:
-    """Pack a wheel by its specification:
-    packaging.python.org/en/latest/specifications/binary-distribution-format.
+    """Write this installation's training runtime as a wheel to ``folder``
+    (packaging.python.org/en/latest/specifications/binary-distribution-format).
     """
     files = _own_files()
     compiled = any(path.endswith(".so") for path in files)

@@ -1,4 +1,6 @@
-"""Log of a build or import of an image: programs write to it, users see a line per step."""
+"""Progress and log of a build or import of an image: all output of programs goes to the log, and
+one line per step to the user.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ Progress = Callable[[str], None]
 _END_S = 15.0
 FULL = "No space left on device"
 _CHATTER = ("INFO:", "WARNING:")
-"""Beginnings of Apptainer's lines that do not explain a failure."""
+"""Prefixes of Apptainer's output lines that never explain a failure."""
 
 
 class Work:
-    """One build or import: runs its steps, reports them to the user through ``progress``, and
-    writes everything to the log ``path``, which is overwritten.
+    """A build or import in progress: runs its steps, reports them to the user through the callback
+    ``progress``, and writes everything to the log ``path``, which is overwritten.
     """
 
     def __init__(self, path: Path, progress: Progress) -> None:
@@ -37,17 +39,17 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the work began."""
+        """Seconds since the beginning of the work."""
         return time.monotonic() - self._began
 
     def say(self, text: str) -> None:
-        """Report a step to the user and the log."""
+        """Report a step to the user and write it to the log."""
         line = f"{text} ({self.seconds:.0f} s)"
         self.note(f"== {line}")
         self._progress(line)
 
     def note(self, text: str) -> None:
-        """Write a line to the log alone."""
+        """Write a line to the log only."""
         with self.path.open("a", encoding="utf-8", errors="replace") as stream:
             stream.write(text + "\n")
 
@@ -62,13 +64,15 @@ class Work:
         timeout_s: float = 3_600,
         watch: Progress | None = None,
     ) -> list[str]:
-        """Run a program until it ends and return its last lines of output; all go to the log.
+        """Run a program until it ends and return its last lines of output; the whole output goes to
+        the log.
 
-        ``what`` names the step in the message of a failure. ``env`` is added to a fixed PATH and
-        locale. The program and its children end with the process that waits for them.
+        ``what`` names the step in error messages. ``env`` is added to a fixed PATH and locale.
+        ``watch`` is called with each line of output. If waiting is interrupted, the program and its
+        children are terminated.
 
         Raises:
-            SetupError: the program is missing, failed, or did not end in time.
+            SetupError: the program is missing, failed, or did not end within ``timeout_s``.
         """
         self.note(f"$ {' '.join(argv)}")
         lines: deque[str] = deque(maxlen=200)
@@ -126,8 +130,8 @@ class Work:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Convert errors of the file system inside the ``with`` block to an error that names the
-        step ``what`` and the log.
+        """Convert an ``OSError`` inside the ``with`` block to a ``SetupError`` that names the step
+        ``what`` and the log.
         """
         try:
             yield
@@ -139,7 +143,7 @@ class Work:
 
 
 def said_by(error: OSError) -> str:
-    """Return the text of an error of the file system, such as ``No space left on device:
+    """Return the message of a file system error with the path, such as ``No space left on device:
     /srv/images/…``.
     """
     reason = FULL if error.errno == errno.ENOSPC else error.strerror or str(error)
@@ -148,7 +152,9 @@ def said_by(error: OSError) -> str:
 
 @contextmanager
 def _ended(process: subprocess.Popen[str], timeout_s: float) -> Iterator[list[bool]]:
-    """End the program's group after ``timeout_s``, and whenever waiting for it is interrupted."""
+    """Kill the process group of the program after ``timeout_s``, and terminate it if an exception
+    ends the ``with`` block. The yielded list is not empty after the timeout.
+    """
     timed_out: list[bool] = []
 
     def expire() -> None:

@@ -1,1 +1,1 @@
-"""Container runtimes: one file each."""
+"""Implementations of the port for container runtimes, one module for each."""

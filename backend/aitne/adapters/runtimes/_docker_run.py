@@ -1,12 +1,12 @@
 """The launcher of one container: ``python -m ..._docker_run JSON TMP [--gpus] -- PROGRAM
 ARGUMENT...``
 
-The agent starts it instead of the program. Before anything else it starts a guard, a process of its
-own session that removes the container when the launcher is gone, for whatever reason. If even the
-guard could not remove it, because the machine failed, the next launcher's guard finds it by its
-label.
+The agent starts the launcher instead of the program. The launcher first starts a guard, a process
+in a session of its own that removes the container when the launcher has ended for any reason. If
+even the guard could not remove it, because the machine failed, a later launcher's guard finds the
+container by its label.
 
-Variables with the prefix that the JSON names are passed to the program, and no others.
+Only environment variables with the prefix that the JSON specifies are passed to the program.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from docker.types import DeviceRequest
 from aitne.adapters.runtimes._docker_stream import ContainerStream, say
 
 FAILED = 125
-"""Exit code when the container could not be created, as that of ``docker run``."""
+"""Exit code if the container could not be created, the same as that of ``docker run``."""
 OWNER = "aitne.launcher"
-"""The label with the launcher's identity."""
+"""Container label with the identity of the launcher's process."""
 PIDS = "pids"
-"""The file in TMP that names the container's first process, for programs that count the job's
+"""File in TMP with the PID of the container's first process, for programs that determine the job's
 processes.
 """
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
@@ -120,8 +120,9 @@ def container_options(
 
 
 def _groups(url: str) -> Sequence[int]:
-    """Return this process's groups except the group of Docker's socket, which would give root's
-    rights."""
+    """Return the GIDs of this process except the group that owns Docker's socket, which would give
+    the program root's rights.
+    """
     socket = url.removeprefix("unix://")
     socket_group = {os.stat(socket).st_gid} if socket != url and os.path.exists(socket) else set()
     return sorted(set(os.getgroups()) - socket_group)
@@ -140,8 +141,8 @@ def _variables(prefix: str) -> dict[str, str]:
 
 
 def _gpu_request(visible: str) -> DeviceRequest:
-    """Return the request for the named GPUs, or for all GPUs if they have numbers, which would
-    change inside.
+    """Return the request for the GPUs with the UUIDs in ``visible``. If they are given by index,
+    request all GPUs, because indices would be renumbered inside the container.
     """
     names = [name.strip() for name in visible.split(",") if name.strip()]
     if names and all(name.startswith(("GPU-", "MIG-")) for name in names):
@@ -220,7 +221,7 @@ def _is_podman(client: docker.APIClient) -> bool:
 
 
 def remove(client: docker.APIClient, name: str) -> None:
-    """End and remove a container; do nothing if there is none of that name."""
+    """Stop and remove a container; do nothing if there is none of that name."""
     try:
         client.remove_container(name, force=True, v=True)
     except APIError as error:
@@ -232,8 +233,8 @@ def remove(client: docker.APIClient, name: str) -> None:
 
 
 def _leave_guard(url: str, name: str) -> int:
-    """Start a child that waits for the launcher's end; a byte written to the returned descriptor
-    tells it that nothing is left to do.
+    """Start the guard, a child process that removes the container when the launcher has ended. A
+    byte written to the returned descriptor tells it that the container is removed already.
     """
     watched, writer = os.pipe()
     if os.fork():
@@ -266,14 +267,16 @@ def _quietly(action: Callable[[], None]) -> None:
 
 
 def sweep(client: docker.APIClient) -> None:
-    """Remove the containers whose launchers no longer exist."""
+    """Remove containers that earlier launchers left behind, whose processes no longer exist."""
     for container in client.containers(all=True, filters={"label": OWNER}):
         if not _lives(container["Labels"].get(OWNER, "")):
             remove(client, container["Id"])
 
 
 def identity(pid: int) -> str:
-    """Return a name that is unique to the process: boot, PID namespace, PID and start time."""
+    """Return a text that identifies the process uniquely: boot ID, PID namespace, PID and start
+    time.
+    """
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
     return f"{boot}/{os.readlink('/proc/self/ns/pid')}/{pid}/{_started(pid)}"
@@ -301,7 +304,7 @@ def _lives(owner: str) -> bool:
 
 
 def _listen() -> int:
-    """Direct signals to a pipe from now on and return its end to read from."""
+    """Redirect signals to a pipe from now on, and return the pipe's read end."""
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     for number in _FORWARDED:

@@ -14,7 +14,9 @@ import docker
 from docker.errors import APIError, DockerException
 
 _HEADER = 8
-"""Bytes before each piece of output: the stream's number, three zeros, the length."""
+"""Length in bytes of the header of each piece of output: the stream's number, three zeros, the
+length of the data.
+"""
 _CHUNK = 65536
 _BEGIN_S, _DRAIN_S = 2.0, 10.0
 _POLL_S = 0.005
@@ -49,8 +51,8 @@ class ContainerStream:
     def run(self, pid: int, early: Sequence[int]) -> int:
         """Forward input, output and signals until the container has ended; return its exit code.
 
-        ``pid`` is the container's first process, as this machine numbers it, ``early`` are signals
-        that arrived before the container existed.
+        ``pid`` is the PID of the container's first process on this machine. ``early`` contains the
+        signals that arrived before the container existed.
         """
         exit_pipe, teller = os.pipe()
         threading.Thread(target=self._wait, args=(teller,), daemon=True).start()
@@ -94,7 +96,7 @@ class ContainerStream:
             return  # the program has ended, or reads no more
 
     def _carry(self) -> bool:
-        """Forward what has arrived; return False when nothing more will come."""
+        """Forward the output that has arrived; return False at the end of the stream."""
         try:
             data = self._socket.recv(_CHUNK)
         except OSError:
@@ -119,8 +121,8 @@ class ContainerStream:
 
 
 def _wait_for_child(pid: int) -> None:
-    """Wait until process 1 of the container has started the program: it loses signals that arrive
-    earlier.
+    """Wait, at most ``_BEGIN_S`` seconds, until process 1 of the container has started the program.
+    Signals that arrive earlier would be lost.
     """
     give_up = time.monotonic() + _BEGIN_S
     while time.monotonic() < give_up:

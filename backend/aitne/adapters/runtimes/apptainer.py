@@ -1,4 +1,6 @@
-"""Apptainer: programs of an ordinary user in an image file, without a daemon."""
+"""Container runtime Apptainer: runs programs in an image file without a daemon, as an ordinary
+user.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,14 @@ _FAILED = OwnEnding(exit_code=255, words="FATAL:", reason=TerminationReason.STAR
 class ApptainerRuntime:
     """Implementation of ``core.ports.runtime.Runtime`` with ``apptainer exec``, tested with 1.4.5.
 
-    ``ContainerSpec.limits`` are left to the scheduler and the agent: Apptainer itself could set them
-    only for root or through systemd. What is written to a ``writable`` image goes to memory, for
-    an ordinary user at most 64 MiB unless ``apptainer.conf`` says otherwise (``sessiondir max size``).
+    ``ContainerSpec.limits`` are ignored, since the scheduler and the agent enforce them: Apptainer
+    itself could do so only for root or through systemd. Data written to a ``writable`` image are
+    kept in memory, for an ordinary user at most 64 MiB unless ``apptainer.conf`` says otherwise
+    (``sessiondir max size``).
 
-    The launching program passes signals on. It ends squashfuse_ll, its server of the image's file
-    system, when it ends, but not when it is killed: then the agent does, as the orphan's new parent.
+    The process of ``apptainer`` forwards signals. When it ends, it ends squashfuse_ll, which serves
+    the image's file system; if it is killed, the agent does so, since it becomes the parent of
+    squashfuse_ll.
     """
 
     name = "apptainer"
@@ -52,8 +56,8 @@ class ApptainerRuntime:
         self._program = settings.containers.apptainer
 
     def refusal(self, *, remote: bool) -> str | None:
-        """Return why Apptainer cannot be used; None if it can. On a single machine it must be
-        installed; the nodes of a cluster are not checked.
+        """Return why Apptainer cannot be used, as a sentence; None if it can. Without ``remote`` it
+        must be installed on this machine; the nodes of a cluster (``remote``) are not checked.
         """
         if remote or shutil.which(self._program) is not None:
             return None
@@ -63,11 +67,11 @@ class ApptainerRuntime:
         )
 
     def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
-        """Return the command ``apptainer exec`` with exactly what ``spec`` specifies.
+        """Return the command ``apptainer exec`` with the image, binds and options in ``spec``.
 
         Raises:
-            InvalidInput: no image, one without a file, a path that Apptainer does not accept, or
-                a forbidden bind.
+            InvalidInput: there is no image or the image has no file, Apptainer does not accept a
+                path, or a bind is forbidden.
         """
         check_spec(spec)
         image = spec.image
@@ -119,7 +123,9 @@ class ApptainerRuntime:
 
 
 def _mount(bind: Bind) -> str:
-    """Return a line of CSV with every field quoted, which ``--mount`` accepts for any path."""
+    """Return a bind as a CSV line for ``--mount``. Every field is quoted, so that any path is
+    accepted.
+    """
     fields = ["type=bind", f"source={bind.source}", f"destination={bind.target}"]
     if not bind.writable:
         fields.append("ro")

@@ -1,4 +1,6 @@
-"""No container: the program runs on the node as it is, with the session environment first on its PATH."""
+"""Runtime without containers: programs run directly on the node, with the programs of the session
+environment first on the PATH.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class BareRuntime:
         """Return a launch with an empty command prefix.
 
         Raises:
-            InvalidInput: an image, or an option that requires a container.
+            InvalidInput: ``spec`` has an image, or an option that requires a container.
         """
         if spec.image is not None:
             raise InvalidInput.field(

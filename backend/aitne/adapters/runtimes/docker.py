@@ -1,4 +1,4 @@
-"""Docker, and Podman through the same API: for a platform on a single machine."""
+"""Container runtime Docker, or Podman through the same API, for a platform on a single machine."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _ENDINGS = (
 
 
 class DockerRuntime:
-    """Implementation of ``core.ports.runtime.Runtime`` with a launcher of its own, ``_docker_run``.
+    """Implementation of ``core.ports.runtime.Runtime`` with the launcher ``_docker_run``.
 
-    The launcher requests the container from the daemon and has the role of ``apptainer exec``: it
-    forwards streams and signals and ends with the program's exit code. It applies
-    ``ContainerSpec.limits``, because the daemon's children are in no cgroup of the job.
+    The launcher creates the container through the daemon and otherwise behaves like ``apptainer
+    exec``: it forwards streams and signals and ends with the program's exit code. It applies
+    ``ContainerSpec.limits``, because processes that the daemon starts are in no cgroup of the job.
     """
 
     name = "docker"
@@ -46,8 +46,8 @@ class DockerRuntime:
         self._cgroup_parent = settings.containers.docker_cgroup_parent
 
     def refusal(self, *, remote: bool) -> str | None:
-        """Return why Docker cannot be used; None if it can. It needs the package ``docker`` and the
-        daemon's socket, and on a cluster a cgroup parent.
+        """Return why Docker cannot be used, as a sentence; None if it can. It needs the package
+        ``docker`` and the daemon's socket, and on a cluster (``remote``) a cgroup parent.
         """
         if remote and self._cgroup_parent is None:
             return (
@@ -70,7 +70,8 @@ class DockerRuntime:
         of the container.
 
         Raises:
-            InvalidInput: no image, one that has no digest of Docker's store, or a forbidden bind.
+            InvalidInput: there is no image, the image has no digest in Docker's store, or a bind is
+                forbidden.
         """
         check_spec(spec)
         image = spec.image

@@ -1,1 +1,1 @@
-"""Adapters for schedulers, one file for each."""
+"""Implementations of the port for schedulers, one module for each."""

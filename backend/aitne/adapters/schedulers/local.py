@@ -1,9 +1,11 @@
-"""Embedded scheduler: it runs the same scripts as Slurm, as supervised processes on this machine.
+"""Built-in scheduler without Slurm: it runs the same scripts as supervised processes on this
+machine.
 
-Every job has its own detached runner, so jobs outlive the platform; all state is stored in files below
-``<data dir>/local``, so the next start restores all jobs.
+Every job has its own detached runner, so jobs continue when the platform ends; all state is stored
+in files below ``<data dir>/local``, so the next start of the platform restores all jobs.
 
-All jobs run as the platform's own account, or, if the broker holds the scheduler, each as its user's.
+All jobs run as the platform's own account, or, if this scheduler runs in the broker, each under its
+user's account.
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ def _utc_now() -> datetime:
 
 
 class LocalScheduler:
-    """Implementation of ``core.ports.scheduler.Scheduler`` that runs jobs on this machine
-    itself.
+    """Implementation of ``core.ports.scheduler.Scheduler`` that runs jobs as processes on this
+    machine.
     """
 
     name = "local"
@@ -106,7 +108,8 @@ class LocalScheduler:
     # --- start and stop --------------------------------------------------------------------------
 
     async def start(self) -> Sequence[str]:
-        """Read the stored jobs and resume control of those that still run.
+        """Read the stored jobs and resume control of those that are still running; return notes for
+        the administrator.
 
         Raises:
             SetupError: the folder cannot be used, or another platform process uses it.
@@ -154,7 +157,9 @@ class LocalScheduler:
             raise
 
     async def _take_lock(self) -> int:
-        """Lock the folder, since two schedulers on one folder would start every job twice."""
+        """Lock the folder exclusively and return the lock's descriptor. Two schedulers on one
+        folder would start every job twice. Raises ``SetupError`` if another process holds the lock.
+        """
         lock = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         deadline = asyncio.get_running_loop().time() + _LOCK_WAIT_S
         while True:
@@ -189,7 +194,7 @@ class LocalScheduler:
     # --- the port --------------------------------------------------------------------------------
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Accept the job and start it at once if its resources are free.
+        """Accept the job and start it immediately if its resources are free.
 
         Raises:
             SchedulerRejected: the job can never run here; the message names field and limit.
@@ -263,10 +268,12 @@ class LocalScheduler:
                 )
 
     async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
-        """Apply these limits from now on; return them with what is in use.
+        """Apply the limits of projects and members from now on; return them with their current
+        usage.
 
         Raises:
-            SchedulerUnavailable: the limits could not be stored; those before still apply.
+            SchedulerUnavailable: the limits could not be stored; the previous ones remain in
+                effect.
         """
         engine = self._engine
         try:
@@ -278,12 +285,14 @@ class LocalScheduler:
         return engine.limit_usage()
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """Check whether the job could ever run; no start time is planned. Raises as ``submit``."""
+        """Check that the job could ever run, without estimating its start time. Raises
+        ``SchedulerRejected`` if it could not.
+        """
         self._check(request)
         return None
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Return all records of these attempts."""
+        """Return the records of these attempts and their tasks."""
         engine = self._engine
         attempts = {(run.job_id, run.attempt): run.account for run in runs}
         return [
@@ -295,7 +304,7 @@ class LocalScheduler:
         ]
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return every job, from memory."""
+        """Return the records of all jobs, from memory."""
         engine = self._engine
         if engine.next_round is not None:
             engine.schedule()  # so that new jobs have their pending reasons
@@ -334,8 +343,8 @@ class LocalScheduler:
         return task.last_row or row
 
     def _tasks(self, run: Run) -> list[LocalTask]:
-        """Return the tasks of the run's ID, if they belong to exactly this attempt and to the run's
-        account.
+        """Return the tasks that the run's scheduler ID names; empty if they belong to another
+        attempt or account.
         """
         if run.scheduler_id is None:
             return []
@@ -348,10 +357,10 @@ class LocalScheduler:
         ]
 
     async def cancel(self, run: Run) -> None:
-        """Cancel a job, an array, or a task.
+        """Cancel a job, an array, or a task of an array.
 
         Raises:
-            SchedulerUnavailable: the end of a waiting job could not be stored.
+            SchedulerUnavailable: the cancellation of a pending job could not be stored.
         """
         engine = self._engine
         try:
@@ -368,16 +377,16 @@ class LocalScheduler:
             engine.schedule()
 
     async def hold(self, run: Run) -> None:
-        """Hold what waits of a job, an array or a task.
+        """Hold the pending tasks of a job or array, or a single task.
 
         Raises:
-            SchedulerRejected: nothing of it waits.
+            SchedulerRejected: no task is pending.
             SchedulerUnavailable: the hold could not be stored.
         """
         await self._set_held(run, held=True)
 
     async def release(self, run: Run) -> None:
-        """Release what waits of a job, an array or a task. Raises as ``hold``."""
+        """Release the held tasks of a job or array, or one task. Raises the errors of ``hold``."""
         await self._set_held(run, held=False)
 
     async def _set_held(self, run: Run, *, held: bool) -> None:
@@ -396,7 +405,10 @@ class LocalScheduler:
         return tasks
 
     async def throttle(self, run: Run, max_parallel: int | None) -> None:
-        """Set how many tasks of the array may run at once. Raises as ``hold``."""
+        """Set how many tasks of the array may run at once; None: no maximum.
+
+        Raises the errors of ``hold``.
+        """
         job = self._waiting(run)[0].job
         try:
             await self._engine.throttle(job, max_parallel)
@@ -407,10 +419,10 @@ class LocalScheduler:
             ) from error
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        """Set the time limit of the running tasks, counted from their start.
+        """Set the time limit of the running tasks in seconds, counted from their start.
 
         Raises:
-            SchedulerRejected: no task runs, that time has passed already, or a limit does not
+            SchedulerRejected: no task is running, that time has passed already, or a limit does not
                 permit it.
             SchedulerUnavailable: the time limit could not be stored.
         """
@@ -447,7 +459,7 @@ class LocalScheduler:
                 ) from error
 
     async def cluster(self) -> Cluster:
-        """Return the nodes, each with the resources that jobs hold on it; there are no partitions."""
+        """Return the nodes with their allocated resources; there are no partitions."""
         engine = self._engine
         free = FreeResources(self._nodes)
         for task in engine.holders():
@@ -474,7 +486,7 @@ class LocalScheduler:
         raise NotSupported(f"Node {node} was never drained: the local scheduler has no such state.")
 
     async def changed(self) -> None:
-        """Wait for the next change; return at once if there was one since the last call."""
+        """Wait until any job changes; return immediately if one has changed since the last call."""
         changed = self._engine.changed
         await changed.wait()
         changed.clear()

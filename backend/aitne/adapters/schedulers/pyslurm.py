@@ -1,11 +1,13 @@
-"""Slurm through its C library for the queue, and through its commands for everything else.
+"""Slurm through its C library (with pyslurm) for polling the queue, and through its commands for
+everything else.
 
-pyslurm reads the queue under the account of this process, without starting a program. It works with only one
-release of Slurm: 25.11.2 of PyPI, built as ``scripts/pyslurm_on_sid.py`` builds it, with 26.05.
+pyslurm reads the queue under the account of this process, without starting a program. It works with
+only one release of Slurm: 25.11.2 of PyPI, built as ``scripts/pyslurm_on_sid.py`` builds it, with
+26.05.
 
-The commands do what pyslurm does not do well: it reports the allocated GRES of nodes only if the site counts
-them as TRES; it submits without the variables, limits and umask that sbatch gives a job, and only under the
-account of this process; it subtracts 128 from exit codes above 127.
+The commands are used where pyslurm is insufficient: it reports the allocated GRES of nodes only if
+the site counts them as TRES; it submits without the variables, limits and umask that sbatch gives a
+job, and only under the account of this process; it subtracts 128 from exit codes above 127.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 
 FITS = "26.05"
-"""Release of Slurm with which pyslurm 25.11, built as described, was tested."""
+"""Release of Slurm with which pyslurm 25.11, built as described above, was tested."""
 INTERFACE = 45
-"""Interface number of its libslurm."""
+"""Interface number of that release's libslurm."""
 _INSTALL = (
     "Install pyslurm 25.11.2 into the platform's environment, as scripts/pyslurm_on_sid.py does."
 )
@@ -32,8 +34,8 @@ _INSTEAD = 'Use scheduler = "slurm" or "slurm_cli", which work with every releas
 
 
 class PyslurmScheduler(SlurmCliScheduler):
-    """Implementation of ``core.ports.scheduler.Scheduler`` that polls by pyslurm; all other methods
-    use Slurm's commands.
+    """Implementation of ``core.ports.scheduler.Scheduler`` that polls with pyslurm; all other
+    methods use Slurm's commands.
     """
 
     name = "pyslurm"
@@ -74,8 +76,9 @@ class PyslurmScheduler(SlurmCliScheduler):
         await super().close()
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs that slurmctld holds; ended jobs are among them for MinJobAge. If a job
-        failed, also run squeue, which reports its exit code correctly.
+        """Return the platform's jobs that slurmctld holds; ended jobs are included for MinJobAge
+        seconds after their end. If a job failed, squeue is also run, which reports its exit code
+        correctly.
         """
         if self._release is None:
             try:
@@ -97,7 +100,7 @@ class PyslurmScheduler(SlurmCliScheduler):
         return [job for jobs in rows.values() for job in jobs]
 
     async def _compare(self) -> None:
-        """Raise ``SetupError`` unless slurmctld has the supported release."""
+        """Check that slurmctld has the supported release; raises ``SetupError`` otherwise."""
         release = (await self._config()).release
         if not release.startswith(f"{FITS}."):
             raise SetupError(
@@ -107,7 +110,7 @@ class PyslurmScheduler(SlurmCliScheduler):
 
 
 def check(hello: WorkerHello) -> None:
-    """Raise ``SetupError`` unless this pyslurm is usable."""
+    """Check that this version of pyslurm is usable; raises ``SetupError`` otherwise."""
     if hello.missing:
         raise SetupError(f"pyslurm {hello.pyslurm} lacks {', '.join(hello.missing)}. {_INSTALL}")
     if hello.interface != INTERFACE:
@@ -122,7 +125,9 @@ def _key(job: SchedulerJob) -> tuple[object, ...]:
 
 
 def _with_end(job: SchedulerJob, row: SchedulerJob | None) -> SchedulerJob:
-    """Return the job with the exit code of squeue; without one if squeue no longer has the job."""
+    """Return ``job`` with the exit code in squeue's record ``row``; without an exit code if squeue
+    no longer has the job (``row`` is None).
+    """
     if not records.doubtful(job):
         return job
     code, signal = (None, None) if row is None else (row.exit_code, row.signal)

@@ -47,7 +47,9 @@ from aitne.core.units import format_duration
 log = logging.getLogger(__name__)
 
 _ONE_BY_ONE = 4
-"""Maximum number of jobs that are looked up one by one; more are looked up by one squeue."""
+"""Maximum number of jobs that are queried one by one through slurmrestd; for more, one squeue is
+faster.
+"""
 _CLOCK = re.compile(r"Configuration data as of (\S+)")
 _ODD_CLOCK_S = 20
 
@@ -68,11 +70,12 @@ class SlurmScheduler(SlurmCliScheduler):
         self._last_warning: str | None = None
 
     async def start(self) -> Sequence[str]:
-        """Start like the base class, and try slurmrestd, which need not be available.
+        """Start like the base class, and check the configuration of slurmrestd, which need not be
+        running.
 
         Raises:
-            SetupError: the commands are missing; the key cannot be used; slurmrestd serves no
-                supported version; Slurm rejects the platform's token.
+            SetupError: Slurm's commands are missing; the key cannot be used; slurmrestd serves no
+                supported version; or Slurm rejects the platform's token.
         """
         notes = [*await super().start()]
         url, key = self._settings.slurm.rest_url, self._settings.slurm.jwt_key
@@ -107,7 +110,9 @@ class SlurmScheduler(SlurmCliScheduler):
     # A request sent to slurmrestd may reach slurmctld as long as its token is valid.
     @property
     def settle_s(self) -> float:
-        """Seconds after a submission without an answer in which the job may still appear."""
+        """Return the seconds after a submission without an answer during which the job may still
+        appear in Slurm.
+        """
         late = 0.0 if self._settings.slurm.rest_url is None else LIFETIME_S + 5.0
         return max(self._commands_settle_s, late)
 
@@ -151,7 +156,7 @@ class SlurmScheduler(SlurmCliScheduler):
             raise await self._explain(error) from error
 
     def _environment(self, request: SubmitRequest) -> dict[str, str]:
-        """Return the environment as sbatch would pass it on."""
+        """Return the environment that sbatch would pass to the job."""
         conf = self._settings.slurm.conf
         return {
             "PATH": PATH,
@@ -161,7 +166,9 @@ class SlurmScheduler(SlurmCliScheduler):
         }
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Look up a few plain jobs with known IDs one by one, all others as with the commands."""
+        """Return the records of these attempts. A few jobs that are no arrays and whose IDs are
+        known are queried one by one through slurmrestd; otherwise Slurm's commands are used.
+        """
         if self._rest is not None and not self._alone and 0 < len(runs) <= _ONE_BY_ONE:
             try:
                 jobs = await self._look_up(self._rest, runs)
@@ -175,8 +182,8 @@ class SlurmScheduler(SlurmCliScheduler):
     async def _look_up(
         self, rest: RestSession, runs: Sequence[Run]
     ) -> Sequence[SchedulerJob] | None:
-        """Look up the jobs one by one; None if not all of them are plain jobs that slurmctld still
-        holds under that ID.
+        """Query the jobs one by one; return None if slurmctld no longer holds one of them under its
+        ID, or if one is an array or was cancelled (Slurm's commands then give more details).
         """
         jobs: list[SchedulerJob] = []
         for run in runs:
@@ -197,8 +204,8 @@ class SlurmScheduler(SlurmCliScheduler):
         return jobs
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return the jobs by REST while the queue is small and that is cheap, else by one
-        squeue.
+        """Return the platform's jobs: through slurmrestd while the queue is small and that is
+        cheap, else by one squeue.
         """
         if self._watch is not None and self._rest is not None:
             try:
@@ -211,7 +218,9 @@ class SlurmScheduler(SlurmCliScheduler):
         return await super().poll()
 
     async def cancel(self, run: Run) -> None:
-        """Cancel by REST if the record there belongs to this job, else by scancel."""
+        """Cancel through slurmrestd if its record with the run's ID belongs to this job, else by
+        scancel.
+        """
         # Slurm keeps no record of a cancelled single task of an array unless precautions are taken,
         # which the cancellation by scancel does.
         if self._rest is not None and run.scheduler_id is not None and run.scheduler_id.isdecimal():
@@ -223,8 +232,8 @@ class SlurmScheduler(SlurmCliScheduler):
         await super().cancel(run)
 
     async def _cancelled(self, rest: RestSession, run: Run, number: str) -> bool:
-        """Cancel the job by REST; False if Slurm has no such job, or one of another user under this
-        ID.
+        """Cancel the job through slurmrestd; return False if Slurm has no job with this ID, or the
+        ID belongs to another job.
         """
         matches = await rest.job(number, None)
         name = identity.name(run.job_id, run.attempt)
@@ -237,8 +246,8 @@ class SlurmScheduler(SlurmCliScheduler):
         return True
 
     async def _explain(self, error: TokenRefused) -> SchedulerUnavailable:
-        """Return an error with the likely reason why a token is rejected: Slurm gives no reason,
-        but its clock may show one.
+        """Return an error with the probable reason why Slurm rejects the token. Slurm reports no
+        reason, but the difference of the clocks may explain it.
         """
         try:
             output = await self._site.ask("scontrol", "show", "config")
@@ -262,7 +271,7 @@ class SlurmScheduler(SlurmCliScheduler):
         )
 
     def _tell(self, what: str) -> None:
-        """Log a message once, until it changes."""
+        """Log a warning, unless it equals the last one."""
         if what != self._last_warning:
             log.warning("slurmrestd: %s", what)
             self._last_warning = what

@@ -85,7 +85,8 @@ class SlurmCliScheduler:
     # --- start and stop --------------------------------------------------------------------------
 
     async def start(self) -> Sequence[str]:
-        """Read the configuration of this Slurm; that slurmctld does not answer is no error.
+        """Read the configuration of this Slurm and return notes for the administrator. If slurmctld
+        does not answer, that is no error.
 
         Raises:
             SetupError: Slurm's commands are missing.
@@ -102,8 +103,8 @@ class SlurmCliScheduler:
         return [*config.notes(sees_all=sees_all, account=account)]
 
     async def _sees_all(self, config: SlurmConfig, account: str) -> bool:
-        """Return True if the account that reads the queue sees other users' jobs under
-        PrivateData=jobs.
+        """Return True if ``account``, under which the queue is read, sees all users' jobs in spite
+        of PrivateData=jobs.
         """
         if account in ("root", config.slurm_user):
             return True
@@ -125,17 +126,19 @@ class SlurmCliScheduler:
     # --- queries ---------------------------------------------------------------------------------
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs that slurmctld holds, by one squeue; ended jobs are among them for
-        MinJobAge.
+        """Return the platform's jobs that slurmctld holds, by one squeue; ended jobs are included
+        for MinJobAge seconds after their end.
         """
         return await self._site.poll()
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Search the queue by name, then accounting for the jobs that the queue does not hold."""
+        """Return the records of these attempts, found by job name: first in the queue, then in
+        accounting for those that are not in the queue.
+        """
         return await self._site.find(runs)
 
     async def cluster(self) -> Cluster:
-        """Return nodes, partitions, reservations and QOS."""
+        """Return the cluster's nodes, partitions and reservations, and the names of its QOS."""
         return await self._site.cluster()
 
     async def changed(self) -> None:
@@ -219,10 +222,11 @@ class SlurmCliScheduler:
             raise Unavailable(f"{error.message} Nothing was submitted.") from error
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """Run ``sbatch --test-only`` as the job's account, with the script that would be submitted.
+        """Run ``sbatch --test-only`` as the job's account, with the script that would be submitted;
+        return Slurm's forecast, or None if it gives none.
 
         Raises:
-            SchedulerRejected: as ``submit`` would.
+            SchedulerRejected: Slurm would reject the job.
             SchedulerUnavailable: Slurm does not answer.
         """
         _, *argv = await self._sbatch(request)
@@ -250,7 +254,7 @@ class SlurmCliScheduler:
     # --- commands --------------------------------------------------------------------------------
 
     async def cancel(self, run: Run) -> None:
-        """Cancel the jobs that Slurm holds under this run's name, as its account.
+        """Cancel the jobs that Slurm holds under this attempt's job name, as the job's account.
 
         Raises:
             SchedulerRejected: the account may not cancel the job.
@@ -276,10 +280,11 @@ class SlurmCliScheduler:
             self._check(completed, f"Job {number} cannot be ended")
 
     async def _own(self, run: Run, *, single_tasks: bool = True) -> Sequence[SchedulerJob]:
-        """Return the jobs of the run and its account that have not ended, under any ID.
+        """Return the records of the attempt's jobs in Slurm that have not ended and belong to its
+        account, whatever their IDs.
 
-        There are two if an uncertain submission succeeded after it was repeated: a remaining one
-        would still run.
+        There are two jobs if a submission with an unknown result was repeated although it had
+        succeeded; both must be found, because the other one would still run.
         """
         return [
             row
@@ -288,7 +293,9 @@ class SlurmCliScheduler:
         ]
 
     async def _live(self, run: Run) -> Sequence[SchedulerJob]:
-        """Return the jobs of the run that have not ended, limited to its ID if that is known."""
+        """Return the records of the attempt's jobs that have not ended; if its scheduler ID is
+        known, only those with this ID.
+        """
         return [
             row
             for row in await self._own(run)
@@ -297,10 +304,10 @@ class SlurmCliScheduler:
         ]
 
     async def hold(self, run: Run) -> None:
-        """Hold what waits of the job, as its account, which makes it a hold of the user.
+        """Hold the job's pending tasks, as its account, so that the account can release them.
 
         Raises:
-            SchedulerRejected: nothing of it waits, or Slurm does not permit it.
+            SchedulerRejected: no task is pending, or Slurm does not permit it.
             SchedulerUnavailable: Slurm does not answer.
         """
         for number in await self._waiting(run):
@@ -308,18 +315,24 @@ class SlurmCliScheduler:
             self._check_changed(completed, f"Job {number} cannot be held")
 
     async def release(self, run: Run) -> None:
-        """Release what waits of the job, as its account; it cannot lift an administrator's hold.
+        """Release the job's pending tasks, as its account, which cannot release a hold by an
+        administrator.
 
-        Raises as ``hold``.
+        Raises:
+            SchedulerRejected: no task is pending, or Slurm does not permit it.
+            SchedulerUnavailable: Slurm does not answer.
         """
         for number in await self._waiting(run):
             completed = await self._act("scontrol", "release", number, account=run.account)
             self._check_changed(completed, f"Job {number} cannot be released")
 
     async def throttle(self, run: Run, max_parallel: int | None) -> None:
-        """Set ArrayTaskThrottle of the array, as its account.
+        """Set how many tasks of the array may run at once (ArrayTaskThrottle), as its account;
+        None: no maximum.
 
-        Raises as ``hold``.
+        Raises:
+            SchedulerRejected: no task is pending, or Slurm does not permit it.
+            SchedulerUnavailable: Slurm does not answer.
         """
         array_id = (await self._waiting(run))[0].partition("_")[0]
         words = (f"JobId={array_id}", f"ArrayTaskThrottle={max_parallel or 0}")
@@ -327,11 +340,11 @@ class SlurmCliScheduler:
         self._check_changed(completed, f"The task limit of array {array_id} cannot be changed")
 
     async def _waiting(self, run: Run) -> Sequence[str]:
-        """Return the ids of what waits: of a job, of single tasks, or of an array for all tasks
-        that have no record of their own.
+        """Return the Slurm IDs of the run's pending tasks. Tasks of an array that share one record
+        are represented by the array's ID.
 
         Raises:
-            SchedulerRejected: nothing of the run waits.
+            SchedulerRejected: no task of the run is pending.
             SchedulerUnavailable: Slurm does not answer.
         """
         task = (run.scheduler_id or "").partition("_")[2]
@@ -349,10 +362,11 @@ class SlurmCliScheduler:
         return list(dict.fromkeys(ids))
 
     def _check_changed(self, completed: Completed, what: str) -> None:
-        """Raise an error unless the command succeeded for what still waits.
+        """Raise an error unless the command succeeded for all tasks that are still pending.
 
-        For an array of which some tasks have ended, Slurm fails and reports ``12_3: Job has already
-        finished`` for these and ``12_4-9: No error`` for the others, which it has changed.
+        For an array of which some tasks have started or ended, Slurm fails and reports ``12_3: Job
+        has already finished`` for these and ``12_4-9: No error`` for the others, which it has
+        changed.
         """
         lines = completed.said.splitlines()
         if completed.returncode == 0 or (lines and all(map(_TASK_STARTED.search, lines))):
@@ -362,14 +376,15 @@ class SlurmCliScheduler:
         self._check(completed, what)
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        """Set the time limit of the running tasks, as the operator: a job's account may only reduce it.
+        """Set the time limit of the running tasks, as an operator of Slurm, because a job's account
+        may only reduce it.
 
         Slurm counts whole minutes and permits an operator to exceed the partition's limit, which is
         therefore checked here.
 
         Raises:
-            SchedulerRejected: no task runs, or the limit is in the past or exceeds the partition's
-                limit.
+            SchedulerRejected: no task is running, or the limit is in the past or exceeds the
+                partition's limit.
             SchedulerUnavailable: Slurm does not answer.
         """
         rows = [row for row in await self._live(run) if row.state in _ALLOCATED]
@@ -402,7 +417,7 @@ class SlurmCliScheduler:
             self._check(completed, f"The time of job {row.scheduler_id} cannot be changed")
 
     async def drain(self, node: str, reason: str) -> None:
-        """Drain the node, which requires an administrator of Slurm.
+        """Set the node to drain, as an administrator of Slurm.
 
         Raises:
             SchedulerRejected: the node does not exist, or Slurm does not permit it.
@@ -412,7 +427,7 @@ class SlurmCliScheduler:
         await self._set_node(node, "State=DRAIN", f"Reason={drain_reason}")
 
     async def resume(self, node: str) -> None:
-        """Resume the node, which requires an administrator of Slurm.
+        """Return the node to service, as an administrator of Slurm.
 
         Raises:
             SchedulerRejected: the node does not exist, it is not drained or down, or Slurm does not
@@ -432,7 +447,7 @@ class SlurmCliScheduler:
         return await self._commands.run(*argv, account=account, timeout_s=self._site.timeout_s)
 
     def _check(self, completed: Completed, what: str) -> None:
-        """Raise an error unless the command succeeded or its job no longer exists."""
+        """Raise an error unless the command succeeded or the job no longer exists."""
         if completed.returncode == 0 or _GONE.search(completed.said):
             return
         if _DENIED.search(completed.said):

@@ -1,1 +1,3 @@
-"""Storage adapters, one module each: facts about an area from a site's file systems."""
+"""Storage adapters, one module for each kind of file system: they report size, quota and other
+facts about a storage area.
+"""

@@ -1,4 +1,4 @@
-"""Functions of all storage adapters, for any file system."""
+"""Functions that all storage adapters use, for any file system."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from aitne.core.models.storage import Area, AreaFacts
 
 
 def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]:
-    """Return the facts about the area's folder and its mount; may block as long as the file system
-    hangs.
+    """Return the facts about the area's folder, and its mount, or None if that is unknown. Blocks
+    as long as the file system hangs.
     """
     try:
         # First, because an automounter mounts on access.
@@ -51,7 +51,9 @@ def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]
 
 
 def absent(area: Area, problem: str, kind: str | None = None) -> AreaFacts:
-    """Return facts for an area whose folder is missing; ``problem`` is the reason."""
+    """Return the facts for an area whose folder is missing; ``problem`` is a sentence with the
+    reason.
+    """
     return AreaFacts(area=area, available=False, file_system=kind, problem=problem)
 
 

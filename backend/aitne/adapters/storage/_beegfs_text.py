@@ -1,5 +1,6 @@
-"""Parser of the output of BeeGFS's tools: ``beegfs-ctl`` of 7.x and ``beegfs`` of 8.x. It skips
-lines that are not understood; a number that is not understood is unknown."""
+"""Parsers of the output of BeeGFS's tools, ``beegfs-ctl`` of 7.x and ``beegfs`` of 8.x. Lines that
+cannot be parsed are skipped, and numbers that cannot be parsed are reported as unknown (None).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ _TARGET = re.compile(
     r"(\d[\d.]*\s?[A-Za-z]+)\s+(\d[\d.]*\s?[A-Za-z]+)\s"
 )
 _UNLIMITED = 1 << 62
-"""For numbers, 8.x also writes the largest one instead of no limit."""
+"""Numbers from this one on mean that there is no limit: 8.x may print the largest number instead of
+a word.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,9 @@ def parse_striping(text: str) -> Striping | None:
 
 
 def parse_quota_7(text: str, kind: str) -> list[PoolQuota]:
-    """Parse ``beegfs-ctl --getquota --csv``: a block for each pool. A limit of 0 is no limit."""
+    """Parse ``beegfs-ctl --getquota --csv``, which has one block of lines for each storage pool.
+    ``kind`` is ``user`` or ``group``. A limit of 0 means no limit.
+    """
     quotas, pool = [], ""
     for line in text.splitlines():
         heading = _POOL.search(line)
@@ -105,7 +110,9 @@ def parse_quota_7(text: str, kind: str) -> list[PoolQuota]:
 
 
 def parse_quota_8(text: str) -> list[PoolQuota]:
-    """Parse ``beegfs quota list-usage --output ndjson``: an object per line, among text."""
+    """Parse ``beegfs quota list-usage --output ndjson``: one JSON object per line; other lines are
+    skipped.
+    """
     quotas = []
     for usage in _objects(text.splitlines()):
         used, _, limit = str(usage.get("space", "")).partition("/")
@@ -136,7 +143,9 @@ def parse_targets_7(text: str) -> list[StorageTarget]:
 
 
 def parse_targets_8(text: str) -> list[StorageTarget]:
-    """Parse ``beegfs target list --state --capacity --output json``, whose columns were renamed."""
+    """Parse ``beegfs target list --state --capacity --output json``, which has other column names
+    than 7.x.
+    """
     try:
         rows = json.loads(text[text.index("[") : text.rindex("]") + 1])
     except ValueError:
@@ -154,7 +163,7 @@ def parse_targets_8(text: str) -> list[StorageTarget]:
 
 
 def pick(quotas: Iterable[PoolQuota], kind: str, name: str, pool: str | None) -> Quota | None:
-    """Return the quota of the user or group ``name`` that applies in a folder of the storage pool
+    """Return the quota of the user or group ``name`` that applies to a folder in the storage pool
     ``pool``; None if there is none.
     """
     owner_quotas = [quota for quota in quotas if quota.kind == kind and quota.name == name]

@@ -1,4 +1,4 @@
-"""Current mounts of this machine, and the mounts that it should have."""
+"""Mounted file systems of this machine, and those that ``/etc/fstab`` requires."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Mount:
 
     point: str
     kind: str
-    """``ext4``, ``nfs4``, ``autofs``, …"""
+    """Type of the file system: ``ext4``, ``nfs4``, ``autofs``, …"""
     options: tuple[str, ...]
-    """Options of the mount and of the file system."""
+    """Options of the mount, followed by those of the file system."""
 
     def option(self, name: str) -> str | None:
         """Return the value of ``name=value`` in the options, or None if it is missing."""
@@ -31,16 +31,16 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """Reader of the tables ``mountinfo`` and ``fstab``, which never accesses the mounted file
-    systems and so never blocks.
+    """Reader of the kernel's ``mountinfo`` and of ``fstab``. It never accesses the mounted file
+    systems, so it never blocks.
     """
 
     mountinfo: Path = Path("/proc/self/mountinfo")
     fstab: Path = Path("/etc/fstab")
 
     def of(self, path: str) -> Mount | None:
-        """Return the mount that contains ``path``, by the mount points in the table; None if there
-        is none.
+        """Return the mount that contains ``path``, by comparing the path with the mount points;
+        None if there is none.
         """
         match = None
         for mount in self._all():
@@ -51,10 +51,10 @@ class Mounts:
         return match
 
     def missing(self, area: Area) -> str | None:
-        """Return the mount point on which the area should lie if nothing is mounted there;
-        otherwise None.
+        """Return the mount point of the area according to ``/etc/fstab`` if nothing is mounted
+        there now; otherwise None.
 
-        Access the area first: an automounter mounts only on access.
+        Access the area before this call: an automounter mounts only on access.
         """
         expected = area.mount or self._expected(area.path)
         if expected is None:
@@ -64,7 +64,9 @@ class Mounts:
         return None if any(Path(mount.point) == expected_path for mount in points) else expected
 
     def _expected(self, path: str) -> str | None:
-        """Return the innermost mount point above ``path`` that ``/etc/fstab`` names."""
+        """Return the mount point in ``/etc/fstab`` that is the closest parent of ``path``; None if
+        there is none.
+        """
         try:
             lines = self.fstab.read_text(errors="surrogateescape").splitlines()
         except OSError:

@@ -1,4 +1,4 @@
-"""Execution of a storage system's own programs."""
+"""Execution of the command line tools of a storage system."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ _MOST_BYTES = 4 << 20
 
 
 class ToolFailed(Exception):
-    """Error: a program did not run, failed or did not answer; the message has no full stop."""
+    """Error: a program did not start, failed or did not answer in time; the message has no full
+    stop.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class StorageTools:
-    """Runner of a storage system's programs, which are found in the folders ``search`` and get
-    nothing of this process's environment.
+    """Runner of a storage system's programs. Programs are searched in the folders ``search`` and do
+    not inherit this process's environment.
     """
 
     search: str = SEARCH
     timeout_s: float = 4.0
-    """Timeout of all programs of one call together."""
+    """Timeout in seconds, for all programs of one call together."""
 
     def has(self, program: str) -> bool:
-        """Return whether the program is installed on this machine."""
+        """Return True if the program is installed on this machine."""
         return self._find(program) is not None
 
     def run(self, argv: Sequence[str], *, fails: bool = True) -> str:
-        """Run a program and return its output. If ``fails`` is False, its exit code is ignored.
+        """Run a program and return its output. If ``fails`` is False, the output is returned
+        whatever the exit code.
 
         Raises:
             ToolFailed: the program did not start, failed or did not answer in time.

@@ -1,6 +1,6 @@
-"""BeeGFS, queried by its own tools: ``beegfs-ctl`` of 7.x, ``beegfs`` of 8.x.
+"""Facts about BeeGFS file systems, from their own tools: ``beegfs-ctl`` of 7.x, ``beegfs`` of 8.x.
 
-Written against documented output (``tests/assets/beegfs``); it never ran on a real BeeGFS.
+It is written for documented output (``tests/assets/beegfs``) and has never run on a real BeeGFS.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BeegfsStorage:
         self._tools = tools or StorageTools()
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
-        """Return size, quota and other present facts of the area; errors of the file system are
+        """Return size, quota and other current facts of the area; errors of the file system are
         reported in ``problem``, not raised.
         """
         area_facts, mount = look_at_folder(area, self._mounts)

@@ -1,4 +1,6 @@
-"""Any file system that the kernel has, with the quotas that ``quota`` (of quota-tools) reports."""
+"""Facts about any file system that the kernel can mount, with the quotas that ``quota`` (of
+quota-tools) reports.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ class PosixStorage:
     """Implementation of ``core.ports.storage.Storage`` for ordinary file systems, with the program
     ``quota``.
 
-    Where there are no quotas, or none that this account may query, they stay unknown, which is not
-    reported as a problem.
+    If there are no quotas, or this account may not query them, quotas are reported as unknown and
+    not as a problem.
     """
 
     name = "posix"
@@ -34,7 +36,7 @@ class PosixStorage:
         self._tools = tools or StorageTools()
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
-        """Return size, quota and other present facts of the area; errors of the file system are
+        """Return size, quota and other current facts of the area; errors of the file system are
         reported in ``problem``, not raised.
         """
         facts, mount = look_at_folder(area, self._mounts)
@@ -63,10 +65,11 @@ class PosixStorage:
 
 
 def parse_quota(text: str) -> Quota | None:
-    """Parse the one file system in the output of ``quota -w -p``; None means no quotas.
+    """Parse the output of ``quota -w -p`` for one file system; None means that there are no quotas.
 
-    A line is the device, then used, soft and hard limit and grace of 1024-byte blocks, then the same
-    of files. A number over its limit has a ``*``; a limit of 0 is no limit.
+    A line contains the device; then usage, soft limit, hard limit and grace time in 1024-byte
+    blocks; then the same for files. A number over its limit is followed by ``*``; a limit of 0
+    means no limit.
     """
     for line in text.splitlines():
         fields = line.split()
@@ -87,7 +90,7 @@ def parse_quota(text: str) -> Quota | None:
 
 
 def _project_number(path: str) -> int:
-    """Return the number of the folder's project in its file system (ext4, XFS), or 0."""
+    """Return the folder's quota project ID in its file system (ext4, XFS), or 0 if it has none."""
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,6 @@
-"""Store of the platform's records: SQLAlchemy on SQLite and PostgreSQL."""
+"""Database of the platform: implementations of the store ports with SQLAlchemy on SQLite and
+PostgreSQL.
+"""
 
 from aitne.adapters.store.sql import SqlStore
 

@@ -1,4 +1,4 @@
-"""Store of the last activity in sessions, and of jobs that leave their GPUs idle."""
+"""Store of the last user activity in sessions, and of jobs that leave their GPUs idle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIELDS = [_activity.c[name] for name in SessionActivity.model_fields]
 
 
 class Activity(StorePart, NotificationStore):
-    """Part of ``NotificationStore`` about activity."""
+    """Part of ``NotificationStore`` about user activity in sessions and idle GPUs."""
 
     @override
     async def note_activity(

@@ -1,4 +1,6 @@
-"""Store of the tasks of array jobs, which have their own rows or share one."""
+"""Store of the tasks of array jobs. A task has a row of its own, or shares one with other tasks
+(the task group).
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,13 @@ class ArrayTasks(StorePart):
     """Part of ``JobStore`` about tasks of arrays."""
 
     async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
-        """List the tasks by index, including those in the task group."""
+        """Return all tasks of the array, by index, including those that share a row."""
         return expanded(await self.array_rows(array_job_id))
 
     async def array_rows(self, array_job_id: UUID) -> Sequence[Job]:
-        """List the rows of single tasks by index, and the task group."""
+        """Return the stored rows of the array's tasks: single tasks by index, and the task group,
+        the row that tasks share.
+        """
         query = select(*JOB_COLUMNS).where(_jobs.c.array_job_id == array_job_id)
         async with self._db.read() as connection:
             rows = await connection.execute(query.order_by(_jobs.c.array_task_id))
@@ -35,7 +39,10 @@ class ArrayTasks(StorePart):
     async def array_task(
         self, array_job_id: UUID, index: int, *, own_row: bool = False
     ) -> Job | None:
-        """Read the task's own row by a unique index, whatever the array's size, and the task group's."""
+        """Return the array's task with this index; None if there is none. With ``own_row``, a task
+        that shares a row with others is first given a row of its own. The query's duration does not
+        depend on the array's size.
+        """
         if not 0 <= index <= _LARGEST_INDEX:
             return None  # out of range for the column: the databases would raise an error
         task_row = and_(_jobs.c.array_job_id == array_job_id, _jobs.c.array_task_id == index)
@@ -52,7 +59,9 @@ class ArrayTasks(StorePart):
         return (await self.split_tasks(array_job_id, [index]))[0] if own_row else group.task(index)
 
     async def split_tasks(self, array_job_id: UUID, indices: Collection[int]) -> Sequence[Job]:
-        """Insert the rows of the tasks and take their indices from the task group's."""
+        """Give these tasks rows of their own and remove their indices from the task group. Return
+        the changed rows.
+        """
         group_id = task_group_id(array_job_id)
         ids = [task_id(array_job_id, index) for index in indices]
         async with self._db.write() as tx:

@@ -1,4 +1,4 @@
-"""Store of the audit log."""
+"""Store of the audit log, whose entries contain the hash of the previous entry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AuditTrail(StorePart, AuditStore):
     """Implementation of ``AuditStore`` in SQL."""
 
     _newest: AuditEntry | None = None
-    """Newest entry, as far as this process knows."""
+    """Newest entry that this process knows; it may not be the newest in the database."""
 
     @override
     async def append_audit(self, draft: AuditDraft) -> AuditEntry:
@@ -36,9 +36,10 @@ class AuditTrail(StorePart, AuditStore):
         return await self._append(draft, known=False)
 
     async def _append(self, draft: AuditDraft, *, known: bool) -> AuditEntry:
-        """Append an entry to the newest one: the ``known`` one, or the one in the database.
+        """Append an entry. Its hash depends on the previous entry: with ``known`` the one that this
+        process knows, otherwise the newest in the database.
 
-        Raises ``IntegrityError`` if the known one is no longer the newest.
+        Raises ``IntegrityError`` if the known entry is no longer the newest.
         """
         async with self._db.write(brief=True) as tx:
             await tx.take("audit")

@@ -1,4 +1,4 @@
-"""Table of the audit log, with the triggers that prevent changes."""
+"""Table of the audit log, with triggers that reject changes of entries."""
 
 from __future__ import annotations
 

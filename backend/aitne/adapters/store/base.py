@@ -1,4 +1,4 @@
-"""Common base of the parts of the store."""
+"""Common base of the classes that implement parts of the store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 class StorePart:
-    """Base class of the parts of the SQL store, each of which implements some of its methods over
+    """Base class of the parts of the SQL store. Each part implements some methods of the store with
     the shared database.
     """
 
@@ -52,7 +52,9 @@ class StorePart:
     _by_own_clock: bool
 
     async def _lease_time(self, connection: Transaction | AsyncConnection) -> datetime:
-        """Return the current time for leases, the same for all processes that use the database."""
+        """Return the current time that is compared with leases; it is the same for all processes
+        that use the database.
+        """
         if self._by_own_clock or self._db.address.path is not None:
             return self._clock()
         now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
@@ -60,10 +62,11 @@ class StorePart:
 
 
 async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | None) -> None:
-    """Check that no other controller has taken over the lease since the lease of ``epoch``.
+    """Check that the controller whose lease has the number ``epoch`` is still the leader. Do
+    nothing if ``epoch`` is None.
 
-    In a transaction this stays true until the commit: the lease's row is read-locked, and the
-    ``take_lease`` of another controller waits for the lock.
+    In a transaction this stays true until the commit: the lease's row is read-locked, and another
+    controller that calls ``take_lease`` waits for the lock.
 
     Raises:
         StaleEpoch: another controller is the leader.
@@ -84,20 +87,21 @@ def _stale(epoch: int) -> StaleEpoch:
 
 @dataclass(frozen=True, slots=True)
 class DueItems:
-    """Statements that reserve the due rows of a table for the leader."""
+    """SQL statements with which the leader reserves those rows of a table that are due."""
 
     some: Select[bool, bool]
-    """Whether the caller leads, and whether a row is due."""
+    """Query of two values: True if the caller is the leader, and True if a row is due."""
     in_turn: Select[tuple[int]]
-    """IDs of the rows that are due, in the order in which they are served."""
+    """Query of the IDs of the due rows, in the order in which they are processed."""
     take: ReturningUpdate[Any]
 
     @classmethod
     def of(
         cls, table: Table, condition: ColumnElement[bool], max_per_owner: int | None = None
     ) -> DueItems:
-        """Return the statements for the rows for which ``condition`` is true. ``max_per_owner`` is
-        the maximum number of rows of one owner; None: no maximum.
+        """Return the statements for those rows of the table for which ``condition`` is true.
+        ``max_per_owner`` is the maximum number of one owner's rows that are processed at a time;
+        None: no maximum.
         """
         now, epoch = bindparam("now", type_=UtcDateTime), bindparam("epoch", type_=BigInteger)
         later = table.c.available_at > now
@@ -128,10 +132,10 @@ class DueItems:
 def _in_turn(
     table: Table, is_due: ColumnElement[bool], is_leased: ColumnElement[bool]
 ) -> Select[Any]:
-    """Select the IDs of the rows that are due, such that the owners take turns: the first row of
-    every owner comes before any owner's second.
+    """Return a query of the IDs of due rows, ordered such that owners take turns: the first row of
+    every owner comes before the second row of any owner.
 
-    Reserved rows (``is_leased``) count as the first of their owner.
+    Rows that are reserved already (``is_leased``) count as the first rows of their owner.
     """
     leased = (
         select(table.c.owner, func.count().label("count"))

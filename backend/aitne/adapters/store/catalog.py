@@ -1,4 +1,4 @@
-"""Store of images and datasets, and of the projects that can see them."""
+"""Store of images and datasets, with the projects whose members can see them."""
 
 from __future__ import annotations
 
@@ -269,17 +269,18 @@ def _is(table: Table, name: str, version: str) -> ColumnElement[bool]:
 
 
 async def _lock(tx: Transaction, table: Table, kind: str, name: str, version: str) -> None:
-    """Lock the row of this version until the commit. Raises ``NotFound``."""
+    """Lock the row of this version of an image or dataset until the commit. Raises ``NotFound``."""
     query = select(table.c.name).where(_is(table, name, version)).with_for_update()
     if (await tx.execute(query)).first() is None:
         raise NotFound(kind, f"{name}:{version}")
 
 
 def _with_projects(columns: Sequence[Column[Any]]) -> Select[Any]:
-    """Select a row for each project that sees an image, and one for an image that all users see.
+    """Return a query with one row for each project that can see an image, and one row for an image
+    that all users can see.
 
-    This is a single statement: a second one could miss the projects of an image that is being
-    removed.
+    It is a single statement: a second one could miss the projects of an image that is removed
+    meanwhile.
     """
     same = and_(
         _image_projects.c.name == _images.c.name, _image_projects.c.version == _images.c.version
@@ -311,7 +312,9 @@ async def _artifacts_of(connection: _Reader, name: str, version: str) -> dict[st
 async def _put_artifact(
     tx: Transaction, image: Image, artifact: Artifact, before: Artifact | None
 ) -> None:
-    """Add an artifact, or store the new path of one with the same content. Raises ``Conflict``."""
+    """Store a new artifact, or the new path of an existing one. Raises ``Conflict`` if the existing
+    artifact has another digest.
+    """
     key = {"name": image.name, "version": image.version}
     if before is None:
         await tx.execute(insert(_artifacts), {**key, **artifact.model_dump()})
@@ -367,7 +370,9 @@ async def _grant(
 def _note_image(
     tx: Transaction, image: Image, actor: str, what: str, before: Image | None = None
 ) -> None:
-    """Append an event for the users who may see the image, or could see it before the change."""
+    """Append an event that ``actor`` made the change ``what``, for users who may see the image now
+    or could see it ``before`` the change.
+    """
     seen_by = [version.projects for version in (image, before) if version is not None]
     about = {"name": image.name, "version": image.version, "what": what, "actor": actor}
     if not all(seen_by):

@@ -1,4 +1,4 @@
-"""Tables of images and datasets, and of the projects that see them."""
+"""Tables of images and datasets, and of the projects whose members can see them."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def nodes(self) -> Sequence[Node]:
-        """Return the nodes of the stored state of the cluster, by name."""
+        """Return the nodes in the last stored state of the cluster, sorted by name."""
         async with self._db.read() as connection:
             return await self._nodes(connection)
 
@@ -198,7 +198,9 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def drop_lease(self, name: str, holder: str) -> None:
-        """Release the lease if ``holder`` has it; its epoch ends."""
+        """Release the lease if ``holder`` has it, so that its epoch is no longer valid; do nothing
+        otherwise.
+        """
         condition = (_leases.c.name == name, _leases.c.holder == holder)
         async with self._db.write() as tx:
             if (await tx.execute(select(_leases).where(*condition).with_for_update())).first():
@@ -207,7 +209,9 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
-        """Return events with a higher ID, in commit order: no lower ID is committed later."""
+        """Return up to ``limit`` events with a higher ID than ``event_id``, in ascending order. IDs
+        are assigned in commit order, so no event with a lower ID can appear later.
+        """
         values = {"after": event_id, "most": limit}
         async with self._db.read(brief=True) as connection:
             rows = await connection.execute(_EVENTS_AFTER, values)
@@ -215,7 +219,7 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def last_event_id(self) -> int:
-        """Return the newest event's ID; 0 if there is none."""
+        """Return the ID of the newest event; 0 if there is none."""
         async with self._db.read(brief=True) as connection:
             return (await connection.execute(_LAST_EVENT)).scalar() or 0
 
@@ -232,10 +236,10 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete old events, measurements, idempotency keys and jobs from outside, and expired
-        sign-ins, secrets and counts of logins.
+        """Delete old events, measurements, idempotency keys and ended jobs that were not submitted
+        through the platform, and expired logins, secrets and login counts.
 
-        The newest event remains: readers continue from its ID.
+        The newest event is kept, because readers continue from its ID.
         """
         newest = select(func.max(_events.c.id)).scalar_subquery()
         now = self._clock()

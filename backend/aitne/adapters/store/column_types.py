@@ -1,4 +1,4 @@
-"""Types of columns with the same behaviour on both databases."""
+"""Column types that behave in the same way on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from sqlalchemy import BigInteger, DateTime, Dialect, Integer, Text, TypeDecorat
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """Column type for times in UTC, which have a time zone in Python; SQLite stores them without
-    the time zone.
+    """Column type for times, which are ``datetime`` objects in UTC with a time zone in Python.
+    SQLite stores them without the time zone.
     """
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Return the time in UTC. Raises ``ValueError`` for a time without a time zone."""
+        """Convert the time to UTC. Raises ``ValueError`` for a time without a time zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -25,14 +25,16 @@ class UtcDateTime(TypeDecorator[datetime]):
         return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Return the time with its time zone, UTC."""
+        """Add the time zone UTC to a time that was read."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Prose(TypeDecorator[str]):
-    """Column type for texts of users, without NUL characters, which PostgreSQL cannot store."""
+    """Column type for texts by users. NUL characters are replaced, since PostgreSQL cannot store
+    them.
+    """
 
     impl = Text
     cache_ok = True

@@ -1,4 +1,6 @@
-"""Store of requests to delete ended jobs, of the work on their folders, and of what remains."""
+"""Store of requests to delete ended jobs, with the deletion of their folders and the usage that is
+kept of them.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +48,9 @@ from aitne.core.retention import FAILURES, KeepTimes
 
 DELETED = "job.deleted"
 FOLDER = "job.folder"
-"""Kind of an event outside a job's history, which reports that its folder was measured."""
+"""Kind of the event that a job's folder was measured; it is not shown in the job's history."""
 ROWS_AT_ONCE = 5_000
-"""Maximum number of events and of measurements that one transaction deletes."""
+"""Maximum number of events, and of measurements, that one transaction deletes."""
 
 _jobs = tables.jobs
 _events = tables.events
@@ -217,7 +219,9 @@ def _refusal(job: Job, needed: Collection[UUID]) -> DeleteRefusal | None:
 def _expired(
     keep: KeepTimes, by_project: Mapping[str, KeepTimes], now: datetime
 ) -> ColumnElement[bool]:
-    """Return the condition on jobs that are kept no longer."""
+    """Return the SQL condition for ended jobs whose retention time is over: ``by_project`` for the
+    named projects, ``keep`` for all others.
+    """
     groups: dict[KeepTimes, list[str]] = {}
     for project, times in sorted(by_project.items()):
         groups.setdefault(times, []).append(project)
@@ -244,7 +248,7 @@ def _too_old(keep: KeepTimes, now: datetime) -> ColumnElement[bool]:
 
 
 async def _locked(tx: Transaction, job_ids: Sequence[UUID]) -> list[Job]:
-    """Return the jobs that have rows, locked until the commit."""
+    """Return those of the jobs that have rows of their own; the rows are locked until the commit."""
     jobs: list[Job] = []
     for some in batched(sorted({*job_ids}), MOST_IDS):
         query = (
@@ -258,7 +262,9 @@ async def _locked(tx: Transaction, job_ids: Sequence[UUID]) -> list[Job]:
 
 
 async def _request(tx: Transaction, jobs: Sequence[Job], now: datetime) -> Sequence[Job]:
-    """Note the request for these jobs, so that the controller deletes them."""
+    """Record that the deletion of these jobs was requested, so that the controller deletes them.
+    Return the changed jobs.
+    """
     fresh = [job for job in jobs if job.delete_requested_at is None]
     changed = await change_all(tx, [(job, {"delete_requested_at": now}) for job in fresh])
     for some in batched([job.id for job in fresh], MOST_IDS):
@@ -267,7 +273,7 @@ async def _request(tx: Transaction, jobs: Sequence[Job], now: datetime) -> Seque
 
 
 async def _needed(tx: Transaction) -> set[UUID]:
-    """Return the jobs on which jobs depend that have not ended."""
+    """Return the IDs of the jobs on which live jobs depend."""
     lists = [cast(_jobs.c.spec[kind], Text) for kind in DEPENDENCIES]
     named = or_(*(text.contains("-") for text in lists))
     query = select(*lists).where(
@@ -286,7 +292,9 @@ def _named(row: Sequence[str | None]) -> Iterator[UUID]:
 
 
 async def _may_delete(tx: Transaction, job_id: UUID, epoch: int) -> bool:
-    """Return whether the job may still be deleted; its row is then locked."""
+    """Return True if the job's deletion is requested and still permitted; the job's row is locked
+    until the commit.
+    """
     await require_epoch(tx, epoch)
     rows = await _locked(tx, [job_id])
     if not rows or rows[0].delete_requested_at is None:
@@ -295,7 +303,9 @@ async def _may_delete(tx: Transaction, job_id: UUID, epoch: int) -> bool:
 
 
 async def _keep_runs(tx: Transaction, job_id: UUID) -> None:
-    """Keep what usage is computed from, of the job or of the tasks of an array job."""
+    """Store the times and resources of the job, or of the tasks of an array job, from which usage
+    is computed after the deletion.
+    """
     wish = _jobs.c.spec["resources"]
     values = {
         "project": _jobs.c.project,

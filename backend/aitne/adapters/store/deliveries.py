@@ -1,4 +1,4 @@
-"""Store of webhooks and of deliveries on all channels."""
+"""Store of webhooks, and of the deliveries of notifications on all channels."""
 
 from __future__ import annotations
 

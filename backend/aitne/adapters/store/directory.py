@@ -1,4 +1,4 @@
-"""Store of the lists of users and projects: searched, sorted and in pages."""
+"""Store of the lists of users and projects, with search, sort orders and pages."""
 
 from __future__ import annotations
 
@@ -166,7 +166,9 @@ def _project_conditions(search: ProjectSearch) -> list[ColumnElement[bool]]:
 
 
 def _personal_projects() -> Any:
-    """Return the query of projects whose only member has the project as default project."""
+    """Return a query of the personal projects: those whose only member has the project as default
+    project.
+    """
     single = (
         select(_members.c.project).group_by(_members.c.project).having(func.count() == 1)
     ).scalar_subquery()

@@ -1,7 +1,7 @@
-"""Connections and transactions with the same behaviour on both databases.
+"""Connections and transactions that behave in the same way on SQLite and PostgreSQL.
 
-SQLite has one writer at a time, and so has the event log on PostgreSQL: a transaction that appends
-events takes an advisory lock first. IDs are therefore assigned in commit order on both.
+SQLite has one writer at a time. On PostgreSQL, a transaction that appends events first takes an
+advisory lock. So the IDs of events are assigned in commit order on both.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _ADD_EVENTS = insert(tables.events)
 
 
 class Transaction:
-    """Write transaction in progress. It writes its events last, so that their lock is held only
-    briefly.
+    """Write transaction in progress. Its events are written last, so that the lock of the event log
+    is held only briefly.
 
-    This also prevents deadlocks: the holder of that lock requests no other one.
+    This also prevents deadlocks: a transaction that holds this lock requests no other one.
     """
 
     def __init__(self, connection: AsyncConnection, clock: Clock) -> None:
@@ -60,7 +60,7 @@ class Transaction:
 
     @property
     def dialect(self) -> str:
-        """Name of the SQL dialect: ``sqlite`` or ``postgresql``."""
+        """Return the name of the SQL dialect: ``sqlite`` or ``postgresql``."""
         return self.connection.dialect.name
 
     async def execute(
@@ -68,14 +68,14 @@ class Transaction:
         statement: Executable,
         parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     ) -> CursorResult[Any]:
-        """Run one statement; a sequence of parameters runs it once for each."""
+        """Run one statement; if ``parameters`` is a sequence, run it once for each item."""
         return await self.connection.execute(statement, parameters)
 
     async def send(
         self, statement: Executable, parameters: Sequence[Mapping[str, Any]] | None = None
     ) -> None:
-        """Run one statement, or one for each of the parameters, whose result is not needed. Its
-        error may be raised by a later statement or by the commit.
+        """Run a statement whose result is not needed, once or once for each item of ``parameters``.
+        Its error may be raised only by a later statement or by the commit.
         """
         driver = _sqlite(self.connection)
         if driver is None:
@@ -88,8 +88,8 @@ class Transaction:
             driver.deferring = False
 
     async def take(self, what: str) -> None:
-        """Lock the name ``what`` until the end of the transaction, for rules about rows that do not
-        exist yet.
+        """Acquire an exclusive lock named ``what`` until the end of the transaction. It is for
+        rules about rows that do not exist yet and so cannot be locked.
 
         On SQLite this does nothing: there is only one write transaction at a time.
         """
@@ -98,14 +98,16 @@ class Transaction:
             await self.execute(lock, {"what": what})
 
     def append_event(self, kind: str, data: Mapping[str, Any], **about: Any) -> None:
-        """Add an event to be written at the end; ``about`` may contain ``job_id``, ``owner`` and
-        ``project``.
+        """Add an event, which is written at the end of the transaction. ``about`` may contain
+        ``job_id``, ``owner`` and ``project``.
         """
         row = {"kind": kind, "data": dict(data), "job_id": None, "owner": None, "project": None}
         self._events.append({**row, **about, "time": self._clock()})
 
     async def finish(self) -> None:
-        """Write the events and notify the waiters for changes; called just before the commit."""
+        """Write the transaction's events and notify tasks that wait for changes; called just before
+        the commit.
+        """
         if self.dialect == "postgresql":
             lock = ", pg_advisory_xact_lock(:lock)" if self._events else ""
             values = {"channel": PostgresFeed.CHANNEL} | (
@@ -117,8 +119,8 @@ class Transaction:
 
 
 class Database:
-    """The database: provides connections for reads and write transactions, and the feed that
-    reports changes.
+    """The platform's database: it provides connections for reads, write transactions, and the feed,
+    which notifies waiting tasks of changes.
     """
 
     def __init__(self, address: Address, clock: Clock, *, outlived: bool) -> None:
@@ -147,7 +149,9 @@ class Database:
         self._writer = self._engine.execution_options(**{_WRITES: True})
 
     async def prepare(self) -> None:
-        """Check the location of the database. Raises ``SetupError``."""
+        """Check the location of the database; create an SQLite file if it is missing. Raises
+        ``SetupError``.
+        """
         if self.address.path is not None:
             with translated_at_start(self.address):
                 await asyncio.to_thread(files.prepare, self.address.path)
@@ -163,8 +167,9 @@ class Database:
     async def read(self, *, brief: bool = False) -> AsyncIterator[AsyncConnection]:
         """Provide a connection for reads.
 
-        ``brief``: each statement finds some hundred rows at most by an index. On SQLite they do not
-        change threads, which would take longer than they do.
+        ``brief`` promises that each statement uses an index and returns some hundred rows at most.
+        On SQLite such statements run in the calling thread, since the change of threads would take
+        longer.
         """
         # Before the read, so that a change during it counts as not yet seen by the reader.
         self.feed.mark()
@@ -175,21 +180,23 @@ class Database:
 
     @asynccontextmanager
     async def raw_read(self) -> AsyncIterator[AsyncConnection]:
-        """Provide a connection for reads, without conversion of the driver's errors."""
+        """Provide a connection for reads, on which errors of the database driver are not converted."""
         async with self._reader.connect() as connection:
             yield connection
 
     @asynccontextmanager
     async def raw_write(self) -> AsyncIterator[AsyncConnection]:
-        """Provide a write transaction, without conversion of the driver's errors."""
+        """Provide a write transaction in which errors of the database driver are not converted."""
         async with self._turn, self._writer.connect() as connection, connection.begin():
             yield connection
 
     @asynccontextmanager
     async def write(self, *, brief: bool = False) -> AsyncIterator[Transaction]:
-        """Provide a write transaction, which is committed at the end and rolled back by any exception.
+        """Provide a write transaction. It is committed at the end of the ``with`` block and rolled
+        back by any exception.
 
-        ``brief``: each statement reads or writes some hundred rows at most, found by an index.
+        ``brief`` promises that each statement uses an index and reads or writes some hundred rows
+        at most.
         """
         with translated(self.address):
             async with self.raw_write() as connection:
@@ -199,11 +206,11 @@ class Database:
                     await transaction.finish()
 
     async def note(self, statement: Executable) -> None:
-        """Write a value that is not essential, such as the last use of a token; a failure does not
-        fail the request.
+        """Write a value that is not essential, such as the time of a token's last use. A failure is
+        ignored, so that the request continues.
 
-        While the database cannot be written, as with a full disk, the value is dropped, and writing
-        is tried again only after ``_NOTE_AGAIN_S`` seconds, because each try may wait for a lock.
+        After a failure, for example because the disk is full, no such value is written for
+        ``_NOTE_AGAIN_S`` seconds, because each attempt may wait for a lock.
         """
         if time.monotonic() < self._note_again_at:
             return
@@ -216,14 +223,16 @@ class Database:
 
 
 def _sqlite(connection: AsyncConnection) -> OneTripConnection | None:
-    """Return the driver's connection to SQLite; None for PostgreSQL."""
+    """Return the SQLite driver's connection; None for PostgreSQL."""
     driver = connection.sync_connection.connection.driver_connection  # type: ignore[union-attr]
     return driver if isinstance(driver, OneTripConnection) else None
 
 
 @contextmanager
 def _brief(connection: AsyncConnection, brief: bool) -> Iterator[None]:
-    """Run the statements within the context as brief ones, if they are and this is SQLite."""
+    """Run the statements inside the ``with`` block in the calling thread, if ``brief`` is True and
+    this is SQLite.
+    """
     driver = _sqlite(connection) if brief else None
     if driver is None:
         yield

@@ -19,7 +19,9 @@ from aitne.core.models.sign_in import LoginAttempt, SecondFactor
 from aitne.core.ports.store import SignInStore
 
 _MOST_DOUBLINGS = 32
-"""Number of doublings after which every lockout exceeds the maximum."""
+"""Number of failed logins after which the lockout, whose duration doubles each time, certainly has
+the maximum duration.
+"""
 
 
 class Factors(StorePart, SignInStore):

@@ -1,4 +1,4 @@
-"""Messages for errors of database drivers, with what to do about them."""
+"""Conversion of database drivers' errors to sentences that say what an administrator can do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aitne.adapters.store.urls import Address
 from aitne.core.errors import InvalidInput, SetupError, StoreUnavailable
 
 BUSY_TIMEOUT_S = 15.0
-"""Seconds for which a writer waits for another one before it fails."""
+"""Seconds for which a writer waits for another writer's lock before it fails."""
 
 _BACKUP = (
     "Stop the platform, move the file and its -wal and -shm neighbours away, and put a backup in "
@@ -84,7 +84,7 @@ _BAD_TEXT = {"22021", "22P05"}
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFault:
-    """Cause of a database error, as a sentence. If it is ``lasting``, retries fail until an
+    """Cause of a database error, as a sentence. ``lasting`` means that retries fail until an
     administrator does what the sentence says.
     """
 
@@ -93,9 +93,7 @@ class DatabaseFault:
 
 
 def explain(error: BaseException, address: Address) -> DatabaseFault | None:
-    """Return the fault of the database that caused the error; None if the database did not cause
-    it.
-    """
+    """Return the cause of an error of the database; None if the error is not one of the database."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
         cause = error.orig
@@ -150,7 +148,9 @@ def _first(error: BaseException) -> str:
 
 @contextmanager
 def translated(address: Address) -> Iterator[None]:
-    """Convert the database's errors to ``StoreUnavailable``; violated constraints pass through."""
+    """Convert errors of the database in the ``with`` block to ``StoreUnavailable``, except
+    violations of constraints, which are raised unchanged.
+    """
     try:
         yield
     except IntegrityError:
@@ -168,7 +168,9 @@ def translated(address: Address) -> Iterator[None]:
 
 @contextmanager
 def translated_at_start(address: Address) -> Iterator[None]:
-    """Like ``translated``, but raise ``SetupError`` for a fault that must be repaired first."""
+    """Convert errors of the database like ``translated``, but to ``SetupError`` if an administrator
+    must act before the platform can start.
+    """
     try:
         yield
     except Exception as error:

@@ -1,9 +1,9 @@
-"""Notification of waiting tasks about changes in the database, made by any process.
+"""Notification of waiting tasks that the database has changed, by a commit of any process.
 
-One watcher in each process serves all its waiters. It counts generations: a number that increases
-whenever something may have been committed. A waiter compares the current generation with that of its
-last read or wait, which is stored in a context variable, so that a task that a reader starts only to
-wait has it too.
+Each process has one watcher for all its waiting tasks. The watcher counts generations: a number
+that increases whenever something may have been committed. A waiting task compares the current
+generation with that of its last read or wait. That generation is stored in a context variable, so a
+new task that is started only to wait inherits it from the task that reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Generation of the database up to which a task has read, and when it read."""
+    """Generation of the database at a task's last read or wait, with the time (monotonic) and the
+    task.
+    """
 
     feed: Feed
     generation: int
@@ -38,11 +40,14 @@ _seen: ContextVar[_Mark | None] = ContextVar("aitne_seen_generation", default=No
 
 class Feed(ABC):
     """Source of notifications that the database has changed. Each change begins a new generation,
-    and ``wait`` returns when there is one that the calling task has not seen.
+    and ``wait`` returns as soon as there is a newer generation than at the calling task's last read
+    or wait.
     """
 
     RECENT_S = 1.0
-    """Maximum age in seconds of the mark that a task inherits from the one that started it."""
+    """Maximum age in seconds of the generation that a task inherits from the task that started it;
+    an older one is ignored.
+    """
     PAUSE_S = 0.05
 
     def __init__(self) -> None:
@@ -51,16 +56,16 @@ class Feed(ABC):
         self._waiters: set[asyncio.Future[None]] = set()
 
     def mark(self) -> None:
-        """Record that the calling task reads the database now, so that its next ``wait`` reports
-        only later changes.
+        """Record that the calling task reads the database now, so that its next ``wait`` returns
+        only after later changes.
         """
         task = asyncio.current_task()
         task_ref = None if task is None else weakref.ref(task)
         _seen.set(_Mark(self, self._generation, task_ref, time.monotonic()))
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait at most ``timeout_s`` seconds; return True once the database has changed since the
-        calling task's last read or wait.
+        """Wait for a change of the database since the calling task's last read or wait; return True
+        if there is one, False after ``timeout_s`` seconds.
         """
         await self._watch()
         generation, is_own = self._seen_by_caller()
@@ -80,8 +85,8 @@ class Feed(ABC):
         return changed
 
     def _seen_by_caller(self) -> tuple[int, bool]:
-        """Return the generation to compare with, and True if the calling task itself has seen
-        it.
+        """Return the generation with which the calling task's wait compares, and True if it is of a
+        read or wait of this task itself.
         """
         mark, now = _seen.get(), time.monotonic()
         if mark is not None and mark.feed is self:
@@ -100,19 +105,19 @@ class Feed(ABC):
 
     @abstractmethod
     async def _watch(self) -> None:
-        """Ensure that the watcher runs; called at the beginning of every wait."""
+        """Start the watcher unless it runs; called at the beginning of every wait."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Stop watching. Waiting tasks run into their timeouts."""
+        """Stop the watcher. Tasks that are waiting run into their timeouts."""
 
 
 class SqliteFeed(Feed):
-    """Feed for SQLite, which reads ``PRAGMA data_version`` while any task waits: a read of shared
-    memory that takes some microseconds.
+    """Feed for SQLite. While any task waits, it regularly reads ``PRAGMA data_version``, which
+    takes some microseconds in shared memory.
 
-    That number changes with the commits of every other connection. The feed's connection makes no
-    commits, so it detects all, including those of this process.
+    That number changes with the commits of all other connections. The feed's own connection makes
+    no commits, so it detects all commits, including those of this process.
     """
 
     INTERVAL_S = 0.05
@@ -170,13 +175,13 @@ class SqliteFeed(Feed):
 
 
 class PostgresFeed(Feed):
-    """Feed for PostgreSQL, which LISTENs on a separate connection; every write
-    transaction NOTIFYs.
+    """Feed for PostgreSQL, which uses LISTEN on a separate connection; every write transaction
+    executes NOTIFY.
     """
 
     CHANNEL = "aitne_change"
     CHECK_S = 30.0
-    """Seconds after which a silently lost connection is detected."""
+    """Seconds between checks of the connection, which detect that it was lost without an error."""
     RETRY_S = 2.0
 
     def __init__(self, dsn: str) -> None:

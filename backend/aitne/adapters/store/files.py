@@ -1,4 +1,4 @@
-"""Checks of the SQLite file: its location, access rights and integrity."""
+"""Checks of the SQLite file: location, access rights and integrity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def file_system(path: Path, mounts: str) -> str:
-    """Return the type of the file system of ``path``, from the text of ``/proc/self/mountinfo``."""
+    """Return the type of the file system that contains ``path``; ``mounts`` is the text of
+    ``/proc/self/mountinfo``.
+    """
     best, kind = "", ""
     target = str(path)
     for line in mounts.splitlines():
@@ -96,10 +98,11 @@ def prepare(path: Path) -> None:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log: readers and the one writer do not block each other.
+    """Switch the database to the write-ahead log, in which readers and the one writer do not block
+    each other.
 
-    The switch requires exclusive access to the file and does not wait for it; several processes may
-    start at the same time, so it is retried. It is permanent: the file stores the mode.
+    The switch requires exclusive access to the file and does not wait for it. It is retried, since
+    several processes may start at the same time. It is permanent: the file stores the mode.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -119,7 +122,9 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Check the integrity of a small database, which takes milliseconds; skip large ones."""
+    """Check the integrity of the database, which takes milliseconds for a small one; raises
+    ``sqlite3.DatabaseError`` if it is damaged. The caller skips large databases.
+    """
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         error = sqlite3.DatabaseError(verdict)

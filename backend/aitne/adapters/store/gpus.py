@@ -1,4 +1,4 @@
-"""Store of the sums of GPUs that the platform's jobs hold or wait for."""
+"""Store of the numbers of GPUs that the platform's jobs are allocated or are pending for."""
 
 from __future__ import annotations
 

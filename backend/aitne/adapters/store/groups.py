@@ -57,7 +57,7 @@ _STANDING = select(*(_projects.c[name] for name in ProjectStatus.model_fields)).
 
 
 class Groups(StorePart, GroupStore):
-    """Part of ``GroupStore`` about projects and their managers."""
+    """Part of ``GroupStore`` about requests for projects, and projects' managers."""
 
     @override
     async def request_project(self, project: Project, *, actor: str) -> None:
@@ -308,8 +308,8 @@ class Invitations(StorePart, GroupStore):
 
 
 async def keep_a_manager(tx: Transaction, project: str, user: str) -> None:
-    """Check that the project would keep a manager without ``user``, or that it has no other
-    member.
+    """Check that ``user`` may cease to be a manager of the project: another manager remains, or the
+    project has no other members.
 
     Raises:
         Conflict: ``user`` is the only manager, and the project has other members.

@@ -1,4 +1,4 @@
-"""Store of data attached to a job: its token, hub handover, measurements and events."""
+"""Store of a job's data outside its row: its token, hub handover, measurements and events."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ _jobs = tables.jobs
 _secrets = tables.job_secrets
 _samples = tables.samples
 PROFILE = "job.profile"
-"""Kind of an event outside a job's history, which only reports that there is a newer profile."""
+"""Kind of the event that a newer profile of the job was stored; it is not shown in the job's
+history.
+"""
 _NO_HISTORY = (PROFILE, SNAPSHOT, SWEEP, SPLIT, FOLDER)
 
 
 class JobHistory(StorePart, JobStore):
-    """Part of ``JobStore`` about the data of a job beside its row: job token, hand-over,
-    measurements, profile and events.
+    """Part of ``JobStore`` about a job's data outside its row: job token, hub handover (what
+    JupyterHub passes to a session), measurements, profile and events.
     """
 
     @override
@@ -67,7 +69,9 @@ class JobHistory(StorePart, JobStore):
 
     @override
     async def get_handover(self, job_id: UUID) -> str | None:
-        """Return the hub's encrypted handover; None if there is none yet."""
+        """Return the encrypted data that JupyterHub passes to the session; None if there are none
+        yet.
+        """
         query = select(_secrets.c.handover).where(_secrets.c.job_id == job_id)
         async with self._db.read() as connection:
             handover: str | None = (await connection.execute(query)).scalar()
@@ -75,7 +79,9 @@ class JobHistory(StorePart, JobStore):
 
     @override
     async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
-        """Store measurements; existing ones are not changed. Raises ``NotFound``."""
+        """Store measurements of a job; existing ones for the same time are not changed. Raises
+        ``NotFound``.
+        """
         if not samples:
             return
         rows = [{**sample.model_dump(), "job_id": job_id} for sample in samples]

@@ -1,4 +1,6 @@
-"""Changes of a stored job's specification while it waits: its hold, and its array's limit."""
+"""Changes of a pending job's stored specification: its hold, and the maximum number of concurrent
+tasks of an array.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from aitne.core.units import parse_array
 
 
 class JobChangeRequests(StorePart, JobStore):
-    """Part of ``JobStore`` that changes the specification of jobs."""
+    """Part of ``JobStore`` that changes the specification of pending jobs."""
 
     @override
     async def request_hold(self, job_id: UUID, hold: bool) -> Job:

@@ -38,8 +38,8 @@ _UNBEGUN_S = -1
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Sort order of a list of jobs, with the cursors of its pages. Durations of running jobs count
-    until ``as_of``, the time of the request for the first page, on every page.
+    """Sort order of a list of jobs, with the cursors of its pages. On every page, durations of
+    running jobs are computed at ``as_of``, the time of the request for the first page.
     """
 
     sort: JobSort
@@ -50,9 +50,9 @@ class Order:
     def apply(
         self, ids: Select[Any], cursor: str | None, *, task_groups: bool = False
     ) -> Select[Any]:
-        """Return the statement ``ids`` sorted in this order, without the rows up to the cursor
-        (None: all rows). With ``task_groups``, a task group is included while any of its tasks
-        comes after the cursor. Raises ``InvalidInput``.
+        """Return the query ``ids`` sorted in this order, starting after the cursor; None: from the
+        beginning. With ``task_groups``, a task group (tasks that share a row) is included while any
+        of its tasks comes after the cursor. Raises ``InvalidInput`` for an invalid cursor.
         """
         ordered = ids.order_by(*self.columns(task_groups=task_groups))
         if cursor is None:
@@ -100,13 +100,13 @@ class Order:
 
     def at(self, cursor: str | None) -> Order:
         """Return this order with the ``as_of`` of the first page, which the cursor contains. Raises
-        ``InvalidInput``.
+        ``InvalidInput`` for an invalid cursor.
         """
         return self if cursor is None else self._read(cursor)[0]
 
     def columns(self, *, task_groups: bool = False) -> tuple[ColumnElement[Any], ...]:
-        """Return the columns to sort by. With ``task_groups`` a task group comes before the other
-        tasks of its array.
+        """Return the columns to sort by. With ``task_groups``, a task group (tasks that share a
+        row) comes before the other tasks of its array.
         """
         if self.descending:
             return self.key().desc(), _jobs.c.id.desc()
@@ -116,7 +116,7 @@ class Order:
         return self.key().asc(), first.asc(), _jobs.c.id.asc()
 
     def cursor(self, job: Job) -> str:
-        """Return the cursor of the page that ended with this job."""
+        """Return the cursor of the page whose last job is ``job``."""
         way = "desc" if self.descending else "asc"
         value = _WRITE[self.sort](job, self.as_of)
         return paging.encode("jobs", self.sort, way, value, job.id.hex, self.as_of.isoformat())
@@ -133,7 +133,7 @@ class Order:
             raise paging.not_ours(cursor) from error
 
     def key(self) -> ColumnElement[Any]:
-        """Return the sort key of a row."""
+        """Return the SQL expression of a row's sort key."""
         match self.sort:
             case JobSort.CREATED:
                 return _jobs.c.created_at
@@ -155,14 +155,16 @@ class Order:
                 return _jobs.c.gpus
 
     def _duration(self) -> ColumnElement[Any]:
-        """Return the duration in whole seconds, in which both databases and Python agree."""
+        """Return the SQL expression of a job's duration in whole seconds, for which both databases
+        and Python give the same value.
+        """
         until = func.coalesce(_jobs.c.ended_at, literal(self.as_of, UtcDateTime))
         seconds = _epoch(self.dialect, until) - _epoch(self.dialect, _jobs.c.started_at)
         return case((_jobs.c.started_at.is_(None), _UNBEGUN_S), else_=seconds)
 
 
 def _epoch(dialect: str, column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return whole seconds since 1970."""
+    """Return the SQL expression of a time in whole seconds since 1970."""
     if dialect == "sqlite":
         return cast(func.strftime("%s", cast(column, Text)), BigInteger)
     return cast(func.floor(func.extract("epoch", column)), BigInteger)

@@ -81,7 +81,7 @@ class JobRecords(StorePart, JobStore):
         ]
 
     async def _insert(self, tx: Transaction, new_jobs: Sequence[NewJob]) -> None:
-        """Insert the rows, outbox items and events of new jobs."""
+        """Insert new jobs with their outbox items (actions for the controller) and events."""
         for new in new_jobs:
             if new.job.spec.lineage is not None:
                 await _check_alone(tx, new.job)
@@ -100,10 +100,11 @@ class JobRecords(StorePart, JobStore):
             )
 
     async def _claim(self, tx: Transaction, new_jobs: Sequence[NewJob]) -> dict[UUID, Job]:
-        """Claim the idempotency keys for the jobs; return the jobs that have a key already, by the
-        ID of the new job that is not stored for this reason.
+        """Insert the idempotency keys of the new jobs. Return, for each new job whose key exists
+        already, the job of the earlier request, by the ID of the new job, which must not be stored.
 
-        A concurrent request holds its keys uncommitted: the insert waits for its end.
+        If a concurrent request has inserted the same key without a commit yet, the insert waits for
+        it.
         """
         wishes = {new.idempotency.key: new for new in new_jobs if new.idempotency is not None}
         if not wishes:
@@ -213,20 +214,22 @@ class JobRecords(StorePart, JobStore):
 
     @override
     async def count_live(self, owner: str) -> int:
-        """Count the owner's jobs that have not ended, including tasks of arrays."""
+        """Return the number of the owner's jobs that have not ended, including tasks of arrays."""
         async with self._db.read(brief=True) as connection:
             rows, shared = (await connection.execute(_COUNT_LIVE, {"live_owner": owner})).one()
         return int(rows + shared)
 
     @override
     async def count_by_state(self) -> dict[JobState, int]:
-        """Count the jobs of each state; for an array its tasks, since only these run."""
+        """Return the number of jobs in each state. Of an array, only its tasks are counted, since
+        only these run.
+        """
         async with self._db.read() as connection:
             return await _counts(connection, _jobs.c.is_array.is_(False) & _OF_PLATFORM)
 
 
 async def _read(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
-    """Read the jobs that exist, including tasks without their own row."""
+    """Return those of the jobs that exist, including array tasks that share a row."""
     jobs = await _rows(connection, job_ids)
     absent = {*job_ids}.difference(job.id for job in jobs)
     tasks = await find_tasks(connection, absent)
@@ -245,7 +248,9 @@ async def _rows(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[
 async def _counts(
     connection: AsyncConnection, matches: ColumnElement[bool], *, with_groups: bool = True
 ) -> Counter[JobState]:
-    """Count the jobs of each state: the rows by an index alone, then the tasks that share rows."""
+    """Return the number of jobs in each state that match the condition. Rows are counted by an
+    index alone; with ``with_groups``, every task of a task group is counted.
+    """
     rows = select(_jobs.c.state, func.count()).where(matches).group_by(_jobs.c.state)
     counts = Counter({JobState(state): number for state, number in await connection.execute(rows)})
     if with_groups and counts:
@@ -258,9 +263,11 @@ async def _counts(
 
 
 async def _check_alone(tx: Transaction, job: Job) -> None:
-    """Check that no other session of its lineage is live. Raises ``Conflict``.
+    """Check that no other session with the same lineage (sessions that continue one another) is
+    live. Raises ``Conflict``.
 
-    The rows of the sessions that it continues are locked: other requests to continue them wait here.
+    The rows of the sessions that it continues are locked, so concurrent requests to continue them
+    wait here.
     """
     before = [job.spec.lineage, job.spec.continues]
     lock = select(_jobs.c.id).where(_jobs.c.id.in_(before)).order_by(_jobs.c.id)
@@ -278,7 +285,9 @@ async def _check_alone(tx: Transaction, job: Job) -> None:
 async def _replays(
     source: Transaction | AsyncConnection, wishes: Sequence[Idempotency]
 ) -> dict[str, Job]:
-    """Return the jobs that have these keys of one user, by key. Raises ``IdempotencyConflict``."""
+    """Return the jobs that earlier requests of the same user created with these idempotency keys,
+    by key. Raises ``IdempotencyConflict`` if a key was used with another request.
+    """
     table, by_key = tables.idempotency, {wish.key: wish for wish in wishes}
     if not by_key:
         return {}
@@ -330,7 +339,9 @@ def _conditions(job_filter: JobFilter, visible_to: str | None) -> list[ColumnEle
 
 
 def _more_conditions(job_filter: JobFilter) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions on the resources, image and template of jobs, and on their nodes."""
+    """Yield the SQL conditions of the filter on jobs' templates, images, nodes, times of creation
+    and resources.
+    """
     if job_filter.template is not None:
         yield _jobs.c.template == job_filter.template
     if job_filter.image is not None:

@@ -1,4 +1,6 @@
-"""Store of the cluster's load over time: a row for each interval, with the sums of its samples."""
+"""Store of the cluster's load over time: one row for each interval, with the sums of the
+measurements in it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upgrade of a database to this release's schema, even if several processes start at the same
+"""Migration of a database to this release's schema, safe if several processes start at the same
 time.
 """
 
@@ -19,7 +19,8 @@ _VERSION_TABLE = "alembic_version"
 
 
 async def migrate(database: Database) -> None:
-    """Upgrade to ``HEAD`` in one transaction under one lock: either everything or nothing.
+    """Migrate the database to the revision ``HEAD``, in one transaction under one lock: if it
+    fails, nothing has changed.
 
     Raises:
         SetupError: the database is damaged, cannot be written, or newer than this release.
@@ -45,7 +46,7 @@ async def _lock(connection: AsyncConnection) -> None:
 
 
 def revision(connection: Connection) -> str | None:
-    """Return the database's revision; None if it is empty."""
+    """Return the database's schema revision; None if the database is empty."""
     if not inspect(connection).has_table(_VERSION_TABLE):
         return None
     version: str | None = connection.execute(

@@ -1,6 +1,7 @@
-"""History of each node's state, written with every poll of the cluster that finds a change.
+"""History of each node's state, written when a poll of the cluster finds a change.
 
-Changes between idle and allocated are not recorded; that a node accepts no jobs is, with the reason.
+Changes between idle and allocated are not recorded. Changes to and from states in which a node
+accepts no jobs are recorded with their reason.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def news(
     new_nodes: Mapping[_Key, Mapping[str, Any]],
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """Return the history rows for all nodes whose state differs between ``old_nodes`` and
+    """Return the history rows for those nodes whose state differs between ``old_nodes`` and
     ``new_nodes``.
     """
     rows = []
@@ -40,7 +41,7 @@ def news(
 
 
 async def write(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert changes of nodes' states into the history; do nothing if there are none."""
+    """Insert rows into the history of nodes' states; do nothing if there are none."""
     if rows:
         await tx.execute(insert(node_history), rows)
 

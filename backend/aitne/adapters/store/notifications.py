@@ -1,4 +1,4 @@
-"""Store of users' notifications, and of their choices of what they are notified about."""
+"""Store of users' notifications, and of the settings which events users are notified of."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ _settings = tables.notification_settings
 _cursors = tables.cursors
 _deliveries = tables.deliveries
 _AT_ONCE = 200
-"""Number of rows in one INSERT: both databases limit the values of a statement to some thousands."""
+"""Maximum number of rows in one INSERT, since both databases limit a statement to some thousand
+values.
+"""
 
 
 class Inboxes(StorePart, NotificationStore):
-    """Part of ``NotificationStore`` about notifications and choices."""
+    """Part of ``NotificationStore`` about notifications and users' notification settings."""
 
     @override
     async def cursor(self, name: str) -> int:
@@ -186,7 +188,7 @@ class Inboxes(StorePart, NotificationStore):
 
 
 def delivery_row(new: NewDelivery, now: datetime) -> dict[str, Any]:
-    """Return a new delivery as the columns of its row."""
+    """Return the columns of the row of a new delivery."""
     return {
         **new.model_dump(mode="json"),
         "state": DeliveryState.WAITING,
@@ -222,7 +224,9 @@ async def _existing(tx: Transaction, owners: set[str]) -> set[str]:
 
 
 async def _add(tx: Transaction, messages: Sequence[NewNotification], now: datetime) -> int:
-    """Write notifications; existing ones for the same event are not changed."""
+    """Insert notifications, except those that exist already for the same event and user; return the
+    number of inserted ones.
+    """
     rows = [
         {
             "owner": message.owner,

@@ -1,4 +1,6 @@
-"""Store of the outbox: actions that the controller carries out in outside systems."""
+"""Store of the outbox: actions in external systems, such as submissions and cancellations, that the
+controller carries out.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ async def queue(
     now: datetime,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add one item per job to the outbox, due at ``now``; each has a copy of ``data``."""
+    """Add one outbox item per job, due at ``now``; each has a copy of ``data``."""
     rows = [
         {
             "kind": kind,
@@ -54,7 +56,9 @@ async def queue(
 
 
 async def drop_submits(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
-    """Delete the SUBMIT items of these jobs from the outbox; return the jobs that had one."""
+    """Delete the SUBMIT items of these jobs from the outbox; return the IDs of the jobs that had
+    one.
+    """
     statement = delete(_outbox).where(
         _outbox.c.kind == OutboxKind.SUBMIT, _outbox.c.job_id.in_(job_ids)
     )
@@ -68,9 +72,7 @@ async def queued(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> 
 
 
 async def longest_asked(source: Transaction | AsyncConnection, job_id: UUID) -> int | None:
-    """Return the longest time limit in seconds among the job's EXTEND items; None if there are
-    none.
-    """
+    """Return the longest time limit in seconds in the job's EXTEND items; None if there are none."""
     query = select(_outbox.c.data).where(
         _outbox.c.kind == OutboxKind.EXTEND, _outbox.c.job_id == job_id
     )
@@ -79,13 +81,13 @@ async def longest_asked(source: Transaction | AsyncConnection, job_id: UUID) -> 
 
 
 async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
-    """Delete items from the outbox; missing ones are not an error."""
+    """Delete items from the outbox; IDs that do not exist are ignored."""
     if item_ids:
         await tx.send(_DROP, [{"row_id": item_id} for item_id in item_ids])
 
 
 async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
-    """Make those items due that wait for one of these jobs."""
+    """Make the items due that wait for a change of one of these jobs."""
     await tx.send(_RELEASE, [{"needed": job_id} for job_id in job_ids])
 
 
@@ -147,8 +149,8 @@ class Outbox(StorePart, JobStore):
 
     @override
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
-        """Return items to the outbox until the jobs on which they depend change. It does not matter
-        whether such a job changes before or after this transaction.
+        """Return items to the outbox until the jobs on which they depend change. A change of such a
+        job is noticed whether it is committed before or after this transaction.
         """
         items: dict[UUID, list[int]] = defaultdict(list)
         for item_id, job in dependencies.items():

@@ -1,4 +1,4 @@
-"""Store of jobs that were submitted past the platform."""
+"""Store of jobs that were not submitted through the platform, for example with sbatch."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from aitne.core.models.job import Job, JobOrigin
 from aitne.core.ports.store.outside import JobOwner, OutsideStore
 
 MOST_ENDED = 2_000
-"""Maximum number of ended jobs from outside that are kept of each user."""
+"""Maximum number of ended jobs that are kept of each user, among those not submitted through the
+platform.
+"""
 _jobs = tables.jobs
 _events = tables.events
 _is_outside = _jobs.c.origin == JobOrigin.OUTSIDE
 
 
 class OutsideRecords(StorePart, OutsideStore):
-    """Part of the store about jobs from outside, of the users whose accounts submitted them."""
+    """Part of the store about jobs that were not submitted through the platform. Each belongs to
+    the user whose Unix account submitted it.
+    """
 
     @override
     async def job_owners(self) -> Mapping[str, JobOwner]:
@@ -77,8 +81,8 @@ class OutsideRecords(StorePart, OutsideStore):
 
 
 async def prune_outside(tx: Transaction, before: datetime) -> None:
-    """Delete the jobs from outside that ended before this time, and of each user all but the newest
-    ``MOST_ENDED``, with their events.
+    """Delete jobs that were not submitted through the platform and ended before this time, and of
+    each user all but the ``MOST_ENDED`` newest ended ones, together with their events.
     """
     number = func.row_number().over(
         partition_by=_jobs.c.owner, order_by=(_jobs.c.ended_at.desc(), _jobs.c.id)

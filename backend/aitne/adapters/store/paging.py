@@ -1,4 +1,6 @@
-"""Opaque cursors with the sort key of the last item of a page, so that new items shift no page."""
+"""Cursors for the pages of lists. A cursor contains the sort key of a page's last item, so that new
+items do not shift the following pages.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def encode(kind: str, *key: str) -> str:
-    """Return the cursor of one kind of list; ``key`` is the sort key of the page's last item."""
+    """Return the cursor after an item with the sort key ``key``; ``kind`` names the kind of list."""
     text = json.dumps([kind, *key], separators=(",", ":"))
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode(kind: str, cursor: str, parts: int) -> Sequence[str]:
-    """Return the key in a cursor. Raises ``InvalidInput`` if it is not one of this kind of list."""
+    """Return the sort key in a cursor, which has ``parts`` elements. Raises ``InvalidInput`` if the
+    cursor is not one of this kind of list.
+    """
     try:
         raw = urlsafe_b64decode((cursor + "=" * (-len(cursor) % 4)).encode("ascii"))
         document = json.loads(raw)
@@ -34,7 +38,7 @@ def decode(kind: str, cursor: str, parts: int) -> Sequence[str]:
 
 
 def moment(text: str) -> datetime:
-    """Return the time that a cursor contains as ``text``. Raises ``ValueError``."""
+    """Convert an element of a cursor to a time. Raises ``ValueError``."""
     timestamp = datetime.fromisoformat(text)
     if timestamp.tzinfo is None:
         raise ValueError(f"{text} has no time zone")
@@ -45,8 +49,8 @@ def moment(text: str) -> datetime:
 
 
 def number(text: str) -> int:
-    """Return the integer that a cursor contains as ``text``, if it fits both databases. Raises
-    ``ValueError``.
+    """Convert an element of a cursor to an integer. Raises ``ValueError`` if it is none, or too
+    large for the databases.
     """
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"{text} is not a valid number")
@@ -54,7 +58,7 @@ def number(text: str) -> int:
 
 
 def after_id(kind: str, cursor: str) -> int:
-    """Return the ID in a cursor that consists of an ID. Raises ``InvalidInput``."""
+    """Return the ID in a cursor whose sort key is only an ID. Raises ``InvalidInput``."""
     (text,) = decode(kind, cursor, 1)
     try:
         return number(text)
@@ -63,7 +67,7 @@ def after_id(kind: str, cursor: str) -> int:
 
 
 def _storable(text: str) -> bool:
-    """Return whether both databases accept the text."""
+    """Return True if both databases can store the text."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 

@@ -1,4 +1,4 @@
-"""Statements that both databases have but that SQLAlchemy does not provide for both."""
+"""SQL statements of SQLite and PostgreSQL for which SQLAlchemy has no common construct."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
 
 
 def insert_if_absent(dialect: str, table: Table) -> Insert:
-    """Return an INSERT that does not change an existing row.
+    """Return an INSERT that leaves an existing row unchanged.
 
-    If another transaction is inserting the same row, it waits for the end of that one.
+    If another transaction is inserting the same row, the statement waits until that transaction
+    ends.
     """
     return _insert(dialect, table).on_conflict_do_nothing()
 
 
 def upsert(dialect: str, table: Table, values: dict[str, Any], key: Sequence[str]) -> Insert:
-    """Return an INSERT that overwrites the row with the same ``key``."""
+    """Return an INSERT that overwrites an existing row with the same values of the ``key`` columns."""
     rest = {name: value for name, value in values.items() if name not in key}
     return (
         _insert(dialect, table)
@@ -33,7 +34,9 @@ def upsert(dialect: str, table: Table, values: dict[str, Any], key: Sequence[str
 
 
 def upsert_many(dialect: str, table: Table, columns: Sequence[str], key: Sequence[str]) -> Insert:
-    """Return an INSERT for many rows of ``columns`` that overwrites those with the same ``key``."""
+    """Return an INSERT of many rows with these columns that overwrites existing rows with the same
+    values of the ``key`` columns.
+    """
     statement = _insert(dialect, table)
     rest = {name: statement.excluded[name] for name in columns if name not in key}
     return statement.on_conflict_do_update(index_elements=list(key), set_=rest)

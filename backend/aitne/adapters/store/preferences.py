@@ -1,4 +1,4 @@
-"""Store of users' preferences, one document for each key."""
+"""Store of users' preferences for the portal, one JSON document for each key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Conversion between the rows of projects and their model, and the events of their changes."""
+"""Conversion between the database rows of projects and their model, and the events of their
+changes.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,16 @@ _members = tables.members
 CHANGED = "project.changed"
 REQUESTED = "project.requested"
 WHOLE = ""
-"""User name in ``limits`` for the limits of the whole project that administrators set."""
+"""User name in the table ``limits`` of limits of the whole project that administrators set."""
 MANAGERS = "@"
-"""User name in ``limits`` for the limits of the whole project that its managers set."""
+"""User name in the table ``limits`` of limits of the whole project that the project's managers set.
+"""
 
 
 def stored(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of a project as values of its columns. A new end date resets the reminders."""
+    """Convert fields of a project to values of its columns. A new end date resets the record of
+    sent reminders.
+    """
     values = {
         name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
         for name, value in fields.items()
@@ -36,7 +41,7 @@ def stored(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def project_row(project: Project) -> dict[str, Any]:
-    """Return a project as the columns of its row."""
+    """Return the columns of a project's row."""
     return stored({name: getattr(project, name) for name in _COLUMNS})
 
 
@@ -44,7 +49,7 @@ _COLUMNS = [name for name in Project.model_fields if name not in ("members", "ma
 
 
 def note(tx: Transaction, project: str, actor: str, what: str, **about: Any) -> None:
-    """Append the event ``project.changed``."""
+    """Append the event ``project.changed``, which says that ``actor`` made the change ``what``."""
     # An event with an owner is only for the project's members and administrators.
     tx.append_event(CHANGED, {"actor": actor, "what": what, **about}, owner=actor, project=project)
 
@@ -59,7 +64,7 @@ async def lock_project(tx: Transaction, name: str) -> Project:
 
 
 async def read_project(tx: Transaction, name: str) -> Project:
-    """Return the project with its members in the state of this transaction."""
+    """Return the project with its members, as visible in this transaction."""
     row = (await tx.execute(select(_projects).where(_projects.c.name == name))).mappings().one()
     query = select(_members.c.user_name, _members.c.role).where(_members.c.project == name)
     return with_members(
@@ -68,7 +73,9 @@ async def read_project(tx: Transaction, name: str) -> Project:
 
 
 def with_members(row: Mapping[str, Any] | RowMapping, people: Sequence[tuple[str, str]]) -> Project:
-    """Return a project with its members, in an order that is independent of the database's locale."""
+    """Return a project with its members from its row and pairs of user and role. The order of
+    members does not depend on the database's locale.
+    """
     return Project.model_validate(
         {
             **row,
@@ -79,5 +86,5 @@ def with_members(row: Mapping[str, Any] | RowMapping, people: Sequence[tuple[str
 
 
 def dump_limits(limits: Limits) -> dict[str, Any]:
-    """Return the limits as they are stored and reported: only the limits that are set."""
+    """Return the limits as a JSON object without those that are not set."""
     return limits.model_dump(mode="json", exclude_defaults=True)

@@ -1,4 +1,4 @@
-"""Conversion between rows and the models of ``core``."""
+"""Conversion between database rows and the models of ``core``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ JOB_COLUMNS: list[ColumnElement[Any]] = [
     *(column for column in _jobs.c if column.name not in _NOT_SHOWN),
     cast(_jobs.c.spec, Text).label("spec"),
 ]
-"""Columns for ``job_of``. The specification is read as text, since it is usually in the cache."""
+"""Columns that ``job_of`` requires. The specification is read as text, because its parsed form is
+usually cached by that text.
+"""
 
 
 @lru_cache(maxsize=1_024)
@@ -37,12 +39,12 @@ def _spec(text: str) -> JobSpec:
 
 
 def job_of(row: RowMapping) -> Job:
-    """Return the job of a row with ``JOB_COLUMNS``."""
+    """Return the job that a row with the columns ``JOB_COLUMNS`` contains."""
     return Job.model_validate({**row, "spec": _spec(row["spec"])})
 
 
 def row_of(job: Job) -> dict[str, Any]:
-    """Return a job as the columns of its row."""
+    """Return the columns of a job's row."""
     values = {name: getattr(job, name) for name in Job.model_fields if name != "spec"}
     return columns_of(values) | {
         "spec": job.spec.model_dump(mode="json"),
@@ -57,7 +59,7 @@ def row_of(job: Job) -> dict[str, Any]:
 
 
 def columns_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of a job as values of its columns."""
+    """Convert fields of a job to values of its columns."""
     return {
         name: list(value)
         if name == "nodes"
@@ -69,13 +71,13 @@ def columns_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fold(text: str) -> str:
-    """Return the case-folded text for searches."""
+    """Return the text in the case-folded form that searches compare."""
     return text.casefold()
 
 
 def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
-    """Return the field ``data`` of a job's event; it contains what pages show, so that they need no
-    further request.
+    """Return the field ``data`` of a job's event. It contains the values that pages show, so that
+    they need no further request. ``previous`` is the job before the change; None: the job is new.
     """
     data: dict[str, Any] = {"state": job.state}
     if previous is not None and previous.state is not job.state:
@@ -117,30 +119,30 @@ def _time(value: datetime | None) -> str | None:
 
 
 def event_of(row: RowMapping) -> Event:
-    """Return the event of a row."""
+    """Return the event that a row contains."""
     return Event.model_validate(dict(row))
 
 
 def sample_of(row: RowMapping) -> Sample:
-    """Return the measurement of a row."""
+    """Return the measurement that a row contains."""
     return Sample.model_validate(dict(row))
 
 
 def node_of(row: RowMapping) -> Node:
-    """Return the node of a row."""
+    """Return the node that a row contains."""
     return Node.model_validate({**row["data"], "seen_at": row["seen_at"]})
 
 
 def node_data(node: Node) -> dict[str, Any]:
-    """Return the stored data of a node, without the time of the poll."""
+    """Return a node as the stored JSON object, without the time of the poll."""
     return node.model_dump(mode="json", exclude={"seen_at"})
 
 
 def user_of(row: RowMapping) -> User:
-    """Return the user of a row that has at least the user's columns."""
+    """Return the user that a row contains, which may have further columns."""
     return User.model_validate({name: row[name] for name in User.model_fields})
 
 
 def token_of(row: RowMapping) -> Token:
-    """Return the personal access token of a row."""
+    """Return the personal access token that a row contains."""
     return Token.model_validate({name: row[name] for name in Token.model_fields})

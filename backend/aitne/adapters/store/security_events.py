@@ -1,4 +1,4 @@
-"""Event of a change to a user's credentials, of which the user is notified."""
+"""Event of a change to a user's credentials, about which the user is notified."""
 
 from __future__ import annotations
 

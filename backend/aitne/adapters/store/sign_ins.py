@@ -1,4 +1,4 @@
-"""Store of logins in browsers, and of users of other identity sources."""
+"""Store of browser logins, and of the accounts of users from external identity sources."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 
 
 def hub_logout(owner: str) -> Update:
-    """Return the statement that increments the owner's counter of logins to end at JupyterHub."""
+    """Return the statement that increments the owner's counter of logins that must be ended at
+    JupyterHub.
+    """
     return update(_users).where(_users.c.name == owner).values(hub_logouts=_users.c.hub_logouts + 1)
 
 
 class SignIns(StorePart, SignInStore):
-    """Part of ``SignInStore`` about logins and accounts."""
+    """Part of ``SignInStore`` about browser logins and accounts."""
 
     @override
     async def create_sign_in(
         self, sign_in: SignIn, token_hash: str, csrf: str, *, notify: bool = False
     ) -> None:
-        """Store a sign-in, and an event for its owner with ``notify``."""
+        """Store a browser login; with ``notify`` also an event of which its owner is notified."""
         row = {**sign_in.model_dump(), "token_hash": token_hash, "csrf": csrf}
         behind = select(_tokens.c.id).where(_tokens.c.id == sign_in.token_id).with_for_update()
         try:
@@ -107,7 +109,7 @@ class SignIns(StorePart, SignInStore):
 
     @override
     async def end_sign_in(self, token_hash: str) -> None:
-        """Delete the sign-in; a missing one is not an error."""
+        """Delete the browser login with this token; do nothing if there is none."""
         async with self._db.write() as tx:
             await tx.execute(delete(_sessions).where(_sessions.c.token_hash == token_hash))
 
@@ -154,7 +156,7 @@ class SignIns(StorePart, SignInStore):
 
     @override
     async def note_authentication(self, token_hash: str, now: datetime) -> None:
-        """Store that the user has authenticated at this browser. Raises ``NotFound``."""
+        """Store the time at which the user last authenticated in this browser. Raises ``NotFound``."""
         statement = update(_sessions).where(_sessions.c.token_hash == token_hash)
         async with self._db.write() as tx:
             if not (await tx.execute(statement.values(authenticated_at=now))).rowcount:
@@ -162,14 +164,18 @@ class SignIns(StorePart, SignInStore):
 
     @override
     async def hub_logouts(self) -> Mapping[str, int]:
-        """Return the counter of logins to end at JupyterHub of each user for whom it is not 0."""
+        """Return the counter of logins that must be ended at JupyterHub, by user; users whose
+        counter is 0 are omitted.
+        """
         due = select(_users.c.name, _users.c.hub_logouts).where(_users.c.hub_logouts > 0)
         async with self._db.read() as connection:
             return {row.name: row.hub_logouts for row in await connection.execute(due)}
 
     @override
     async def hub_logged_out(self, owner: str, count: int) -> None:
-        """Set the owner's counter of logins to end at JupyterHub to 0 if it is still ``count``."""
+        """Record that JupyterHub has ended the owner's logins: set the counter to 0 if it is still
+        ``count``.
+        """
         same = (_users.c.name == owner, _users.c.hub_logouts == count)
         async with self._db.write() as tx:
             await tx.execute(update(_users).where(*same).values(hub_logouts=0))

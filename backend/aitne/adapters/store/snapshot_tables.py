@@ -1,4 +1,6 @@
-"""Tables of jobs' snapshots, of the files that they wrote and of their measurements."""
+"""Tables of jobs' snapshots (code, data and environment), of the files that jobs wrote, and of
+sweeps' results.
+"""
 
 from __future__ import annotations
 

@@ -21,12 +21,18 @@ from aitne.core.ports.store import SnapshotStore
 from aitne.core.ports.store.snapshots import DocumentKind
 
 SNAPSHOT, SWEEP = "job.snapshot", "sweep.changed"
-"""Kinds of events outside a job's history, which only report that there are newer data."""
+"""Kinds of events that only report that newer data were stored; they are not shown in a job's
+history.
+"""
 _PARTS = ("git", "environment")
-"""Parts that the tasks of an array, and the runs of a week, usually share."""
+"""Parts of a snapshot that are usually equal for all tasks of an array and for consecutive runs,
+and so are stored separately.
+"""
 _PART = "sha256"
 _COUNT = "told"
-"""Key of the number of snapshots that the job has sent, which is not part of the snapshot."""
+"""Key under which the number of snapshots that the job has sent is stored; it is not part of the
+snapshot.
+"""
 MOST_SNAPSHOTS = 50
 """Maximum number of snapshots of a job: each may add large parts, and a job can send any number."""
 
@@ -95,15 +101,15 @@ class Snapshots(StorePart, SnapshotStore):
 
 
 def _now(query: Select[Any], table: Table) -> Select[Any]:
-    """Select only the reports of the job's current attempt: other attempts may have used other code
-    and data.
+    """Restrict the query to reports of the job's current attempt, since other attempts may have
+    used other code and data.
     """
     condition = or_(table.c.attempt.is_(None), table.c.attempt == _jobs.attempt)
     return query.join(tables.jobs, _jobs.id == table.c.job_id).where(condition)
 
 
 async def _of(tx: Transaction, job_id: UUID) -> tuple[str, str, UUID | None, int]:
-    """Return owner, project, array and attempt of the job. Raises ``NotFound``."""
+    """Return owner, project, array job's ID and attempt of the job. Raises ``NotFound``."""
     columns = (_jobs.owner, _jobs.project, _jobs.array_job_id, _jobs.attempt)
     query = select(*columns).where(_jobs.id == job_id)
     row = (await tx.execute(query)).first()
@@ -120,7 +126,7 @@ async def _say(tx: Transaction, kind: str, job_id: UUID, owner: str, project: st
 
 
 def _apart(snapshot: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the snapshot with digests in place of its large parts, and these parts by digest."""
+    """Return the snapshot with digests instead of its large parts, and these parts by digest."""
     document, parts = dict(snapshot), {}
     for name in _PARTS:
         if (part := snapshot.get(name)) is not None:

@@ -1,4 +1,4 @@
-"""Store that combines all of its parts."""
+"""The platform's store, which combines all parts in this package."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class SqlStore(
 ):
     """Implementation of ``core.ports.store.Store`` on SQLite or PostgreSQL, as ``url`` specifies.
 
-    ``outlived`` means that jobs run on other machines and outlive this one, so on SQLite too each
-    commit is on the disk before it is answered.
+    ``outlived`` means that jobs run on other machines and continue if this one fails. Then on
+    SQLite, too, each commit is synchronized to disk before it returns.
 
     Raises:
-        SetupError: ``url`` specifies neither.
+        SetupError: ``url`` is the address of neither database.
     """
 
     def __init__(self, url: str, *, clock: Clock | None = None, outlived: bool = False) -> None:

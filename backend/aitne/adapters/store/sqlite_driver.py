@@ -1,11 +1,11 @@
 """Connections of aiosqlite with fewer round trips to their thread.
 
-For each statement SQLAlchemy creates a cursor, executes, fetches and closes, and after each read it rolls
-back. With aiosqlite every one of these is a round trip between two threads, which takes longer than most
-queries. Here a statement with all its rows is one round trip, and an empty rollback is none. The begin of a
-transaction, and statements whose result is not needed, wait for the next statement or the commit and share its
-round trip. Brief statements take none: they run in the event loop's own thread, if they need not wait for another
-writer.
+For each statement SQLAlchemy creates a cursor, executes, fetches and closes, and after each read it
+rolls back. With aiosqlite every one of these is a round trip between two threads, which takes
+longer than most queries. Here a statement with all its rows is one round trip, and a rollback of
+nothing is none. The begin of a transaction, and statements whose result is not needed, are deferred
+to the next statement or the commit and share its round trip. Brief statements take no round trip:
+they run in the event loop's own thread, if they need not wait for another writer.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _CHUNK = 64
 
 
 class OneTripCursor:
-    """Database cursor for SQLAlchemy that executes a statement and fetches all its rows in one
-    round trip to the connection's thread.
+    """Database cursor for SQLAlchemy. It executes a statement and fetches all its rows in one round
+    trip to the connection's thread.
     """
 
     def __init__(self, connection: OneTripConnection) -> None:
@@ -41,7 +41,7 @@ class OneTripCursor:
         return self
 
     async def execute(self, statement: str, parameters: Any = ()) -> Self:
-        """Run one statement and fetch its rows."""
+        """Run one statement and fetch all its rows."""
         if statement == BEGIN or self._connection.deferring:
             self._connection.defer("execute", statement, parameters)
         elif self._connection.stays:
@@ -51,7 +51,7 @@ class OneTripCursor:
         return self
 
     async def executemany(self, statement: str, parameters: Any) -> Self:
-        """Run one statement for each of the parameters."""
+        """Run one statement for each item of ``parameters``."""
         if self._connection.deferring:
             self._connection.defer("executemany", statement, parameters)
         else:
@@ -83,11 +83,13 @@ class OneTripConnection(aiosqlite.Connection):
 
     _stopped = False
     deferring = False
-    """Whether statements wait for the next one, or for the commit, because their results are not
-    needed. Their errors are raised there."""
+    """True while statements are deferred to the next one or to the commit, because their results
+    are not needed. Their errors are raised there.
+    """
     brief = False
-    """Whether statements take microseconds: they find rows by an index, and never wait, because they
-    read or belong to a transaction that has begun."""
+    """True while statements take microseconds: they find rows by an index and never wait, because
+    they read or belong to a transaction that has begun.
+    """
 
     def __init__(self, connector: Callable[[], sqlite3.Connection], chunk_size: int) -> None:
         super().__init__(connector, chunk_size)
@@ -96,8 +98,9 @@ class OneTripConnection(aiosqlite.Connection):
 
     @property
     def stays(self) -> bool:
-        """Return whether a statement runs in the calling thread: it is brief, does not wait for the
-        begin of a transaction, and nothing of a cancelled task is left in the connection's thread.
+        """Return True if a statement can run in the calling thread: it is brief, it does not wait
+        for the begin of a transaction, and the connection's thread is not busy with a cancelled
+        task.
         """
         return self.brief and not self._trips and (not self._deferred or self.in_transaction)
 
@@ -112,7 +115,7 @@ class OneTripConnection(aiosqlite.Connection):
         return OneTripCursor(self)
 
     def defer(self, method: str, statement: str, parameters: Any) -> None:
-        """Run a statement with the next one or the commit."""
+        """Run a statement together with the next one or the commit."""
         self._deferred.append((method, statement, parameters))
 
     async def call(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -122,14 +125,14 @@ class OneTripConnection(aiosqlite.Connection):
         await self._execute(self._run_all, deferred, function, *arguments)  # type: ignore[no-untyped-call]
 
     async def commit(self) -> None:
-        """Commit; a transaction without any statement was never begun."""
+        """Commit the transaction, if a statement has begun one."""
         if [statement for _, statement, _ in self._deferred] == [BEGIN]:
             self._deferred = []
         elif self._deferred or self.in_transaction:
             await self.call(self._conn.commit)
 
     async def rollback(self) -> None:
-        """Roll back if a transaction is open."""
+        """Roll back the transaction, if one is open."""
         self._deferred = []
         if self.in_transaction:
             await self.call(self._conn.rollback)
@@ -164,7 +167,7 @@ class OneTripConnection(aiosqlite.Connection):
 
 
 class SqliteConnector:
-    """Factory of connections to one file, which knows the threads that it started."""
+    """Factory of connections to one SQLite file, which keeps track of the connections' threads."""
 
     def __init__(self, path: Path, timeout_s: float) -> None:
         self._path = path
@@ -182,7 +185,9 @@ class SqliteConnector:
         return connection
 
     async def ended(self, within_s: float) -> None:
-        """Wait for the threads of aborted connections, which still report to this event loop."""
+        """Wait at most ``within_s`` seconds for the threads of aborted connections, which still
+        report to this event loop.
+        """
         until = time.monotonic() + within_s
         for thread in self._threads:
             if thread.is_alive():

@@ -1,4 +1,4 @@
-"""Tables of the store. A change here requires a migration: a test compares them."""
+"""Tables of the store. Every change requires a migration; a test compares both."""
 
 from __future__ import annotations
 

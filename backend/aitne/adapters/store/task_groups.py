@@ -1,7 +1,7 @@
 """Task groups: one row for the tasks of an array that differ only in their index.
 
-Slurm stores the waiting tasks of an array in the same way. A task gets its own row with the first
-change that applies to it alone; until then its record is derived from that of the group
+Slurm stores the pending tasks of an array in the same way. A task gets a row of its own with the
+first change that applies to it alone; until then its record is derived from that of the group
 (``Job.task``).
 """
 
@@ -33,7 +33,9 @@ _LOCK = (
     .with_for_update(key_share=True)
 )
 SPLIT = "job.tasks"
-"""Kind of an event outside a task's history, which lists the tasks that have left the group."""
+"""Kind of the event that lists the tasks that were given rows of their own; it is not shown in a
+task's history.
+"""
 
 
 def indices_of(group: Job) -> tuple[int, ...]:
@@ -42,12 +44,12 @@ def indices_of(group: Job) -> tuple[int, ...]:
 
 
 def tasks_of(group: Job) -> Iterator[Job]:
-    """Yield the tasks of a task group, by index."""
+    """Yield the tasks of a task group in the order of their indices."""
     return map(group.task, indices_of(group))
 
 
 def expanded(rows: Iterable[Job]) -> list[Job]:
-    """Return the tasks that the rows of an array represent, by index."""
+    """Return all tasks that the rows of an array represent, in the order of their indices."""
     tasks: list[Job] = []
     for row in rows:
         if row.is_task_group:
@@ -60,7 +62,7 @@ def expanded(rows: Iterable[Job]) -> list[Job]:
 async def find_tasks(
     connection: AsyncConnection | Transaction, job_ids: Collection[UUID]
 ) -> list[Job]:
-    """Read the jobs among ``job_ids`` that are tasks in a task group."""
+    """Return those of the jobs that are tasks in a task group, without rows of their own."""
     indices = _by_group(job_ids)
     tasks: list[Job] = []
     for some in batched(sorted(indices), MOST_IDS):
@@ -72,8 +74,8 @@ async def find_tasks(
 
 
 async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
-    """Lock and return these jobs, with the array jobs of those that are tasks; tasks of a task
-    group get rows of their own.
+    """Lock and return these jobs, together with the array jobs of those that are tasks. Tasks of a
+    task group are first given rows of their own.
 
     The arrays' rows are always locked first, so that two transactions that need the same rows
     cannot deadlock.
@@ -97,9 +99,9 @@ async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
 
 
 async def split(tx: Transaction, job_ids: Collection[UUID]) -> list[Job]:
-    """Insert rows for the jobs among ``job_ids`` that are tasks in a task group.
+    """Insert and return rows for those of the jobs that are tasks in a task group.
 
-    The array jobs' rows must be locked. Returns the new rows.
+    The array jobs' rows must be locked already.
     """
     tasks: list[Job] = []
     for group_id, group_indices in sorted(_by_group(job_ids).items()):

@@ -1,4 +1,6 @@
-"""Changes of jobs, each in one transaction with its event and with an increase of the version."""
+"""Changes of jobs. Each is one transaction that also stores an event and increases the job's
+version.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,10 @@ _secrets = tables.job_secrets
 _FRESH: dict[str, Any] = {
     name: () if name == "nodes" else None for name in JobChanges.model_fields if name != "attempt"
 } | {"restart_count": 0, "folder_bytes": None, "folder_files": None}
-"""Fields that a new attempt resets."""
+"""Fields of a job, with their initial values, that a new attempt resets."""
 
 _BEGINNINGS = ("submitted_at", "allocated_at", "started_at")
-"""Times of an array job that are those of its first task."""
+"""Times of an array job that are equal to the earliest of its tasks."""
 
 
 class Transitions(StorePart, JobStore):
@@ -187,10 +189,11 @@ class Transitions(StorePart, JobStore):
         reason: TerminationReason | None = None,
         array: Job | None = None,
     ) -> Sequence[Job]:
-        """Cancel each job: at once, or through the outbox.
+        """Cancel each job: immediately if its flag in ``wishes`` is True, otherwise through the
+        outbox, in the scheduler.
 
-        With ``array`` the jobs are all of its live tasks, so one item cancels the tasks of its
-        submission.
+        With ``array``, the jobs are all live tasks of that array, so that one outbox item cancels
+        all tasks of its submission.
         """
         later = [job for job, at_once in wishes if not at_once]
         if array is not None:
@@ -230,8 +233,8 @@ class Transitions(StorePart, JobStore):
 def _wish(
     job: Job, now: datetime, message: str | None, reason: TerminationReason | None = None
 ) -> dict[str, Any]:
-    """Return the values that record a request to cancel; an earlier request keeps its message and
-    reason.
+    """Return the column values that record a request to cancel. If there is an earlier request, its
+    time, message and reason are kept.
     """
     if job.cancel_requested_at is not None:
         return {"cancel_requested_at": job.cancel_requested_at}
@@ -241,7 +244,7 @@ def _wish(
 
 
 def _values(to: JobState, changes: JobChanges | None, message: str | None) -> dict[str, Any]:
-    """Return the columns that a transition writes."""
+    """Return the column values that a transition to the state ``to`` writes."""
     values: dict[str, Any] = {"state": to}
     if changes is not None:
         values |= {name: getattr(changes, name) for name in changes.model_fields_set}
@@ -256,7 +259,7 @@ def _values(to: JobState, changes: JobChanges | None, message: str | None) -> di
 
 
 def _check_is(job: Job, attempt: int | None, version: int | None) -> None:
-    """Check that the row still has the caller's attempt and version. Raises ``Conflict``."""
+    """Raise ``Conflict`` unless the job has the expected attempt and version (None: any)."""
     if attempt is not None and attempt != job.attempt:
         raise Conflict(
             f"Job {job.id} is at attempt {job.attempt}, and this is about attempt {attempt}. "
@@ -270,7 +273,7 @@ def _check_is(job: Job, attempt: int | None, version: int | None) -> None:
 
 
 def _check_move(job: Job, to: JobState) -> None:
-    """Check that the job may change to ``to``. Raises ``IllegalTransition``."""
+    """Check that the job may change to the state ``to``. Raises ``IllegalTransition``."""
     check_transition(job.state, to)
     if job.state.terminal and to is not job.state:
         raise IllegalTransition(
@@ -282,7 +285,7 @@ def _check_move(job: Job, to: JobState) -> None:
 async def _move(
     tx: Transaction, job: Job, array: Job | None, values: Mapping[str, Any]
 ) -> tuple[Job, Job | None]:
-    """Execute one legal transition; return the updated job and its array's row."""
+    """Execute one transition; return the changed job, and its changed array job or None."""
     _check_move(job, values["state"])
     changed = await _change(tx, job, values)
     if array is not None and changed is not job:
@@ -291,7 +294,7 @@ async def _move(
 
 
 async def lock_job(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
-    """Return the job, and for an array task its array job, both locked until the commit."""
+    """Return the job and its array job (None: no array task), both locked until the commit."""
     array_id = select(_jobs.c.array_job_id).where(_jobs.c.id == job_id).scalar_subquery()
     query = (
         select(*JOB_COLUMNS)
@@ -309,8 +312,8 @@ async def lock_job(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
 
 
 def _wished(move: TransitionRequest, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
-    """Return the job and the values to write for one of many moves; None if the job's current state
-    does not permit it.
+    """Return the job and the column values that this transition would write; None if the job does
+    not exist, has another attempt or version, or its current state does not permit the transition.
     """
     if job is None or (move.since is not None and not move.anyway and job.state not in move.since):
         return None
@@ -327,7 +330,8 @@ def _wished(move: TransitionRequest, job: Job | None) -> tuple[Job, dict[str, An
 async def _moves_of_tasks(
     tx: Transaction, moves: Sequence[TransitionRequest], jobs: dict[UUID, Job]
 ) -> list[TransitionRequest]:
-    """Return the moves of tasks that follow from those of their arrays, whose rows are locked.
+    """Return the transitions of tasks that follow from transitions of their arrays, whose rows are
+    locked.
 
     The tasks' rows are locked and added to ``jobs``.
     """
@@ -354,7 +358,7 @@ async def _moves_of_tasks(
 
 
 async def _roll_up_all(tx: Transaction, jobs: Mapping[UUID, Job], after: Sequence[Job]) -> None:
-    """Update the rows of all arrays whose tasks were changed."""
+    """Update the rows of all array jobs after changes of their tasks."""
     changed = {job.id: job for job in after}
     of: dict[UUID, list[Job]] = defaultdict(list)
     for job in after:
@@ -372,8 +376,8 @@ async def _is_cancelled(tx: Transaction, task_id: UUID | None) -> bool:
 
 
 async def live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:
-    """Return the tasks and the task group of the array that have not ended, locked until the
-    commit.
+    """Return those tasks of the array that have not ended, and the task group; all rows are locked
+    until the commit.
     """
     query = (
         select(*JOB_COLUMNS)
@@ -392,7 +396,7 @@ async def _change(tx: Transaction, job: Job, values: Mapping[str, Any]) -> Job:
 async def change_all(
     tx: Transaction, wishes: Sequence[tuple[Job, Mapping[str, Any]]]
 ) -> Sequence[Job]:
-    """Write the changed values with an event for each job; unchanged jobs are returned as they are."""
+    """Write the changed values of each job, with an event; return all jobs, changed or not."""
     result: list[Job] = []
     updates: dict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
     ended_ids: list[UUID] = []
@@ -446,18 +450,18 @@ def _put_tokens(dialect: str) -> Insert:
 
 @lru_cache(maxsize=256)
 def _update(names: frozenset[str]) -> Update:
-    """Return the statement that changes these columns of a job."""
+    """Return the statement that updates these columns of one job."""
     statement = update(_jobs).where(_jobs.c.id == bindparam("row_id"))
     return statement.values({name: bindparam(name) for name in sorted(names)})
 
 
 def _has_folder(job: Job) -> bool:
-    """Return whether the job has a folder; the tasks of an array share that of their array job."""
+    """Return True if the job has its own folder; an array's tasks share that of the array job."""
     return job.array_job_id is None and not job.is_outside
 
 
 async def _roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
-    """Update an array job's row after a change of some of its ``tasks``."""
+    """Update an array job's row after changes of its ``tasks``; return the changed array job."""
     condition = _jobs.c.array_job_id == array.id
     rows = select(_jobs.c.state, _jobs.c.reason, func.count().label("tasks")).where(condition)
     # The rows are counted by an index alone; the row that several tasks share is added separately.

@@ -1,4 +1,6 @@
-"""Address of the database in the form of the settings: SQLAlchemy's, without a driver."""
+"""Address of the database as the settings contain it: a URL of SQLAlchemy without the name of a
+driver.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,20 @@ _SECRET = re.compile(r"((?:ssl)?password=)[^&]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of the database: ``path`` for SQLite, ``dsn`` for PostgreSQL; ``shown`` is the text
+    """Address of the database: ``path`` for SQLite or ``dsn`` for PostgreSQL. ``shown`` is its form
     for messages.
     """
 
     shown: str
-    """Address for messages, without the password."""
+    """The address in messages, without the password."""
     path: Path | None = None
     dsn: str = ""
 
     @property
     def engine_url(self) -> URL:
-        """Return the URL for SQLAlchemy with the driver. asyncpg gets the DSN in libpq's syntax."""
+        """Return the URL for SQLAlchemy with the name of the driver. asyncpg gets the DSN in
+        libpq's syntax.
+        """
         if self.path is not None:
             return URL.create("sqlite+aiosqlite", database=str(self.path))
         return URL.create("postgresql+asyncpg")
@@ -40,8 +44,8 @@ def parse(url: str) -> Address:
     """Parse ``sqlite:////absolute/path`` or ``postgresql://user@host:5432,other:5432/name``.
 
     Raises:
-        SetupError: it is neither, or a host or port is invalid. The message repeats no part of it,
-            since an apparent port may be the end of a password.
+        SetupError: the URL has neither form, or a host or port is invalid. The message contains no
+            part of the URL, since an apparent port may be the end of a password.
     """
     if url.startswith(_SQLITE):
         # Split without a URL parser: a path may contain characters with a meaning in URLs.
@@ -68,6 +72,6 @@ def parse(url: str) -> Address:
 
 
 def _is_host(text: str) -> bool:
-    """Return True if the text is a host, which may be empty, with or without a port."""
+    """Return True if the text is a host with or without a port; the host may be empty."""
     match = _HOST.fullmatch(text)
     return match is not None and (match[1] is None or 0 < int(match[1]) <= _HIGHEST_PORT)

@@ -1,4 +1,4 @@
-"""Store of monthly usage, and of the times that jobs waited."""
+"""Store of monthly usage, and of the times for which jobs were pending."""
 
 from __future__ import annotations
 

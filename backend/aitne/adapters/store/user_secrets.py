@@ -22,7 +22,9 @@ class UserSecretRecords(StorePart):
     async def put_user_secret(
         self, owner: str, name: str, encrypted: str, now: datetime, *, most: int
     ) -> UserSecret:
-        """Store or replace a secret in a transaction that counts the others."""
+        """Insert or replace a secret. The same transaction checks that the user has at most
+        ``most`` secrets.
+        """
         this = (user_secrets.c.owner == owner, user_secrets.c.name == name)
         values = {"encrypted": encrypted, "updated_at": now}
         count = select(func.count()).where(user_secrets.c.owner == owner)
@@ -43,14 +45,16 @@ class UserSecretRecords(StorePart):
         return UserSecret.model_validate(dict(record))
 
     async def list_user_secrets(self, owner: str) -> Sequence[UserSecret]:
-        """Return the names and times of the secrets, by name."""
+        """Return the names and times of the owner's secrets, sorted by name, without their values."""
         query = select(*_COLUMNS).where(user_secrets.c.owner == owner).order_by(user_secrets.c.name)
         async with self._db.read() as connection:
             rows = (await connection.execute(query)).mappings()
             return [UserSecret.model_validate(dict(row)) for row in rows]
 
     async def encrypted_user_secrets(self, owner: str, names: Collection[str]) -> Mapping[str, str]:
-        """Read the encrypted values of some names."""
+        """Return the encrypted values of the named secrets, by name; names that do not exist are
+        omitted.
+        """
         query = select(user_secrets.c.name, user_secrets.c.encrypted).where(
             user_secrets.c.owner == owner, user_secrets.c.name.in_(names)
         )
@@ -58,7 +62,7 @@ class UserSecretRecords(StorePart):
             return {row.name: row.encrypted for row in await connection.execute(query)}
 
     async def delete_user_secret(self, owner: str, name: str) -> None:
-        """Delete one secret. Raises ``NotFound``."""
+        """Delete one secret. Raises ``NotFound`` if it does not exist."""
         this = (user_secrets.c.owner == owner, user_secrets.c.name == name)
         async with self._db.write() as tx:
             if not (await tx.execute(delete(user_secrets).where(*this))).rowcount:

@@ -1,4 +1,4 @@
-"""Store of users, their projects and their credentials."""
+"""Store of users, of their membership in projects, and of their credentials."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TOKEN_USER = (
 )
 _USE_NOTED_EVERY = timedelta(minutes=1)
 MAX_TOKENS = 100
-"""Maximum number of tokens of one user."""
+"""Maximum number of personal access tokens of one user."""
 
 
 class SqlUsers(StorePart, UserStore):
@@ -128,7 +128,7 @@ class SqlUsers(StorePart, UserStore):
 
     @override
     async def password_hash(self, name: str) -> str | None:
-        """Return the password hash; None if the user does not exist or has no password."""
+        """Return the user's password hash; None if the user does not exist or has no password."""
         query = select(_users.c.password_hash).where(_users.c.name == name)
         async with self._db.read() as connection:
             password_hash: str | None = (await connection.execute(query)).scalar()
@@ -149,7 +149,9 @@ class Credentials(StorePart, UserStore):
 
     @override
     async def create_token(self, token: Token, token_hash: str, *, notify: bool = False) -> None:
-        """Store a token, and an event for its owner with ``notify``."""
+        """Store a personal access token; with ``notify`` also an event of which its owner is
+        notified.
+        """
         row = {
             **token.model_dump(),
             "scopes": sorted(token.scopes),
@@ -256,6 +258,6 @@ class Credentials(StorePart, UserStore):
 
     @override
     async def clear_attempts(self, key: str) -> None:
-        """Delete the events counted under ``key``."""
+        """Delete the attempts (such as failed logins) that were counted under ``key``."""
         async with self._db.write() as tx:
             await tx.execute(delete(_attempts).where(_attempts.c.key == key))

@@ -1,8 +1,8 @@
-"""Processes of a job under the account of its user, started by a runner of root's. Standard library
-only and quick to import, since the runner uses it.
+"""Processes of a job under the account of its user, started by a runner that is root. Standard
+library only and quick to import, since the runner uses it.
 
-Nothing of the job's folder is touched before the process has given up root. After that nothing is imported: the
-account need not be able to read this Python.
+A process accesses the job's folder only after it has given up root. From then on it imports
+nothing, because the account may be unable to read this Python installation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WRITE_WITHIN_S = 1.0
 
 
 class JobAccount:
-    """Unix account of a job, by numbers."""
+    """Unix account of a job: uid, gid and the gids of all its groups."""
 
     def __init__(self, uid: int, gid: int, groups: Sequence[int]) -> None:
         self._uid = uid
@@ -31,7 +31,9 @@ class JobAccount:
 
     @classmethod
     def parse(cls, text: str) -> JobAccount | None:
-        """Return the account that ``str`` wrote; None for the empty text."""
+        """Return the account from the text that ``str`` of it gave (``uid:gid:gid,gid``); None for
+        an empty text.
+        """
         if not text:
             return None
         uid, gid, groups = text.split(":")
@@ -43,11 +45,13 @@ class JobAccount:
     def start(
         self, argv: Sequence[str], folder: str, output: Callable[[], tuple[int, int]], report: int
     ) -> int:
-        """Start a program, given by its path, in ``folder`` and in a session of its own; return its
-        pid without waiting until it runs, because the file system of a user may hang.
+        """Start a program in ``folder``, under the account and in a session of its own; return its
+        PID. ``argv[0]`` is a path. The call does not wait until the program runs, because the file
+        system of a user may hang.
 
-        ``output`` opens the program's standard input and its standard output and error, under the
-        account. ``report`` is a descriptor to which the process writes why it could not start.
+        ``output`` is called under the account; it returns descriptors for the program's standard
+        input, and for its standard output and error. The process writes the reason of a failed
+        start to the descriptor ``report``.
         """
 
         def execute() -> None:
@@ -59,7 +63,9 @@ class JobAccount:
         return self._fork(folder, execute, report)
 
     def append(self, folder: str, log: str, text: bytes) -> None:
-        """Append to the job's log, if there is one, waiting a moment at most for its file system."""
+        """Append ``text`` to the job's log if the log exists; wait only briefly if its file system
+        hangs.
+        """
         import select
 
         null = os.open(os.devnull, os.O_WRONLY)
@@ -92,7 +98,9 @@ class JobAccount:
 
 
 def job_streams(log: str) -> tuple[int, int]:
-    """Open the standard input of a job's script and its log, in the present folder."""
+    """Open the standard input (``/dev/null``) and the log of a job's script, relative to the
+    current folder; return their descriptors.
+    """
     return os.open(os.devnull, os.O_RDONLY), os.open(log, _LOG | os.O_CREAT, 0o600)
 
 

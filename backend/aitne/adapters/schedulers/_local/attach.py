@@ -1,8 +1,8 @@
-"""Programs beside a running job, requested from the job's runner over a socket in the run's
-folder.
+"""Start of programs inside the allocation of a running job, requested from the job's runner over a
+socket in the run's folder.
 
 Such a program is a child of the runner like the job itself: it has the job's environment, counts
-towards its memory, and ends with it.
+towards its memory limit, and ends with the job.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ class LocalAttacher:
         self._writing = Lock()
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Start a program beside the job; all its nodes are this machine.
+        """Start the agent in the job's allocation, which is always on this machine; return the
+        socket connected to its standard streams.
 
         Raises:
-            SchedulerRejected: the job does not run.
-            Unavailable: its runner does not answer.
+            SchedulerRejected: the job is not running.
+            Unavailable: the job's runner does not answer.
         """
         return await asyncio.to_thread(self._attach, target)
 
@@ -67,7 +68,9 @@ class LocalAttacher:
                 ) from error
 
     def _run_dir(self, target: AttachTarget) -> Path:
-        """Return the folder of the latest run of the job or task."""
+        """Return the folder of the latest run of the job or task. Raises ``SchedulerRejected`` if
+        there is none.
+        """
         run = target.run
         number, _, task = (run.scheduler_id or "").partition("_")
         folder = self._jobs / (number if number.isdecimal() else "unknown")
@@ -81,7 +84,9 @@ class LocalAttacher:
         )
 
     def _write_agent(self, folder: Path, target: AttachTarget) -> None:
-        """Tell the runner how its job's account starts the agent: it cannot read root's own."""
+        """Write the agent's command line for the runner of a job under another account, which
+        cannot read root's installation of the agent.
+        """
         try:
             with self._writing:
                 write_atomically(folder / runner.AGENT, json.dumps(target.agent).encode())

@@ -1,4 +1,4 @@
-"""Query of the limits that agents can enforce on jobs on this machine, by the agent's own
+"""Detection of the limits that agents can enforce on jobs on this machine, with the agent's own
 program.
 """
 
@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 
 
 def agent_cgroups() -> tuple[str, ...]:
-    """Return the controllers, of ``memory`` and ``cpu``, that can limit processes of this account
-    on this machine.
+    """Return those cgroup controllers (``memory``, ``cpu``) that can limit processes of this
+    account on this machine.
     """
     argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(aitne.__file__).parents[1])]
     try:

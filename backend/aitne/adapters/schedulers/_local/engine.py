@@ -1,7 +1,8 @@
-"""Life cycle of the tasks: they are started when resources are free, watched, requeued and ended.
+"""Life cycle of the tasks in the ``local`` scheduler: tasks are started when resources are free,
+supervised, requeued and ended.
 
-Decisions are made on the event loop's thread from the state in memory; other threads only access the
-disk and start processes. The end of a runner is signalled by its pidfd.
+Decisions are made in the event loop's thread from the state in memory; other threads only access
+the disk and start processes. The end of a runner is signalled by its pidfd.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ from aitne.core.jobs.states import TerminationReason as Reason
 from aitne.core.models.limits import HeldLimits, LimitUsage
 
 GATHER_S = 0.02
-"""Seconds in which tasks that follow others are collected, because each round looks at all tasks."""
+"""Seconds during which newly submitted tasks are collected before the next scheduling round,
+because each round considers all tasks.
+"""
 RETRY_S = 5.0
-"""Seconds after a failed start, and before a start on a machine that seemed to shut down."""
+"""Seconds before another attempt after a failed start, or if the machine seems to be shutting down.
+"""
 
 _LONGEST_TIMER_S = 86_400.0
 
@@ -44,8 +48,8 @@ _log = logging.getLogger(__name__)
 
 
 class SchedulingEngine:
-    """Core of the ``local`` scheduler: starts waiting tasks when resources are free, and ends and
-    restores tasks. It does not use the types of the scheduler port.
+    """Core of the ``local`` scheduler: starts pending tasks when resources are free, ends tasks,
+    and restores them after a restart. It does not use the types of the scheduler port.
     """
 
     def __init__(
@@ -77,11 +81,11 @@ class SchedulingEngine:
     # --- queries ---------------------------------------------------------------------------------
 
     def holders(self) -> list[LocalTask]:
-        """Return the tasks that hold resources."""
+        """Return the tasks that hold resources, such as running ones."""
         return [task for task in self.book.tasks() if task.holds_slots]
 
     def limit_usage(self) -> LimitUsage:
-        """Return the limits of projects and members, and what is in use of them."""
+        """Return the limits of projects and members, with their current usage."""
         return self.limits.usage(self.book.tasks(), self._clock())
 
     async def hold_limits(self, limits: HeldLimits) -> None:
@@ -94,14 +98,12 @@ class SchedulingEngine:
             self.schedule()
 
     def pending_reason(self, task: LocalTask) -> str | None:
-        """Return why a task waits, as a sentence; None if no reason is known."""
+        """Return why a task is pending, as a sentence; None if no reason is known."""
         reason = task.trouble or self._reasons.get(task.number)
         return None if reason is None else f"{reason}."
 
     def expected_start(self, task: LocalTask) -> datetime | None:
-        """Return the latest time at which the waiting task will start; None if that is
-        not known.
-        """
+        """Return the latest time at which the pending task will start; None if that is not known."""
         if self._forecast is None:
             now = self._clock()
             running = [holder.running(now, self._grace_s) for holder in self.holders()]
@@ -116,7 +118,7 @@ class SchedulingEngine:
     # --- scheduling ------------------------------------------------------------------------------
 
     def schedule(self) -> None:
-        """Start the tasks that can start; set the pending reasons of the others."""
+        """Start the pending tasks that can start now; set the pending reasons of the others."""
         if self._closed:
             return
         self.next_round, timer = None, self.next_round
@@ -145,7 +147,7 @@ class SchedulingEngine:
         self.notify()
 
     def schedule_soon(self) -> None:
-        """Schedule at once, or with the tasks that arrive shortly after others together."""
+        """Schedule now, or within ``GATHER_S`` seconds if the last round was less than that ago."""
         loop = asyncio.get_running_loop()
         if loop.time() >= self._scheduled_at + GATHER_S:
             self.schedule()
@@ -153,13 +155,13 @@ class SchedulingEngine:
             self.next_round = loop.call_later(GATHER_S, self.schedule)
 
     def notify(self) -> None:
-        """Wake the callers that wait for a change of any job."""
+        """Wake the callers that wait for a change of any job (``LocalScheduler.changed``)."""
         self._forecast = None
         self.changed.set()
 
     def _startable(self, now: datetime) -> list[LocalTask]:
-        """Return the tasks that wait only for resources, in order of arrival. Ends those whose
-        dependency failed.
+        """Return the tasks that are pending only for resources, in order of submission. Tasks whose
+        dependency failed are ended.
         """
         tasks = []
         for number in sorted(self.book.jobs):
@@ -188,7 +190,9 @@ class SchedulingEngine:
         return tasks
 
     def _is_early(self, task: LocalTask, now: datetime) -> bool:
-        """Return whether the task's time has not come; if so, the next round begins then."""
+        """Return True if the task's earliest start time (``begin_at``) is in the future; a
+        scheduling round is then planned for that time.
+        """
         begin_at = task.job.record.request.begin_at
         if begin_at is None or begin_at <= now:
             return False
@@ -223,8 +227,8 @@ class SchedulingEngine:
         self.notify()
 
     async def _start_failed(self, task: LocalTask, error: OSError) -> None:
-        """Handle a failed start: no process of the task runs; the task waits again, or ends if its
-        folder does not exist any more.
+        """Handle a failed start, after which no process of the task runs. The task becomes pending
+        again, or ends if its folder no longer exists.
         """
         _log.warning("Job %s could not be started: %s", task.scheduler_id, error)
         task.runs -= 1
@@ -252,7 +256,7 @@ class SchedulingEngine:
     # --- watching --------------------------------------------------------------------------------
 
     def _attach(self, task: LocalTask, identity: launcher.ProcessIdentity) -> None:
-        """Follow a runner that has claimed the task's last run."""
+        """Watch a runner that has claimed the task's last run, until the runner ends."""
         task.phase, task.identity, task.trouble, task.not_before = (
             TaskPhase.RUNNING,
             identity,
@@ -285,7 +289,7 @@ class SchedulingEngine:
                 return  # the notification of its end is pending
 
     async def _settle(self, task: LocalTask) -> None:
-        """Determine how the run ended, after the runner is gone."""
+        """Determine how the run ended, after its runner has ended."""
         run_dir = self._run_dir(task, task.runs - 1)
         try:
             facts = await asyncio.to_thread(read_facts, run_dir, task.identity)
@@ -324,8 +328,8 @@ class SchedulingEngine:
         self._spawn(self._persist(task))
 
     async def _persist(self, task: LocalTask) -> None:
-        """Write the state in memory to disk. If that fails, the run's own files still show the
-        end.
+        """Write the task's state in memory to disk. A failure is only logged, since the run's own
+        files still show how the task ended.
         """
         try:
             await asyncio.to_thread(self._write_state, task)
@@ -338,8 +342,8 @@ class SchedulingEngine:
     # --- commands --------------------------------------------------------------------------------
 
     async def cancel(self, task: LocalTask) -> None:
-        """End a task in any phase. Raises ``OSError`` if the end of a waiting task cannot be
-        stored.
+        """Cancel a task in any phase; do nothing if it has ended. Raises ``OSError`` if the end of
+        a pending task cannot be stored.
         """
         if task.ended or task.cancelled:
             return
@@ -361,7 +365,9 @@ class SchedulingEngine:
             await self._order(task, signal.SIGTERM)
 
     async def hold(self, tasks: Sequence[LocalTask], *, held: bool) -> None:
-        """Hold or release waiting tasks. Raises ``OSError`` if that cannot be stored."""
+        """Hold or release pending tasks. Raises ``OSError`` if that cannot be stored; nothing
+        changes then.
+        """
         changed = [task for task in tasks if task.held is not held]
         for task in changed:
             task.held = held
@@ -376,8 +382,8 @@ class SchedulingEngine:
             self.schedule()
 
     async def throttle(self, job: LocalJob, throttle: int | None) -> None:
-        """Set how many tasks of the array may run at once. Raises ``OSError`` if it cannot be
-        stored.
+        """Set how many tasks of the array may run at once; None: no maximum. Raises ``OSError`` if
+        it cannot be stored.
         """
         await asyncio.to_thread(self.records.write_throttle, job.record.number, throttle)
         job.record = job.record.model_copy(update={"throttle": throttle})
@@ -412,8 +418,8 @@ class SchedulingEngine:
     # --- start and stop --------------------------------------------------------------------------
 
     async def restore(self, jobs: Sequence[LocalJob]) -> None:
-        """Take over the jobs of an earlier process of the scheduler, whose tasks have ended, wait,
-        still run or are lost.
+        """Resume control of the stored jobs after a restart of the scheduler. Each task continues
+        from its stored state; runs whose runners have ended meanwhile are evaluated.
 
         Raises:
             OSError: the files of a job cannot be read.
@@ -431,10 +437,11 @@ class SchedulingEngine:
         self.schedule()
 
     def forget_ended_before(self, when: datetime) -> list[int]:
-        """Remove jobs that ended earlier from memory; return the numbers of the folders to delete.
+        """Remove jobs that ended before ``when`` from memory; return the numbers of the jobs whose
+        folders can be deleted.
 
-        A job that a waiting job names stays, and so does the highest number, which must not be
-        reused.
+        A job on which a pending job depends is kept, and so is the folder of the highest number, so
+        that the number is not reused.
         """
         numbers = []
         highest = max(self.book.jobs, default=0)
@@ -458,7 +465,7 @@ class SchedulingEngine:
             _log.error("Unexpected error in the local scheduler", exc_info=error)
 
     async def close(self) -> None:
-        """Finish pending operations and release the runners."""
+        """Wait for pending operations and stop watching the runners, which continue."""
         self._closed = True
         while self._background:
             await asyncio.wait(set(self._background))

@@ -1,5 +1,6 @@
-"""Environment of a job's script: a clean login environment and the variables that Slurm sets,
-without variables of the platform itself."""
+"""Environment of a job's script: the variables of a login and those that Slurm sets, without
+variables of the platform itself.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ PASSED_ON = (
     "LD_LIBRARY_PATH",
     "XDG_RUNTIME_DIR",
 )
-"""Variables of a login environment that jobs may rely on; LC_* as well."""
+"""Variables of a login environment that jobs inherit from the platform's; LC_* are inherited, too.
+"""
 
 LOCAL_NODES = "AITNE_LOCAL_NODES"
 
@@ -73,8 +75,9 @@ def slurm_variables(
     """Return the variables that Slurm sets for a batch script
     (https://slurm.schedmd.com/sbatch.html).
 
-    ``array`` is the array's ID, this task's index, and all indices. With ``has_gpus``, a job
-    without GPUs sees none.
+    ``array`` is the array's ID, this task's index, and all indices; None for a job that is no
+    array. ``has_gpus`` means that the machine has GPUs: a job without GPUs then gets an empty
+    CUDA_VISIBLE_DEVICES.
     """
     nodes = compress_hostlist([grant.node for grant in grants])
     resources = request.resources

@@ -1,4 +1,6 @@
-"""Start runners, identify them after a restart, and terminate processes that they left behind."""
+"""Start of runners, their identification after a restart, and termination of processes that they
+left behind.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ from aitne.adapters.schedulers._local.as_account import JobAccount
 from aitne.adapters.schedulers._local.records import write_atomically
 
 MARK = "AITNE_RUNNER_ID"
-"""Variable in the environment of every process of a job: it identifies the orphans of a killed
-runner."""
+"""Environment variable of every process of a job. It identifies processes that remain after their
+runner was killed.
+"""
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from aitne.adapters.schedulers._local.runner import main; main(sys.argv[2:])"
@@ -71,9 +74,9 @@ def launch(
     """Start a detached runner for the run in ``run_dir``; return once the job's script has started
     and the runner accepts commands.
 
-    ``grace_s``: seconds between the request to end and the kill. ``account``: the job's account, if
-    this process is root; the script then starts perhaps a little later, and a failure of that start
-    is the outcome of the run.
+    ``grace_s`` is the time in seconds between the signal to terminate and the kill. ``account`` is
+    the job's account if this process is root; the script may then start slightly later, and a
+    failure of that start is reported as the outcome of the run.
 
     Raises:
         OSError: the runner could not be started; no process of the job runs.
@@ -109,7 +112,9 @@ def mark_of(run_dir: Path) -> str:
 
 
 def read_identity(run_dir: Path) -> ProcessIdentity | None:
-    """Return the identity of the run's runner; None if no runner has claimed the run."""
+    """Return the identity of the run's runner; None if no runner has claimed the run (registered
+    itself as its executor).
+    """
     record = read_json(run_dir / runner.RUNNER)
     if record is None or "pid" not in record:
         return None
@@ -120,8 +125,8 @@ def read_identity(run_dir: Path) -> ProcessIdentity | None:
 
 
 def give_up(run_dir: Path) -> bool:
-    """Prevent a run that no runner has claimed from ever starting; return False if a runner has
-    claimed it already.
+    """Mark a run that no runner has claimed so that it can never start; return False if a runner
+    has claimed it already.
     """
     claim = run_dir / "given-up"
     claim.write_text("{}\n")
@@ -135,26 +140,30 @@ def give_up(run_dir: Path) -> bool:
 
 
 def read_exit(run_dir: Path) -> dict[str, object] | None:
-    """Return how the run ended; None if it has not ended, or its runner was killed."""
+    """Return the content of ``exit.json``, which says how the run ended; None if the run has not
+    ended, or its runner was killed.
+    """
     return read_json(run_dir / runner.EXIT)
 
 
 def write_control(run_dir: Path, *, time_limit_s: float, cancel: bool) -> None:
-    """Write commands for the runner; a signal makes it read them."""
+    """Write ``control.json``, the commands for the runner, which reads it when it receives a
+    signal.
+    """
     orders = {"time_limit_s": time_limit_s, "cancel": cancel}
     write_atomically(run_dir / runner.CONTROL, json.dumps(orders).encode())
 
 
 def read_control(run_dir: Path) -> dict[str, object]:
-    """Return the commands written so far."""
+    """Return the content of the run's ``control.json``, the latest commands for the runner."""
     return read_json(run_dir / runner.CONTROL) or {}
 
 
 def end_orphans(run_dir: Path, identity: ProcessIdentity | None) -> None:
     """Terminate every process of a run whose runner has ended; return when none is left.
 
-    The processes are recognized by the mark in their environment, by the session of the run's
-    leader, or as descendants of such a process.
+    The processes are recognized by the variable ``MARK`` in their environment, by the session of
+    the run's script, or as descendants of such a process.
     """
     if identity is not None and identity.boot != procfs.boot_id():
         return

@@ -1,9 +1,10 @@
-"""Limits of projects and their members on the totals of tasks: what is in use, and which waiting task
-may start. Pure: no clock, no processes.
+"""Accounting of the limits of projects and their members: how much is in use, and which pending
+tasks may start. Pure: it uses no clock and no processes.
 
-A task that a limit holds back gets a reservation in all of its limits: the earliest time at which they have room
-for it if the running tasks end at their time limits. A later task under the same limit may start only if it ends
-by then, or if the room then suffices for both.
+A pending task for which a limit has no room gets a reservation in all of its limits: the earliest
+time at which they have room if the running tasks end at their time limits. A later task under the
+same limit may start only if it ends before that time, or if the limit has room for both from then
+on.
 """
 
 from __future__ import annotations
@@ -26,32 +27,36 @@ from aitne.core.models.limits import GPU_TRES, Limits
 JOBS = "jobs"
 GPU_SECONDS = "gpu_s"
 CapKey = tuple[str, str | None]
-"""Project, and the member that the limits are for; None: the project as a whole."""
+"""Project, and the member to whom the limits apply; None: the limits apply to the project as a
+whole.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """Limits of one project or member, by resource: Slurm's names (``mem`` in bytes), ``JOBS`` and
-    ``GPU_SECONDS``.
+    """Limits of one project or member, by resource: Slurm's TRES names (``mem`` in bytes), ``JOBS``
+    and ``GPU_SECONDS``.
     """
 
     maximum: Mapping[str, int] = field(default_factory=dict)
     gpu_s_used: float = 0.0
-    """GPU-seconds used until now, also by running tasks."""
+    """GPU-seconds used until now, including those of running tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitBlock:
-    """Limit that holds a task back."""
+    """Limit because of which a task stays pending."""
 
     key: CapKey
     resource: str
     behind: bool = False
-    """The limit has room for the task, but an earlier one needs that."""
+    """True if the limit has room for the task, but that room is reserved for an earlier task."""
 
 
 def cap_of(limits: Limits, gpu_s_used: float) -> Cap:
-    """Return the limits that apply to the total of several tasks."""
+    """Convert limits that apply to the total of several tasks to a ``Cap``. ``gpu_s_used`` are the
+    GPU-seconds used until now.
+    """
     maximum = {
         "cpu": limits.max_cpus,
         "node": limits.max_nodes,
@@ -65,14 +70,18 @@ def cap_of(limits: Limits, gpu_s_used: float) -> Cap:
 
 
 def keys_of(owner: Owner) -> tuple[CapKey, CapKey]:
-    """Return the keys of the limits that apply to the tasks of an owner."""
+    """Return the keys of the limits that apply to the owner's tasks: those of the project, and
+    those of the member.
+    """
     project, user = owner
     return (project, None), (project, user)
 
 
 @lru_cache(maxsize=1024)
 def amounts(demand: Demand) -> Mapping[str, float]:
-    """Return what a task takes of each limited resource until its time limit."""
+    """Return how much of each limited resource a task uses; GPU-seconds are counted until its time
+    limit.
+    """
     gpus = demand.nodes * demand.gpus
     taken: dict[str, float] = {
         JOBS: 1,
@@ -97,7 +106,7 @@ class _Need:
 
 
 class LimitLedger:
-    """Use of all limits by running tasks, and the reservations of waiting ones."""
+    """Usage of all limits by running tasks, with the reservations of pending tasks."""
 
     def __init__(
         self,
@@ -116,19 +125,21 @@ class LimitLedger:
             key: [] for key in caps
         }
         self._reserved: dict[tuple[CapKey, str], tuple[float, float]] = {}
-        """Time of each reservation, and what is left of the limit from then on."""
+        """Time of each reservation (seconds since 1970), and how much of the limit remains from
+        then on.
+        """
         if caps:
             for task in running:
                 self.add(task)
 
     def used(self, key: CapKey) -> Mapping[str, float]:
-        """Return what is in use of each limited resource. Running tasks count in ``GPU_SECONDS``
-        until their time limits.
+        """Return how much of each limited resource is in use. ``GPU_SECONDS`` include those that
+        running tasks will use until their time limits.
         """
         return self._used[key]
 
     def add(self, task: RunningTask) -> None:
-        """Count a task that runs or starts now."""
+        """Count the usage of a task that is running or starts now."""
         keys = [key for key in keys_of(task.owner) if key in self._caps]
         if not keys:
             return
@@ -149,8 +160,9 @@ class LimitLedger:
                     self._reserved[key, name] = reserved[0], reserved[1] - amount
 
     def admit(self, task: WaitingTask, whole: FreeResources) -> tuple[Demand, LimitBlock | None]:
-        """Return the demand of the task without the GPU types that its limits have no room for, and
-        the limit that holds it back; None if none does. ``whole`` are the nodes without tasks.
+        """Return the task's demand, restricted to the GPU types for which its limits have room, and
+        the limit because of which it cannot start, or None if the limits permit it. ``whole`` are
+        the resources of all nodes without any tasks.
         """
         demand = task.demand
         if not any(key in self._caps for key in keys_of(task.owner)):
@@ -168,9 +180,9 @@ class LimitLedger:
         return within, full[0] if whole.fits(demand) and not whole.fits(within) else None
 
     def reserve(self, task: WaitingTask, whole: FreeResources, at: float | None = None) -> None:
-        """Reserve what the task needs of its limits from the time ``at`` or, if that is None, from
-        the time at which they have room. A task for which limits and nodes never have room gets no
-        reservation.
+        """Reserve what the task needs of its limits from the time ``at`` on (seconds since 1970);
+        None: from the earliest time at which the limits have room. A task for which limits or nodes
+        never have room gets no reservation.
         """
         needs = list(self._needs(task))
         if any(need.amount > self._most(need) for need in needs):
@@ -204,7 +216,7 @@ class LimitLedger:
                         yield _Need(key, name, amount)
 
     def _type_needs(self, task: WaitingTask) -> Iterator[_Need]:
-        """Yield a need for each limited GPU type if the task may be given any type."""
+        """Yield the need for each limited GPU type if the task does not request a type."""
         gpus = task.demand.nodes * task.demand.gpus
         if task.demand.gpu_type is not None or not gpus:
             return

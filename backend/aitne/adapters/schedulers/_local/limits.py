@@ -1,5 +1,5 @@
-"""Limits that the platform gave to the ``local`` scheduler, their use by its tasks, and sentences about
-the tasks that they hold back.
+"""Limits that the platform passed to the ``local`` scheduler, their usage by its tasks, and the
+pending reasons of tasks for which a limit has no room.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ from aitne.core.units import format_duration
 _log = logging.getLogger(__name__)
 
 ENFORCED = frozenset({"limits", "safe"})
-"""``safe``: a job starts only if its GPU-hours suffice until its time limit."""
+"""Values of Slurm's AccountingStorageEnforce that describe this scheduler. ``safe``: a job starts
+only if the remaining GPU-hours suffice until its time limit.
+"""
 
 
 class TaskLimits:
-    """Limits of projects and members that apply to the tasks of the ``local`` scheduler. They are
-    stored in a file, so that a restart starts no task above them.
+    """Limits of projects and members for the tasks of the ``local`` scheduler. They are stored in a
+    file, so that they apply from the first start of a task after a restart.
     """
 
     def __init__(self, path: Path, nodes: Sequence[NodeCapacity], *, grace_s: float) -> None:
@@ -64,7 +66,9 @@ class TaskLimits:
         self.held = HeldLimits()
 
     def load(self) -> None:
-        """Read the stored limits. Raises ``OSError``."""
+        """Read the stored limits from the file; a missing or invalid file means no limits. Raises
+        ``OSError`` if it cannot be read.
+        """
         try:
             self.held = HeldLimits.model_validate_json(self._path.read_bytes())
         except FileNotFoundError:
@@ -73,7 +77,7 @@ class TaskLimits:
             _log.error("%s is invalid and is replaced: %s", self._path, error)
 
     def save(self, limits: HeldLimits) -> None:
-        """Store the limits that will apply. Raises ``OSError``."""
+        """Write limits to the file, before the caller lets them apply. Raises ``OSError``."""
         write_atomically(self._path, limits.model_dump_json().encode(), sync=True)
 
     def caps(self, tasks: Iterable[LocalTask], now: datetime) -> dict[CapKey, Cap]:
@@ -96,7 +100,9 @@ class TaskLimits:
         }
 
     def _gpu_seconds(self, task: LocalTask, now: datetime) -> float:
-        """Return the GPU-seconds of the task that the platform has not counted yet."""
+        """Return those GPU-seconds of the task that are not included in the usage that the platform
+        reported with the limits.
+        """
         gpus = task.job.demand.nodes * task.job.demand.gpus
         start = task.started_at if task.ending is None else task.ending.started_at
         if not gpus or start is None:
@@ -107,8 +113,8 @@ class TaskLimits:
         return max(0.0, (end - start).total_seconds()) * gpus
 
     def usage(self, tasks: Iterable[LocalTask], now: datetime) -> LimitUsage:
-        """Return all limits and what is in use of them. Running tasks count in GPU-hours until
-        their time limits.
+        """Return all limits with their current usage. The GPU-hours of running tasks are counted
+        until their time limits.
         """
         tasks = list(tasks)
         live = [task for task in tasks if not task.ended]
@@ -128,8 +134,9 @@ class TaskLimits:
     def problem(
         self, request: SubmitRequest, tasks: Iterable[LocalTask], job: LocalJob, now: datetime
     ) -> str | None:
-        """Return why ``request``, which would be ``job``, could never run within the limits, or why
-        no more jobs are accepted; None if neither applies.
+        """Return why ``request`` is rejected, as a sentence: the job could never run within the
+        limits, or the maximum number of jobs has been submitted. None if it is accepted. ``job`` is
+        the job that would be created.
         """
         if not any((entry.project == request.project) for entry in self.held.entries):
             return None
@@ -154,8 +161,8 @@ class TaskLimits:
         time_limit_s: int,
         now: datetime,
     ) -> str | None:
-        """Return why the limits do not permit this time limit of running tasks of one job; None if
-        they do.
+        """Return why the limits do not permit the new time limit of the running tasks of a job, as
+        a sentence; None if they permit it.
         """
         job = running[0].job
         gpus = job.demand.nodes * job.demand.gpus
@@ -180,7 +187,9 @@ class TaskLimits:
         tasks: Iterable[LocalTask],
         now: datetime,
     ) -> dict[int, str]:
-        """Return why each blocked task waits, by its number, as a sentence without its full stop."""
+        """Return the pending reason of each task in ``blocks`` (the limits that have no room, by
+        task number), as a sentence without its full stop.
+        """
         usage = self.usage(tasks, now) if blocks else LimitUsage()
         texts: dict[tuple[LimitBlock, int], str] = {}
         reasons: dict[int, str] = {}

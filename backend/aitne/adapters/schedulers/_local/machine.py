@@ -1,4 +1,6 @@
-"""Resources of this machine: those of ``[local]`` in the settings, else those detected."""
+"""Resources of this machine: those that ``[local]`` in the settings declares, otherwise those
+detected.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def _host_name() -> str:
 
 
 def _declared(text: str) -> list[str | None]:
-    """Return the type of each GPU in ``a100:4``, ``4`` or ``a100:2,v100:2``."""
+    """Return the type of each GPU that a setting such as ``a100:4``, ``4`` or ``a100:2,v100:2``
+    declares; None for a GPU without a type.
+    """
     if text.strip().lower() in ("", "none"):
         return []
     try:
@@ -58,8 +62,8 @@ def _declared(text: str) -> list[str | None]:
 
 
 def _found() -> tuple[list[str | None], tuple[str, ...]]:
-    """Return the GPUs that NVML reports, and the feature that names the CUDA version of their
-    driver; no GPUs without NVML or a driver.
+    """Return the type of each GPU that NVML reports, and the feature that names the CUDA version of
+    the driver. Both are empty if there is no NVML or driver.
     """
     try:
         import pynvml
@@ -88,9 +92,8 @@ def _text(name: str | bytes) -> str:
 
 
 def gpu_type(product: str) -> str | None:
-    """Return the GPU type in a product name: ``a100`` of ``NVIDIA A100-SXM4-80GB``.
-
-    ``rtx4090`` of ``NVIDIA GeForce RTX 4090``. None means that the name contains no type.
+    """Return the GPU type that a product name contains, such as ``a100`` for ``NVIDIA
+    A100-SXM4-80GB`` or ``rtx4090`` for ``NVIDIA GeForce RTX 4090``; None if it contains none.
     """
     words = re.split(r"[^a-z0-9]+", product.lower())
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""Outcome of a run, read from the files of its runner."""
+"""Outcome of a run, determined from the files that its runner wrote."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Facts = dict[str, object]
 
 
 def read_facts(run_dir: Path, identity: launcher.ProcessIdentity | None) -> Facts | None:
-    """Return how a run ended, as its runner wrote it; None if the runner was killed. In that case
-    the run's remaining processes are terminated.
+    """Return how a run ended, as its runner recorded it; None if the runner was killed. In that
+    case the run's remaining processes are terminated.
 
     Raises:
         OSError: the folder cannot be read now.
@@ -28,7 +28,9 @@ def read_facts(run_dir: Path, identity: launcher.ProcessIdentity | None) -> Fact
 
 
 def _moment(seconds: object) -> object:
-    """Convert the runner's seconds since the epoch; any other value is returned unchanged."""
+    """Convert a number, the runner's time in seconds since 1970, to a ``datetime``; any other value
+    is returned unchanged.
+    """
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     return datetime.fromtimestamp(float(seconds), UTC) if is_number else seconds  # type: ignore[arg-type]
 
@@ -36,8 +38,8 @@ def _moment(seconds: object) -> object:
 def ending_of(
     facts: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
 ) -> TaskOutcome:
-    """Return the outcome of a run in the platform's terms. With ``facts`` None the run was lost
-    with its node.
+    """Return the outcome of a run in the platform's terms. If ``facts`` is None, the run ended with
+    the reason that its node failed.
     """
     lost = TaskOutcome(reason=TerminationReason.NODE_FAILED, started_at=started_at, ended_at=now)
     names = ("reason", "message", "exit_code", "signal", "started_at", "ended_at")

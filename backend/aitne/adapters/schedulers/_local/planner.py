@@ -1,12 +1,14 @@
-"""Selection of the tasks that start now: first in, first out, with EASY backfill. Pure: no clock,
-no processes.
+"""Selection of the tasks that start now: first in, first out, with EASY backfill. Pure: it uses no
+clock and no processes.
 
-The first waiting job that does not fit (the head) gets a reservation: the earliest time at which it fits if
-the running jobs end at their time limits. A later job may start now only if the head can still start at that
-time, so the head is never delayed (Lifka 1995, https://doi.org/10.1007/3-540-60153-8_35).
+The first pending job that does not fit (the head) gets a reservation: the earliest time at which it
+fits if the running jobs end at their time limits. A later job may start now only if the head can
+still start at that time, so the head is never delayed (Lifka 1995,
+https://doi.org/10.1007/3-540-60153-8_35).
 
-A job that a limit of its project or user holds back is no head: jobs to which the limit does not apply pass it. It
-has a reservation of the same kind in its limits, so that jobs of the same project or user do not delay it.
+A job for which a limit of its project or user has no room does not become the head: other jobs, to
+which the limit does not apply, start before it. It has a reservation of the same kind in its
+limits, so that jobs of the same project or user do not delay it.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ from aitne.adapters.schedulers._local.resources import (
 )
 
 BACKFILL_DEPTH = 500
-"""Number of jobs behind the head that are considered."""
+"""Maximum number of jobs behind the head that are considered for backfill."""
 FORECAST_DEPTH = 50
-"""Number of waiting jobs for which a start time is estimated."""
+"""Maximum number of pending jobs for which a start time is estimated."""
 
 
 @dataclass(slots=True)
@@ -41,7 +43,9 @@ class SchedulePlan:
     starts: dict[int, tuple[Grant, ...]] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     limited: dict[int, LimitBlock] = field(default_factory=dict)
-    """The limit that holds a task back; such a task has no entry in ``reasons``."""
+    """For each task that a limit keeps pending, by key, that limit; such a task has no entry in
+    ``reasons``.
+    """
 
 
 def plan(
@@ -51,8 +55,8 @@ def plan(
     now: float,
     caps: Mapping[CapKey, Cap] | None = None,
 ) -> SchedulePlan:
-    """Decide which waiting tasks start now. ``waiting`` is in the order of submission, ``now`` in
-    seconds since 1970, ``caps`` are the limits of projects and members.
+    """Decide which pending tasks start now. ``waiting`` are these tasks in the order of submission,
+    ``now`` is in seconds since 1970, ``caps`` are the limits of projects and members.
     """
     result = SchedulePlan()
     free = FreeResources(nodes)
@@ -117,8 +121,9 @@ def forecast(
     now: float,
     caps: Mapping[CapKey, Cap] | None = None,
 ) -> dict[int, float]:
-    """Return the latest start times of the first waiting tasks, by key, if all tasks run to their
-    time limits. For tasks that a limit of their project or user may hold back, none is estimated.
+    """Return the latest start times of the first ``FORECAST_DEPTH`` pending tasks, by key, in
+    seconds since 1970, if all tasks run to their time limits. Tasks that a limit or throttle may
+    delay have no entry.
     """
     free, whole = FreeResources(nodes), FreeResources(nodes)
     ledger = LimitLedger(caps or {}, nodes, running, now)
@@ -148,8 +153,8 @@ def forecast(
 def _earliest(
     free: FreeResources, running: Sequence[RunningTask], demand: Demand, now: float
 ) -> tuple[float, FreeResources, list[RunningTask]]:
-    """Return the earliest time at which ``demand`` fits, what is free then, and the jobs that still
-    run then.
+    """Return the earliest time at which ``demand`` fits, the resources that are free then, and the
+    jobs that are still running then.
     """
     then = free.copy()
     time = now

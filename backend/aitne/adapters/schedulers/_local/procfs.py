@@ -20,16 +20,17 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """Return the start time in ticks since boot; None if the process does not exist or is a
-    zombie.
+    """Return the process's start time in clock ticks since boot; None if the process does not exist
+    or is a zombie.
     """
     fields = _stat(pid)
     return None if fields is None or fields[0] in _ENDED else int(fields[19])
 
 
 def signal_process(pid: int, started: int, number: int) -> bool:
-    """Signal the process ``pid`` only if it is the one that started at ``started``, and no later
-    process with the same ID."""
+    """Send the signal ``number`` to the process ``pid`` if its start time is ``started``. Return
+    False if that process has ended; a later process with the same ID is never signalled.
+    """
     import signal  # takes 7 ms: the runner must not spend them before the script has started
 
     try:
@@ -48,7 +49,7 @@ def signal_process(pid: int, started: int, number: int) -> bool:
 
 
 def descendants(root: int) -> dict[int, int]:
-    """Return every live descendant of ``root``, with its start time."""
+    """Return the start time of every live descendant of ``root``, by process ID."""
     children = _listed if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _Scanned()
     start_times: dict[int, int] = {}
     todo = children(root)
@@ -76,7 +77,7 @@ def _listed(pid: int) -> list[int]:
 
 
 class _Scanned:
-    """Table of child processes from one scan of all processes, for kernels without
+    """Children of each process from one scan of all processes, for kernels without
     CONFIG_PROC_CHILDREN.
     """
 
@@ -92,19 +93,19 @@ class _Scanned:
 
 
 def everyone() -> list[int]:
-    """Return the IDs of all visible processes of this machine."""
+    """Return the IDs of all processes on this machine that are visible to this one."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def session_of(pid: int) -> int | None:
-    """Return the ID of the process's session."""
+    """Return the session ID of the process; None if the process does not exist."""
     fields = _stat(pid)
     return None if fields is None else int(fields[3])
 
 
 def has_variable(pid: int, assignment: bytes) -> bool:
-    """Return True if the process was started with ``NAME=value`` in its environment; False also if
-    the environment cannot be read.
+    """Return True if the process was started with ``NAME=value`` (``assignment``) in its
+    environment; False also if its environment cannot be read.
     """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -114,7 +115,7 @@ def has_variable(pid: int, assignment: bytes) -> bool:
 
 
 def command_line(pid: int) -> bytes:
-    """Return the arguments, separated by NUL; empty for a process that has ended."""
+    """Return the arguments of the process, separated by NUL; empty if the process has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read()
@@ -123,7 +124,9 @@ def command_line(pid: int) -> bytes:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory in bytes, shared pages counted in full. This is cheap."""
+    """Return the resident memory of the process in bytes; shared pages are counted in full. This is
+    fast.
+    """
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE
@@ -132,8 +135,8 @@ def resident_bytes(pid: int) -> int:
 
 
 def proportional_bytes(pid: int) -> int:
-    """Return the resident memory in bytes, each shared page divided among its processes. This
-    walks the page tables.
+    """Return the resident memory of the process in bytes; each shared page is divided among its
+    processes. This is slow, since the kernel walks the page tables.
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
@@ -146,8 +149,8 @@ def proportional_bytes(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """Return the fields of ``/proc/PID/stat`` from the third on (the second may contain
-    anything).
+    """Return the fields of ``/proc/PID/stat`` from the third on (the second, the command's name,
+    may contain any characters); None if the process does not exist.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

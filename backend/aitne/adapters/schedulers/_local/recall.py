@@ -13,9 +13,9 @@ from aitne.adapters.schedulers._local.tasks import JobIndex, LocalTask, TaskPhas
 def recall(records: Records, book: JobIndex) -> None:
     """Set every task in ``book`` to the state that its files record.
 
-    A task whose last run was started is ``RUNNING`` if a runner claimed the run (the runner may
-    have ended since), else ``SETTLING``. A run that no runner claimed never started: it is
-    discarded, and the task waits.
+    A task whose last run was started becomes ``RUNNING`` if a runner claimed the run (the runner
+    may have ended since), else ``SETTLING``. A run that no runner claimed was never started: it is
+    discarded, and its task is pending.
 
     Raises:
         OSError: the files cannot be read, or the disk is full.

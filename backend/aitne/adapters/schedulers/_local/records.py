@@ -1,12 +1,14 @@
-"""Persistent state of the scheduler: one folder for each job, which survives any crash.
+"""Persistent state of the scheduler: one folder for each job, which stays consistent after a crash
+at any time.
 
 ::
 
-    <root>/jobs/<number>/job.json              the request as accepted; its appearance is the moment of submission
+    <root>/jobs/<number>/job.json              the request as accepted; a job is submitted when this file exists
     <root>/jobs/<number>/<task>/state.json     state outside the runs: requeues, and an end without a run
     <root>/jobs/<number>/<task>/run-<k>/       one folder for each start, also written by the runner
 
-A number is never reused: the folder of the highest number is not deleted with the others.
+A job's number is never reused: the folder with the highest number is kept when old folders are
+deleted.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ _log = logging.getLogger(__name__)
 
 
 class LocalJobRecord(Frozen):
-    """A job as the ``local`` scheduler accepted it; only ``throttle`` changes."""
+    """Stored submission of a job to the ``local`` scheduler; only ``throttle`` can change later."""
 
     number: int
-    """Of an array: the number of its first task; those of the other tasks follow."""
+    """The job's number; for an array the number of its first task, from which the other tasks are
+    numbered consecutively.
+    """
     indices: tuple[int, ...] | None = None
     throttle: int | None = None
     submitted_at: UtcTime
@@ -43,7 +47,7 @@ class LocalJobRecord(Frozen):
 
     @property
     def last_number(self) -> int:
-        """Highest number that the job uses; each task of an array uses one."""
+        """Return the highest number that the job uses; each task of an array has its own number."""
         return self.number + (len(self.indices) - 1 if self.indices else 0)
 
 
@@ -52,7 +56,7 @@ class TaskOutcome(Frozen):
 
     reason: TerminationReason
     message: str | None = None
-    """Details on the reason."""
+    """Additional details about ``reason``, as text."""
     exit_code: int | None = None
     signal: int | None = None
     started_at: UtcTime | None = None
@@ -67,7 +71,7 @@ class TaskState(Frozen):
     """Number of runs that have ended and whose outcome has been processed."""
     ending: TaskOutcome | None = None
     held: bool | None = None
-    """None: as the request says."""
+    """True if the task is held; None: as the submission requested."""
 
 
 class RunGrant(Frozen):
@@ -129,7 +133,7 @@ class Records:
         return sorted(records, key=lambda record: record.number), highest
 
     def create(self, record: LocalJobRecord) -> None:
-        """Write the record of a new job: if this fails, the job does not exist."""
+        """Write the record of a new job. If this raises, the job does not exist."""
         folder = self.jobs / str(record.number)
         try:
             folder.mkdir(0o700)
@@ -140,7 +144,7 @@ class Records:
             raise
 
     def write_throttle(self, number: int, throttle: int | None) -> None:
-        """Store how many tasks of an array may run at once; None: no limit."""
+        """Store how many tasks of an array may run at once; None: no maximum."""
         path = self.jobs / str(number) / JOB
         record = LocalJobRecord.model_validate_json(path.read_bytes())
         changed = record.model_copy(update={"throttle": throttle})
@@ -148,8 +152,8 @@ class Records:
         write_atomically(path, text.encode(), sync=True)
 
     def delete(self, number: int) -> None:
-        """Delete a job, its record first, so that a crash leaves no folder that looks
-        like a job.
+        """Delete the folder of a job. Its record is deleted first, so that after a crash the
+        remaining folder is not taken for a job.
         """
         folder = self.jobs / str(number)
         (folder / JOB).unlink(missing_ok=True)
@@ -164,7 +168,7 @@ class Records:
         return self.task_dir(number, index) / f"run-{run}"
 
     def new_run(self, number: int, index: int | None, run: int, launch: LaunchFile) -> Path:
-        """Create the folder of the next run, with its launch record."""
+        """Create the folder of a run with its launch record, and return its path."""
         folder = self.run_dir(number, index, run)
         _make_private(folder)
         write_atomically(folder / LAUNCH, launch.model_dump_json().encode())
@@ -181,7 +185,9 @@ class Records:
         write_atomically(folder / STATE, state.model_dump_json().encode())
 
     def read_launch(self, run_dir: Path) -> LaunchFile | None:
-        """Return the launch record of a run; None if the start failed before it was written."""
+        """Return the launch record of a run; None if it was never written because the start failed
+        earlier.
+        """
         return _read(LaunchFile, run_dir / LAUNCH)
 
 
@@ -196,7 +202,9 @@ def _read(model: type[_Model], path: Path) -> _Model | None:
 
 
 def write_atomically(path: Path, content: bytes, *, sync: bool = False) -> None:
-    """Replace a file atomically, with mode 0600; with ``sync`` it then survives a power failure."""
+    """Replace a file atomically, with mode 0600. With ``sync`` it is also synchronized to disk, so
+    that it survives a power failure.
+    """
     temporary = path.with_name(f".{path.name}.new")
     try:
         with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:

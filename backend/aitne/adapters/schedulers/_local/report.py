@@ -1,4 +1,6 @@
-"""Nodes as records of the scheduler port, and sentences about jobs that no node can run."""
+"""Conversion of nodes to records of the scheduler port, and messages about jobs that no node can
+run.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from aitne.core.units import describe_bytes
 
 
 def node_record(node: NodeCapacity, free: FreeResources, cluster: str, now: datetime) -> Node:
-    """Return the node as a record of the scheduler port, with what is in use of it."""
+    """Return the node as a record of the scheduler port, with the resources that are allocated on
+    it.
+    """
     free_gpus = free.gpus[node.name]
     kinds = dict.fromkeys(gpu.type for gpu in node.gpus)
     gpus = tuple(
@@ -44,7 +48,9 @@ def node_record(node: NodeCapacity, free: FreeResources, cluster: str, now: date
 
 
 def why_never(nodes: Sequence[NodeCapacity], request: SubmitRequest) -> str:
-    """Return a sentence that names the field that exceeds every node, and the limit."""
+    """Return a sentence that names the request's field that no node can satisfy, with the largest
+    possible value.
+    """
     wants = request.resources
     kind = wants.gpu.type
     most_gpus = max(sum(kind is None or gpu.type == kind for gpu in node.gpus) for node in nodes)

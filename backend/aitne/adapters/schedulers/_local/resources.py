@@ -1,4 +1,6 @@
-"""Resources of nodes, and what tasks request and hold of them. Pure: no clock, no processes."""
+"""Resources of nodes, and how much of them tasks request or are allocated. Pure: it uses no clock
+and no processes.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from dataclasses import dataclass
 from aitne.core.units import describe_bytes
 
 Owner = tuple[str, str]
-"""Project and user of a task, whose limits apply to it."""
+"""Project and user of a task; the limits of both apply to the task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """GPU of a node: the index by which CUDA knows it, and its type."""
+    """GPU of a node: its CUDA index, and its type."""
 
     index: int
     type: str | None = None
@@ -32,7 +34,7 @@ class NodeCapacity:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Resources that a job requests, for each of ``nodes`` nodes."""
+    """Resources that a job requests on each of ``nodes`` nodes."""
 
     nodes: int
     cpus: int
@@ -41,7 +43,9 @@ class Demand:
     gpu_type: str | None = None
     time_limit_s: float = 3600.0
     avoid: frozenset[str] = frozenset()
-    """GPU types that it must not be given, because a limit has too few of them left."""
+    """GPU types that the job must not be allocated, because a limit has too few GPUs of that type
+    left.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +66,14 @@ class RunningTask:
     grants: tuple[Grant, ...]
     ends_at: float
     group: int = 0
-    """Number of the array that it belongs to; 0 means none."""
+    """Number of the array to which the task belongs; 0: none."""
     owner: Owner = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingTask:
-    """Job or array task that waits only for resources. ``throttle`` is the maximum number of tasks
-    of its array that run at once; None: no maximum.
+    """Job or array task that is pending only for resources. ``throttle`` is the maximum number of
+    tasks of its array that run at once; None: no maximum.
     """
 
     key: int
@@ -89,7 +93,7 @@ class FreeResources:
         self.gpus = {name: list(node.gpus) for name, node in self.nodes.items()}
 
     def copy(self) -> FreeResources:
-        """Return an independent copy."""
+        """Return an independent copy of the free resources."""
         twin = FreeResources(())
         twin.nodes = self.nodes
         twin.cpus = dict(self.cpus)
@@ -110,7 +114,7 @@ class FreeResources:
                 ]
 
     def give(self, demand: Demand, grants: Iterable[Grant]) -> None:
-        """Add the resources of an allocation again; the inverse of ``take``."""
+        """Add the resources of an allocation that has ended; the inverse of ``take``."""
         for grant in grants:
             if grant.node in self.nodes:
                 self.cpus[grant.node] += demand.cpus
@@ -121,10 +125,10 @@ class FreeResources:
                 )
 
     def choose(self, demand: Demand) -> tuple[Grant, ...] | None:
-        """Choose nodes for the demand; None if too few have the resources free.
+        """Choose nodes and GPUs for the demand; None if too few nodes have enough free resources.
 
-        Nodes with the fewest free GPUs, then other resources, come first, so that free GPUs stay
-        together.
+        Nodes with the fewest free GPUs are preferred, then those with the fewest other free
+        resources, so that free GPUs remain together on few nodes.
         """
         fitting = [name for name in self.nodes if self._fits(name, demand)]
         if len(fitting) < demand.nodes:
@@ -138,7 +142,7 @@ class FreeResources:
         )
 
     def fits(self, demand: Demand) -> bool:
-        """Return whether enough nodes have the resources free."""
+        """Return True if enough nodes have enough free resources for the demand."""
         return sum(self._fits(name, demand) for name in self.nodes) >= demand.nodes
 
     def _fits(self, name: str, demand: Demand) -> bool:
@@ -154,7 +158,7 @@ class FreeResources:
         return [gpu for gpu in self.gpus[name] if gpu.type == demand.gpu_type]
 
     def explain(self, demand: Demand) -> str:
-        """Return why ``demand`` does not fit, with the relevant numbers."""
+        """Return why ``demand`` does not fit now, as text with the requested and free amounts."""
         if demand.nodes > 1:
             able = sum(self._fits(name, demand) for name in self.nodes)
             return (
@@ -185,7 +189,9 @@ class FreeResources:
 
 
 def describe(demand: Demand) -> str:
-    """Describe the request for each node: ``2 CPUs, 4 GiB and 1 a100 GPU``."""
+    """Describe the resources that the demand requests on each node, such as ``2 CPUs, 4 GiB and 1
+    a100 GPU``.
+    """
     parts = [f"{demand.cpus} CPU{'s' * (demand.cpus > 1)}", describe_bytes(demand.memory_bytes)]
     if demand.gpus:
         kind = "" if demand.gpu_type is None else f"{demand.gpu_type} "

@@ -35,16 +35,20 @@ SCRIPT = "script.sh"
 DOOR = "door"
 AGENT = "agent.json"
 CLAIMED, TAKEN, FAILED = b"claimed", b"taken", b"failed"
-"""Messages of a runner to its starter, before it closes its descriptors."""
+"""Messages that the runner sends to the process that started it, before it closes the inherited
+descriptors.
+"""
 
 _AGENT = b"aitne.agent"
-"""Part of the command line of the agent, the platform's own program, which is not counted
-towards the memory limit."""
+"""Part of the command line of the agent, the platform's program that runs the job's program. The
+agent's memory is not counted towards the job's limit.
+"""
 _CLEARS_UP = b"_docker_run"
-"""Part of the command line of the program that removes a job's container after the job's own
-processes have ended."""
+"""Part of the command line of the process that removes a job's container after the job's other
+processes have ended.
+"""
 _CLEARING_S = 10.0
-"""Seconds that it may take after the other processes were killed."""
+"""Seconds that this process may take after the other processes were killed."""
 _TICK_S = 0.5
 _LEFTOVER_GRACE_S = 2.0
 _EXIT_FILE_BYTES = 1024
@@ -53,7 +57,9 @@ _EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Detach, claim the run, start the script, report it on stdout, and supervise it to the end."""
+    """Detach from the caller, claim the run, start the script, report the start on stdout, and
+    supervise the script until it ends.
+    """
     run_dir, job_dir, log, time_limit, memory_limit, grace, account = arguments
     if os.fork():
         os._exit(0)
@@ -99,8 +105,8 @@ def _tell(answer: bytes) -> None:
 
 
 class Runner:
-    """The runner: a detached process that executes one run of a job or array task on this machine
-    and enforces its limits.
+    """Detached process that executes one run of a job or array task on this machine and enforces
+    its limits.
     """
 
     def __init__(
@@ -133,15 +139,18 @@ class Runner:
         self._wake = -1
         self._beside: set[int] = set()
         self._trouble = -1
-        """Pipe with the reason why the script could not be started; with an account."""
+        """Descriptor of the pipe from which the reason of a failed start is read, if the script
+        runs under another account; otherwise -1.
+        """
 
     # --- the start -------------------------------------------------------------------------------
 
     def claim(self) -> bool:
-        """Claim the run; return False if another runner has claimed it or it was given up.
+        """Claim the run by creating ``runner.json``; return False if another runner has claimed it,
+        or if the run was marked never to start.
 
-        The disk space of the exit file is allocated now, so that a full disk cannot lose an
-        outcome.
+        Disk space for the exit file is allocated now, so that a full disk cannot prevent the
+        outcome from being recorded.
         """
         self._write_identity("claim")
         try:
@@ -202,7 +211,7 @@ class Runner:
     # --- supervision -----------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Handle signals as commands from now on."""
+        """Install the handlers through which signals become commands."""
         import signal
 
         wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -214,7 +223,9 @@ class Runner:
         self._wake = wake
 
     def supervise(self) -> None:
-        """Enforce the limits until no process of the job is left, then write the outcome."""
+        """Enforce the limits until no process of the job is left, then write the outcome to
+        ``exit.json``.
+        """
         import select
         import signal
 
@@ -246,8 +257,8 @@ class Runner:
         self._write_exit()
 
     def _open_door(self) -> socket.socket | None:
-        """Open the socket for requests to run programs beside the job; None if it cannot be
-        created.
+        """Open the socket on which requests to start programs beside the job arrive; return None if
+        it cannot be created.
         """
         import socket
 
@@ -267,7 +278,9 @@ class Runner:
         return door
 
     def _let_in(self, door: socket.socket) -> None:
-        """Start the agent beside the job, with the connection as its standard streams."""
+        """Accept a connection and start an agent beside the job, with the connection as its
+        standard streams.
+        """
         try:
             connection, _ = door.accept()
         except OSError:
@@ -304,7 +317,9 @@ class Runner:
         )
 
     def _reap(self) -> bool:
-        """Collect ended processes; False if none is left (a subreaper sees all descendants)."""
+        """Collect the exit statuses of ended processes; return False if no process is left. A
+        subreaper is the parent of all orphaned descendants, so it sees all of them.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -346,7 +361,10 @@ class Runner:
             self.kill_at = time.monotonic()
 
     def _leave_out_agents(self, processes: dict[int, int]) -> None:
-        """Remove the platform's own programs. Of another account any program can have their name."""
+        """Remove the agents, which are programs of the platform, from the processes whose memory is
+        counted. Only known processes are removed, since a program of the job's account could
+        imitate an agent's command line.
+        """
         if not self._leader_is_agent and self.status is None:
             self._leader_is_agent = _AGENT in procfs.command_line(self.leader)
         if self._leader_is_agent:
@@ -355,8 +373,8 @@ class Runner:
             processes.pop(pid, None)
 
     def _end(self, reason: str) -> None:
-        """Signal the leader to end, which passes the signal to its program. Processes that remain
-        after the grace time are killed.
+        """Send SIGTERM to the leader (the job's script), which forwards it to its program.
+        Processes that remain after the grace time are killed.
         """
         if self.reason is not None:
             return
@@ -368,7 +386,7 @@ class Runner:
         self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + self.grace_s)
 
     def _clear_leftovers(self) -> None:
-        """Terminate processes that the leader left in the background when it ended."""
+        """Terminate processes that the job's script left in the background when it ended."""
         if self.status is None or self._leftovers_reported:
             return
         self._leftovers_reported = True
@@ -435,14 +453,16 @@ class Runner:
                 return
 
     def _start_failure(self) -> str | None:
-        """Return why the script could not be started; None if it was."""
+        """Return the reason why the script could not be started; None if it was started."""
         if self._trouble < 0:
             return None
         # All that could hold the other end open has ended.
         return os.read(self._trouble, as_account.REPORT_BYTES).decode("utf-8", "replace").strip()
 
     def _note(self, what: str) -> None:
-        """Write to the job's log why the platform ends it, if the disk has space."""
+        """Write a line with the reason why the job is being ended to the job's log; do nothing if
+        that fails.
+        """
         text = f"aitne: the job is being ended: {what}.\n".encode()
         try:
             if self.account is not None:

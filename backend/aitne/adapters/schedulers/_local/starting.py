@@ -1,4 +1,4 @@
-"""Start of a task's run: its account, its environment, its folder and its runner."""
+"""Start of a task's run: determines account, environment and folder, and starts the runner."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from aitne.core.jobs.layout import log_name
 
 
 class RunStarter:
-    """Starter of runs, usable in any thread.
+    """Starter of runs; it is thread-safe.
 
-    ``permitted`` returns the Unix user of a job's account, or raises ``NotAllowed``; None: all jobs
-    run as this process's own account.
+    ``permitted`` returns the Unix user of a job's account, or raises ``NotAllowed``. If it is None,
+    all jobs run under this process's own account.
     """
 
     def __init__(
@@ -40,16 +40,17 @@ class RunStarter:
 
     @property
     def as_users(self) -> bool:
-        """Return whether jobs run as the accounts of their users."""
+        """Return True if jobs run under the accounts of their users."""
         return self._permitted is not None
 
     def start(
         self, task: LocalTask, run: int, *, time_limit_s: int, started: datetime
     ) -> launcher.ProcessIdentity:
-        """Start the run with the grants of its task; return its runner.
+        """Start a run with the resources that its task was allocated (its grants); return the
+        identity of its runner.
 
         Raises:
-            OSError: it could not be started; no process of the task runs.
+            OSError: the run could not be started; no process of the task runs.
         """
         record = task.job.record
         request = record.request
@@ -82,8 +83,8 @@ class RunStarter:
         )
 
     def _as_whom(self, account: str | None) -> tuple[JobAccount | None, dict[str, str]]:
-        """Return the account as which the job runs, None if that is this process's own, and its
-        environment. Raises ``OSError`` if jobs may not run as the account now.
+        """Return the account under which the job runs (None: this process's own) and its
+        environment. Raises ``OSError`` if jobs may not run under the account now.
         """
         if self._permitted is None:
             return None, base_environment(os.environ)

@@ -21,13 +21,13 @@ from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
 
 
 class TaskPhase(Enum):
-    """Phase in the life of a task of the ``local`` scheduler."""
+    """Phase in the life cycle of a task of the ``local`` scheduler."""
 
     WAITING = "waiting"
     LAUNCHING = "launching"
     RUNNING = "running"
     SETTLING = "settling"
-    """Its runner has ended; its files are being read or removed."""
+    """The runner has ended; the run's files are being read or removed."""
     ENDED = "ended"
 
 
@@ -54,24 +54,26 @@ class LocalTask:
     ending: TaskOutcome | None = None
     not_before: datetime | None = None
     trouble: str | None = None
-    """Reason why the last start failed; another one follows."""
+    """Reason why the last start failed, if another attempt will follow."""
     last_row: SchedulerJob | None = None
-    """Its last record for the port, if it waits or has ended: the same object while nothing changes."""
+    """Last record for the scheduler port of a task that is pending or has ended. It is reused (the
+    same object) while nothing changes.
+    """
 
     @property
     def scheduler_id(self) -> str:
-        """ID of the task at the scheduler port: ``12``, or ``12_3`` for a task of an array."""
+        """Return the task's ID at the scheduler port: ``12``, or ``12_3`` for a task of an array."""
         base = str(self.job.record.number)
         return base if self.index is None else f"{base}_{self.index}"
 
     @property
     def ended(self) -> bool:
-        """True once the task has ended for good."""
+        """Return True if the task has ended and will not be requeued."""
         return self.phase is TaskPhase.ENDED
 
     @property
     def holds_slots(self) -> bool:
-        """Return whether the task holds the resources of its grants."""
+        """Return True if the allocated resources of the task are in use."""
         return self.phase in (TaskPhase.LAUNCHING, TaskPhase.RUNNING, TaskPhase.SETTLING)
 
     def state(self) -> TaskState:
@@ -119,14 +121,14 @@ class LocalTask:
         )
 
     def waiting(self) -> WaitingTask:
-        """Return the task as input of the planner."""
+        """Return the pending task as input of the planner."""
         record = self.job.record
         group = record.number if record.throttle is not None else 0
         return WaitingTask(self.number, self.job.demand, group, record.throttle, self.job.owner)
 
     def running(self, now: datetime, grace_s: float) -> RunningTask:
-        """Return the task as input of the planner. It holds its resources until its time limit plus
-        ``grace_s`` seconds, after which it is killed.
+        """Return the running task as input of the planner. It occupies its resources until its time
+        limit plus ``grace_s`` seconds, when it is killed.
         """
         record = self.job.record
         started = self.started_at or now
@@ -137,13 +139,13 @@ class LocalTask:
 
 @dataclass(slots=True, eq=False)
 class LocalJob:
-    """One submission and its tasks."""
+    """Submitted job and its tasks; a job that is no array has one task."""
 
     record: LocalJobRecord
     demand: Demand = field(init=False)
     tasks: list[LocalTask] = field(init=False)
     by_index: dict[str, LocalTask] = field(init=False)
-    """The tasks by their indices as text."""
+    """The tasks by their array index as text."""
 
     def __post_init__(self) -> None:
         request = self.record.request
@@ -171,23 +173,23 @@ class LocalJob:
 
     @property
     def owner(self) -> Owner:
-        """Project and user, whose limits apply."""
+        """Project and user of the job, whose limits apply to it."""
         return self.record.request.project, self.record.request.owner
 
     @property
     def ended(self) -> bool:
-        """True once every task has ended."""
+        """Return True if every task has ended."""
         return all(task.ended for task in self.tasks)
 
     def last_ended_at(self) -> datetime | None:
-        """Return the time when the last task ended; None if one has not ended."""
+        """Return the time when the last task ended; None if a task has not ended."""
         if not self.ended:
             return None
         return max((task.ending.ended_at for task in self.tasks if task.ending), default=None)
 
 
 class JobIndex:
-    """All jobs in memory, indexed by number, by UUID, and by the text ``12`` or ``12_3``."""
+    """Index of all jobs in memory by number, by UUID, and by scheduler ID (``12`` or ``12_3``)."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, LocalJob] = {}
@@ -217,7 +219,7 @@ class JobIndex:
         return [] if task is None else [task]
 
     def dependents(self, number: int) -> list[LocalJob]:
-        """Return the jobs that have not ended and name this one in ``after``."""
+        """Return the jobs that have not ended and depend on the job with this number."""
         return [
             job
             for job in self.jobs.values()
@@ -230,13 +232,13 @@ class JobIndex:
 
 
 def dependencies_of(request: SubmitRequest) -> tuple[str, ...]:
-    """Return all scheduler IDs that the request names in its dependencies."""
+    """Return the scheduler IDs of all jobs on which the request depends."""
     return request.after + request.afterany + request.afternotok + request.aftercorr
 
 
 def dependency(book: JobIndex, task: LocalTask) -> tuple[list[str], bool]:
-    """Return the IDs of the jobs that have to end before the task starts, and whether it can never
-    start because a dependency is not satisfied.
+    """Return the IDs of the jobs that have to end before the task starts, and True if it can never
+    start because a dependency failed.
     """
     request = task.job.record.request
     # The IDs, the tasks behind each, and which ends satisfy the dependency.

@@ -1,1 +1,1 @@
-"""Pure parsers and mappings of Slurm's terms, shared by all adapters for Slurm."""
+"""Parsers and conversions of Slurm's terms, shared by all adapters for Slurm."""

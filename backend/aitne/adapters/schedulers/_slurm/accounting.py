@@ -73,8 +73,9 @@ def canceller(job: SchedulerJob) -> int | None:
 
 
 def _written_off(job: SchedulerJob) -> bool:
-    """Return True for a job that was cancelled neither by a user, who would be named as in
-    ``CANCELLED by 1001``, nor because its dependency failed.
+    """Return True for the record of a job that never started and was cancelled neither by a user
+    (``CANCELLED by 1001``) nor because its dependency failed: slurmctld has closed the record
+    without the job having ended.
     """
     by_nobody = job.raw["State"] == "CANCELLED" and not job.nodes
     return by_nobody and not job.raw["Reason"].startswith("Dependency")
@@ -123,8 +124,8 @@ def _jobs(fields: dict[str, str]) -> Iterator[SchedulerJob]:
 
 
 def _tasks(job_id: str) -> Iterator[tuple[str, int | None]]:
-    """Yield ``4`` itself; task 2 for ``4_2``; each task for ``4_[0-2,7%1]``, tasks that never
-    started.
+    """Yield the job ID and index of each task that an ID of sacct represents: ``4`` itself, without
+    an index; task 2 for ``4_2``; each task for ``4_[0-2,7%1]``, the tasks that never started.
     """
     number, underscore, rest = job_id.partition("_")
     if not underscore:

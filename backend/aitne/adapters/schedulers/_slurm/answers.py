@@ -1,4 +1,4 @@
-"""Error messages of Slurm's commands, and what they prove about the request.
+"""Error messages of Slurm's commands, and what they say about whether a request had an effect.
 
 The texts are those of ``slurm_strerror`` (src/common/slurm_errno.c) behind "Batch job submission
 failed: " and "allocation failure: " (src/sbatch/sbatch.c).
@@ -22,9 +22,9 @@ class SubmissionEvidence(Enum):
     REFUSED = "refused"
     """slurmctld (or sbatch itself) read the request and rejected it."""
     NOT_SENT = "not sent"
-    """The request cannot have been accepted: a retry is safe."""
+    """The request certainly was not accepted: it is safe to submit the job again."""
     OPEN = "open"
-    """The request may have been accepted."""
+    """The request may have been accepted: the job may be in Slurm."""
 
 
 # No connection was made, no message was complete, or slurmctld accepts no jobs at the moment.
@@ -98,7 +98,7 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
 
 
 def proof(output: str) -> SubmissionEvidence:
-    """Return what the output of a failed sbatch proves about the job."""
+    """Return from the output of a failed sbatch whether the job may have been submitted."""
     failed = _FAILED.search(output)
     reason = output if failed is None else failed[1]
     if _OPEN.search(reason):
@@ -111,8 +111,8 @@ def proof(output: str) -> SubmissionEvidence:
 
 
 def refusal(output: str, request: SubmitRequest) -> SchedulerRejected:
-    """Convert sbatch's message to an error with the field and the reason, followed by the message
-    itself.
+    """Convert the message of a sbatch that rejected the job to an error that names the field and
+    the reason, followed by the message itself.
     """
     field, reason = _field(output, request)
     words = " ".join(line.removeprefix("sbatch: error: ") for line in _lines(output))
@@ -168,7 +168,9 @@ _START = re.compile(
 
 
 def parse_forecast(output: str) -> Forecast:
-    """Parse the output of a successful ``sbatch --test-only``."""
+    """Parse the output of a successful ``sbatch --test-only``: start time, nodes and partition,
+    which are unknown if the output does not contain them.
+    """
     match = _START.search(output)
     if match is None:
         return Forecast()

@@ -1,5 +1,5 @@
-"""Programs beside a running job: job steps that share the job's resources (``srun
---overlap``).
+"""Start of programs inside the allocation of a running job, as job steps that share its resources
+(``srun --overlap``).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _OPTIONS = (
 
 
 class SlurmAttacher:
-    """Implementation of ``core.ports.attach.Attacher`` that starts a job step by srun, as the job's
-    account. Slurm itself checks the account too.
+    """Implementation of ``core.ports.attach.Attacher`` that starts a job step with srun, as the
+    job's account. Slurm itself also checks that the job belongs to the account.
     """
 
     def __init__(self, settings: Settings, tools: Tools) -> None:
@@ -44,11 +44,11 @@ class SlurmAttacher:
         self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Start the agent by a job step on the target's node, and return the socket connected to
-        it.
+        """Start the agent as a job step on the target's node, and return the socket connected to
+        its standard streams.
 
         Raises:
-            SchedulerRejected: the attempt does not run there, or belongs to another account.
+            SchedulerRejected: the attempt is not running there, or belongs to another account.
             NotAllowed: the platform may not act as the account.
             RateLimited: too many programs of the account are running already.
             SchedulerUnavailable: Slurm does not answer.
@@ -64,8 +64,8 @@ class SlurmAttacher:
         )
 
     def _number(self, target: AttachTarget, rows: Sequence[SchedulerJob]) -> str:
-        """Return the job's plain number, which is also the only ID under which srun accepts a task
-        of an array.
+        """Return the plain job ID of the target's job or array task (such as ``15`` for ``12_3``),
+        the only ID that srun accepts for a task.
         """
         run = target.run
         jobs = [

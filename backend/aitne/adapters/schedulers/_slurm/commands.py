@@ -1,4 +1,4 @@
-"""Execution of Slurm's commands, with their environment and the messages of their failures."""
+"""Execution of Slurm's commands: their environment, and the conversion of their failures to errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UMASK = "0022"
 
 
 class Commands:
-    """Runner of Slurm's commands, which sets the site's ``slurm.conf`` for them."""
+    """Runner of Slurm's commands with the site's ``slurm.conf``."""
 
     def __init__(self, settings: Settings, command: Command) -> None:
         self._command = command
@@ -35,8 +35,8 @@ class Commands:
         return completed.stdout.decode("utf-8", "replace")
 
     async def run(self, *argv: str, account: str | None = None, timeout_s: float) -> Completed:
-        """Run a command that can be repeated without harm; return its result, whatever the exit
-        code.
+        """Run a command that can safely be repeated; return its result, whatever its exit code.
+        ``account`` is the Unix account under which it runs; None: the one that reads the queue.
 
         Raises:
             SchedulerUnavailable: the command could not be started, or did not end in time.
@@ -57,7 +57,8 @@ class Commands:
     ) -> Completed:
         """Run sbatch with the environment that the job will have (``--export=ALL``).
 
-        A ``test`` submits no job: its environment makes sbatch print times that can be parsed.
+        With ``test``, for ``sbatch --test-only``, the environment also makes sbatch print times
+        that can be parsed.
 
         Raises:
             CommandTimeout: sbatch did not end in time; whether the job was accepted is unknown.

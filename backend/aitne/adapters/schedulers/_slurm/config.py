@@ -13,18 +13,18 @@ _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_\[\]]*)\s*= (.*)")
 
 @dataclass(frozen=True, slots=True)
 class SlurmConfig:
-    """The values of slurm.conf and cgroup.conf on which the platform depends."""
+    """Values of slurm.conf and cgroup.conf that affect the platform."""
 
     cluster: str = "slurm"
     release: str = "unknown"
     accounting: bool = False
     """True if slurmdbd records accounts and ended jobs."""
     enforces: frozenset[str] = frozenset()
-    """AccountingStorageEnforce."""
+    """Words in AccountingStorageEnforce."""
     stores: frozenset[str] = frozenset()
-    """AccountingStoreFlags."""
+    """Words in AccountingStoreFlags."""
     private: frozenset[str] = frozenset()
-    """PrivateData."""
+    """Words in PrivateData."""
     message_timeout_s: float = 10.0
     min_job_age_s: float = 300.0
     job_requeue: bool = True
@@ -35,7 +35,9 @@ class SlurmConfig:
 
     @classmethod
     def parse(cls, output: str) -> SlurmConfig:
-        """Parse the output of ``scontrol show config``; missing values have Slurm's default."""
+        """Parse the output of ``scontrol show config``; Slurm's defaults are used for missing
+        values.
+        """
         values = dict(_pairs(output))
         size = values.get("MaxArraySize", "")
         return cls(
@@ -55,7 +57,9 @@ class SlurmConfig:
         )
 
     def notes(self, *, sees_all: bool, account: str) -> Iterator[str]:
-        """Yield notes for the administrator who starts the platform."""
+        """Yield sentences for the administrator about this configuration, for example that
+        ``account``, which reads the queue, does not see other users' jobs (``sees_all`` is False).
+        """
         if "jobs" in self.private and not sees_all:
             yield (
                 f"Slurm hides jobs of others (PrivateData=jobs), and {account} is neither operator "
@@ -88,8 +92,8 @@ def _pairs(output: str) -> Iterator[tuple[str, str]]:
 
 
 def _memory_holder(values: Mapping[str, str]) -> Holder:
-    """Return what enforces memory limits: slurm.conf's TaskPlugin and JobAcctGatherParams,
-    cgroup.conf's ConstrainRAMSpace.
+    """Return which component enforces memory limits, from TaskPlugin and JobAcctGatherParams in
+    slurm.conf and ConstrainRAMSpace in cgroup.conf.
     """
     if "task/cgroup" in _words(values, "TaskPlugin") and _yes(values, "ConstrainRAMSpace"):
         return Holder.CGROUP
@@ -99,7 +103,9 @@ def _memory_holder(values: Mapping[str, str]) -> Holder:
 
 
 def _cpu_holder(values: Mapping[str, str]) -> Holder:
-    """Return what enforces CPU limits: slurm.conf's TaskPlugin, cgroup.conf's ConstrainCores."""
+    """Return which component enforces CPU limits, from TaskPlugin in slurm.conf and ConstrainCores
+    in cgroup.conf.
+    """
     plugins = _words(values, "TaskPlugin")
     if "task/cgroup" in plugins and _yes(values, "ConstrainCores"):
         return Holder.CGROUP

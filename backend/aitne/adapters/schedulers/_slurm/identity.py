@@ -16,23 +16,28 @@ _NAME = re.compile(rf"aitne-({_UUID})-([1-9][0-9]{{0,8}})")
 
 
 def comment(job_id: UUID, attempt: int) -> str:
-    """Return the comment by which the platform recognizes an attempt in Slurm."""
+    """Return the Slurm comment by which the platform recognizes an attempt of a job."""
     return f"aitne:{job_id}:{attempt}"
 
 
 def name(job_id: UUID, attempt: int) -> str:
-    """Return the name of one attempt in Slurm; it does not contain the name that the user gave the
-    job."""
+    """Return the Slurm job name of an attempt. It does not contain the name that the user gave the
+    job.
+    """
     return f"aitne-{job_id}-{attempt}"
 
 
 def of_comment(text: str) -> tuple[UUID, int] | None:
-    """Return UUID and attempt of a comment; None if it is not exactly a comment of the platform."""
+    """Parse a Slurm comment: return the job's UUID and the attempt, or None if it is not exactly a
+    comment of the platform.
+    """
     return _read(_COMMENT, text)
 
 
 def of_name(text: str) -> tuple[UUID, int] | None:
-    """Return UUID and attempt of a job name; None if it is not a name of the platform."""
+    """Parse a Slurm job name: return the job's UUID and the attempt, or None if it is not a name of
+    the platform.
+    """
     return _read(_NAME, text)
 
 

@@ -1,8 +1,8 @@
-"""Detection of jobs that can never run in a partition, with the limit that they exceed.
+"""Detection of jobs that no partition can ever run, with the limit that they exceed.
 
 Slurm itself accepts a job that requests more time or nodes than its partition allows, and the job
-waits forever (EnforcePartLimits=NO); if it rejects the job, its message names neither the field nor
-the limit.
+stays pending forever (EnforcePartLimits=NO); if it rejects the job, its message names neither the
+field nor the limit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _OVERRIDES = frozenset(
 
 @dataclass(frozen=True)
 class _Shape:
-    """Resources of a node without its name. The many nodes of a cluster have few
-    different shapes.
+    """Resources of a node without its name. Many nodes share one shape, so each shape is checked
+    only once.
     """
 
     cpus: int
@@ -55,10 +55,14 @@ class _Shape:
 
 
 class ClusterLimits:
-    """Limits of the partitions and nodes at one time, against which many jobs can be checked."""
+    """Limits of partitions and nodes at one point in time, against which any number of jobs can be
+    checked.
+    """
 
     def __init__(self, cluster: Cluster, qos_flags: Mapping[str, frozenset[str]] | None) -> None:
-        """Take the flags of each QOS; if they are unknown (None), any QOS may override a limit."""
+        """Prepare the checks. ``qos_flags`` are the flags of each QOS; None: they are unknown, so
+        any QOS may override a limit.
+        """
         self.nodes = frozenset(node.name for node in cluster.nodes)
         self._partitions = {partition.name: partition for partition in cluster.partitions}
         self._qos_flags = qos_flags
@@ -87,8 +91,8 @@ class ClusterLimits:
         return [self._partitions[name] for name in names]
 
     def why_never(self, request: SubmitRequest) -> SchedulerRejected | None:
-        """Return why no partition that the job may run in can ever run it; None if one can, or if
-        only Slurm can decide.
+        """Return an error with the reason why none of the job's partitions can ever run it; None if
+        one can, or if only Slurm can decide.
         """
         partitions = self._partitions_of(request)
         if partitions is None:

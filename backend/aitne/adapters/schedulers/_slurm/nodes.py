@@ -34,10 +34,11 @@ _BASE = {
 
 
 def pairs(line: str) -> dict[str, str]:
-    """Return the ``Key=value`` pairs of one line, including free text at its end.
+    """Return the ``Key=value`` pairs in one line of scontrol's output.
 
-    Values may contain spaces (``OS=Linux 6.1 #1 SMP``). The first of repeated keys is used: the
-    text of a reason comes last and cannot override other values.
+    Values may contain spaces (``OS=Linux 6.1 #1 SMP``). If a key is repeated, its first value is
+    used: free text, such as a drain reason, is at the end of the line and cannot override other
+    values.
     """
     values: dict[str, str] = {}
     cut = _FREE_TEXT.search(line)
@@ -57,8 +58,8 @@ def _lines(output: str, first_key: str) -> Iterator[dict[str, str]]:
 
 
 def node_state(words: Iterable[str]) -> NodeState:
-    """Return the state that Slurm's words for a node, such as ``IDLE`` and ``DRAIN``, mean
-    together. A word may have squeue's suffix (``DOWN*``).
+    """Convert the words with which Slurm describes a node's state, such as ``IDLE`` and ``DRAIN``
+    together, to one state. A word may have squeue's suffix (``DOWN*``).
     """
     flags = set()
     for word in words:
@@ -84,7 +85,7 @@ def node_state(words: Iterable[str]) -> NodeState:
 
 
 def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
-    """Return the number of each (name, type) in a list of GRES such as
+    """Return the count of each GRES, by (name, type), in a list such as
     ``gpu:h200:4(S:0-1),shard:8``; parts that cannot be parsed are ignored.
     """
     counts: dict[tuple[str, str | None], int] = {}
@@ -101,8 +102,8 @@ def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
 def _used(
     fields: dict[str, str], total: dict[tuple[str, str | None], int]
 ) -> dict[tuple[str, str | None], int]:
-    """Return the allocated count of each GRES: from GresUsed, or from AllocTRES if the site counts
-    the GRES.
+    """Return the allocated count of each GRES: from AllocTRES if the site counts the GRES as TRES,
+    else from GresUsed.
 
     For shards, GresUsed of 22.05 is the number of their GPUs, not of the shards.
     """
@@ -185,8 +186,8 @@ def parse_partitions(output: str) -> tuple[Partition, ...]:
 
 
 def parse_reservations(output: str) -> tuple[Reservation, ...]:
-    """Parse the output of ``scontrol --oneliner show reservation``, which is a sentence if there
-    are no reservations.
+    """Parse the output of ``scontrol --oneliner show reservation``. Without reservations, the
+    output is a sentence, for which the result is empty.
     """
     return tuple(
         Reservation(
@@ -206,7 +207,7 @@ def _number(text: str | None) -> int:
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
-    """Parse a list with commas; None for ``ALL``, or for no value."""
+    """Parse a comma-separated list of names; None for ``ALL`` or a missing value."""
     if not text or text in ("ALL", "(null)", "N/A"):
         return None
     return tuple(text.split(","))

@@ -1,7 +1,9 @@
-"""Conversion of a job to sbatch's options (https://slurm.schedmd.com/sbatch.html), as argv.
+"""Conversion of a job to options of sbatch (https://slurm.schedmd.com/sbatch.html) as a list of
+arguments.
 
-No option passes through a shell or into the script, and the user's name of the job is not passed.
-The options that a site permits come first, so that those of the platform take precedence.
+No option passes through a shell or into the script, and the name that the user gave the job is not
+passed. Options that a site permits users to set come first, so that the platform's own options take
+precedence.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.units import format_slurm_time
 
 _FIRST_UTS = 1_000_000
-"""Least time that Slurm's ``uts`` takes."""
+"""Lowest start time in seconds since 1970 that Slurm accepts in its format ``uts``."""
 _OWN_RULE = frozenset({"account", "extra", "requeue", "signal", "time_min"})
-"""Fields of ``SlurmOptions`` that ``options`` writes by a rule of their own."""
+"""Fields of ``SlurmOptions`` that ``options`` converts individually."""
 _SAME_NAME = {
     name: f"--{name.replace('_', '-')}"
     for name in SlurmOptions.model_fields
     if name not in _OWN_RULE
 }
-"""The others: the field and the option of sbatch have one name and one value."""
+"""All other fields, whose values are passed unchanged to the sbatch option of the same name."""
 _OURS = frozenset({
     "--account", "--array", "--begin", "--chdir", "--clusters", "--comment",
     "--cpus-per-task", "--dependency", "--error", "--export", "--export-file", "--get-user-env",
@@ -35,9 +37,10 @@ _OURS = frozenset({
     "--parsable", "--propagate", "--quiet", "--requeue",
     "--signal", "--test-only", "--time", "--time-min", "--uid", "--usage", "--version", "--wait", "--wrap",
 } | set(_SAME_NAME.values()) - {"--exclusive"})  # fmt: skip
-"""Options that no site can permit: the platform sets them, or they would change the job's kind.
+"""Options that a site cannot permit to users: the platform sets them, or they would change the kind
+of the job.
 
-``--exclusive=user`` is not the field ``exclusive``, and a site may permit it.
+``--exclusive=user`` differs from the field ``exclusive``, and a site may permit it.
 """
 
 
@@ -47,10 +50,10 @@ def options(
     """Yield all options of sbatch for ``request``; the script is passed on stdin.
 
     ``accounting`` is True if the site has accounts in slurmdbd. ``allowed`` are the options that
-    its ``[slurm] extra`` permits.
+    the site permits users to set (``[slurm] extra``).
 
     Raises:
-        SchedulerRejected: ``slurm.extra`` contains an option that is not permitted.
+        SchedulerRejected: ``slurm.extra`` of the job contains an option that is not permitted.
     """
     wants, slurm = request.resources, request.slurm
     for option in slurm.extra:
@@ -112,9 +115,9 @@ def options(
 
 
 def _cpus_per_task(wants: Resources) -> int | None:
-    """Return the CPUs of each task; None for Slurm's default, one.
+    """Return the value of ``--cpus-per-task``; None for Slurm's default of one CPU.
 
-    Not passed, that leaves SLURM_CPUS_PER_TASK unset, as sbatch does for the same script.
+    Without the option, SLURM_CPUS_PER_TASK is unset, as it is for the same script with sbatch.
     """
     if wants.cpus_per_task is not None or wants.tasks_per_node is not None:
         return wants.cpus_per_task
@@ -122,10 +125,10 @@ def _cpus_per_task(wants: Resources) -> int | None:
 
 
 def requeues(request: SubmitRequest) -> bool:
-    """Return whether Slurm may requeue the job by itself.
+    """Return True if Slurm may requeue the job by itself.
 
-    Slurm has no option for the number of requeues: the restart count is part of every poll, and the
-    controller ends a job that was restarted too often.
+    Slurm has no option for the maximum number of requeues. The platform's controller reads the
+    restart count with every poll and cancels a job that was restarted too often.
     """
     if request.session:
         return False
@@ -135,8 +138,8 @@ def requeues(request: SubmitRequest) -> bool:
 
 
 def gres_option(request: SubmitRequest) -> str:
-    """Return the value of sbatch's ``--gres``, such as ``gpu:a100:4,shard:2``: the GPUs and other
-    GRES of each node; empty for none.
+    """Return the value of sbatch's ``--gres``, such as ``gpu:a100:4,shard:2``: GPUs and other GRES
+    per node; empty if the job requests none.
     """
     wants = request.resources
     parts = [f"gpu:{wants.gpu}"] if wants.gpu.count else []
@@ -144,8 +147,8 @@ def gres_option(request: SubmitRequest) -> str:
 
 
 def _log(request: SubmitRequest) -> PurePath:
-    """Return the path of the log; a ``%`` in the job folder's name is escaped so that it is not a
-    pattern.
+    """Return the path pattern of the log for sbatch; a ``%`` in the job folder's name is escaped,
+    so that Slurm does not expand it.
     """
     folder = request.job_dir.replace("%", "%%")
     if request.array is None:

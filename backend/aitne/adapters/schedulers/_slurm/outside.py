@@ -1,4 +1,6 @@
-"""Jobs that users submitted to Slurm themselves: by squeue, sacct and scancel."""
+"""Jobs that were not submitted through the platform (for example with sbatch): lists, actions and
+logs, by squeue, sacct, scancel and scontrol.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from aitne.host.account import own_account_name
 _ACCOUNTING_TIMEOUT_S = 60.0
 _LOOK_BACK = "now-30days"
 _ASK_AGAIN_S = 5.0
-"""Time after which Slurm is asked again for a task that had not started."""
+"""Seconds before Slurm is queried again for the log's path of a task that had not started."""
 _MOST_PATHS = 1_000
 _GONE = re.compile(r"Invalid job id|already completing or completed|Job has already finished")
 _ID = re.compile(r"[1-9][0-9]{0,9}(?:\+[0-9]{1,4})?")
@@ -42,8 +44,8 @@ _ARGV = {
 class SlurmOutside:
     """Implementation of ``core.ports.outside.OutsideScheduler`` with Slurm's commands.
 
-    The queue is read by a query of its own: it has twice the fields of the poll, and neither its
-    length nor a failure may delay the platform's own jobs.
+    The queue is read by a separate query: it needs twice as many fields as the poll of the
+    platform's own jobs, which it must neither delay nor make fail.
     """
 
     def __init__(self, settings: Settings, tools: Tools) -> None:
@@ -51,10 +53,14 @@ class SlurmOutside:
         self._command = tools.command
         self._reader: outside_records.OutsideReader | None = None
         self._paths: dict[OutsideLog, tuple[float, str | None]] = {}
-        """Paths of tasks' logs and the times at which Slurm was asked, oldest first."""
+        """Time (monotonic) of the last query for the path of each task's log, and the path or None
+        if it was unknown; oldest query first.
+        """
 
     async def list(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
-        """Return the jobs of the accounts by one squeue, parsed in a thread."""
+        """Return the accounts' jobs that were not submitted through the platform. One squeue is
+        run, and its output is parsed in a thread.
+        """
         known = frozenset(accounts)
         output, mark, fields = await self._site.squeue(outside_records.FIELDS)
         if self._reader is None or self._reader.fields != fields:
@@ -62,7 +68,7 @@ class SlurmOutside:
         return await asyncio.to_thread(self._reader.read, output, mark, known)
 
     async def ended(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
-        """Return the ended jobs among ``runs``, by one sacct.
+        """Return the records of those jobs in ``runs`` that have ended, by one sacct.
 
         Raises:
             NotSupported: this Slurm has no accounting.
@@ -101,8 +107,8 @@ class SlurmOutside:
         )
 
     async def act(self, run: OutsideRun, action: OutsideAction) -> None:
-        """Carry out the action by a command of Slurm as the job's account, after Slurm's record has
-        confirmed account and submission.
+        """Cancel, hold or release the job with a command of Slurm, as the job's account. Before
+        that, Slurm's record must confirm the job's account and submission time.
 
         Raises:
             SchedulerRejected: Slurm does not permit it.
@@ -127,10 +133,11 @@ class SlurmOutside:
         raise SchedulerUnavailable(message)
 
     async def read_log(self, log: OutsideLog, *, offset: int, limit: int) -> LogChunk:
-        """Read the log as this process's own account.
+        """Return up to ``limit`` bytes of the log from byte ``offset`` on, read under this
+        process's own account.
 
         Raises:
-            NotAllowed: the job belongs to another account, as which only a broker can read.
+            NotAllowed: the job belongs to another account, whose log only a broker can read.
         """
         if log.account != own_account_name():
             raise NotAllowed(
@@ -143,8 +150,9 @@ class SlurmOutside:
         return await asyncio.to_thread(files.read_path, path, offset=offset, limit=limit)
 
     async def log_path(self, log: OutsideLog) -> str | None:
-        """Return the path of the log, of a task with values from its record if its pattern needs
-        them.
+        """Return the path of the log; None if it is not known yet. For a task of an array,
+        wildcards in the path's pattern are replaced, if necessary with values from Slurm's record
+        of the task.
         """
         if log.task is None:
             return log.path
@@ -162,11 +170,11 @@ class SlurmOutside:
         return path
 
     async def _task(self, log: OutsideLog) -> Mapping[str, str] | None:
-        """Return the record of an array's task, from the queue or from accounting; None if it has
-        not started.
+        """Return the queue's or accounting's record of an array's task; None if the task has not
+        started.
 
         Raises:
-            NotFound: Slurm has no record of it.
+            NotFound: Slurm has no record of the task.
         """
         number, live = f"{log.scheduler_id}_{log.task}", False
         output, mark, fields = await self._site.squeue(queue.FIELDS, f"--user={log.account}")
@@ -198,6 +206,8 @@ class SlurmOutside:
 
 
 def _is_of(run: OutsideRun, job: OutsideJob) -> bool:
-    """Return whether the record is that of the run: a requeue gives a job a new time."""
+    """Return True if the record belongs to the run. The submission times must be equal, unless the
+    job was requeued, which changes its time.
+    """
     same = (job.scheduler_id, job.account) == (run.scheduler_id, run.account)
     return same and (job.submitted_at == run.submitted_at or job.restart_count > 0)

@@ -1,8 +1,8 @@
-"""Records of jobs that the platform did not submit, from squeue and sacct; the tasks of an array as
-one record.
+"""Records of jobs that were not submitted through the platform, from squeue and sacct. All tasks of
+an array become one record.
 
 Names, commands and paths can contain any characters. As in ``queue``, they can only add fields to a
-record, which is then ignored.
+record, which is then ignored because it has too many.
 """
 
 from __future__ import annotations
@@ -42,15 +42,17 @@ _MOST_NODES = 200
 _GPUS = re.compile(r"gres/gpu(?::([A-Za-z0-9_.-]{1,40}))?[=:]([0-9]{1,6})")
 _ACTIVE = frozenset({JobState.RUNNING, JobState.STARTING, JobState.COMPLETING})
 OF_RUN = frozenset("jJNr")
-"""Wildcards whose values only the record of a task has."""
+"""Wildcards in paths of logs whose values only the record of a task contains."""
 _NO_INDEX = 0xFFFFFFFE
-"""Index that Slurm writes for a job that is no array."""
+"""Array index that Slurm writes for a job that is no array."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _NO_TEXT = ("", "(null)", "N/A", "None")
 
 
 def parse(record: str, fields: Sequence[str]) -> OutsideJob | None:
-    """Parse one record of squeue; None for a job of the platform and for an incomplete record."""
+    """Parse one record of squeue; return None for a job that was submitted through the platform,
+    and for an incomplete record.
+    """
     values = record.split(queue.SEPARATOR)
     if len(values) != len(fields):
         return None
@@ -101,7 +103,7 @@ def parse(record: str, fields: Sequence[str]) -> OutsideJob | None:
 
 
 def parse_ended(output: str) -> Iterator[OutsideJob]:
-    """Yield the ended jobs and tasks in the output of sacct, each task by itself."""
+    """Yield the ended jobs in the output of sacct, each task of an array as a separate record."""
     for line in output.splitlines():
         values = line.split(queue.SEPARATOR)
         if len(values) != len(ACCOUNTING_FIELDS):
@@ -135,8 +137,8 @@ def parse_ended(output: str) -> Iterator[OutsideJob]:
 
 
 def fold(records: Iterable[OutsideJob]) -> list[OutsideJob]:
-    """Return one record for each job in accounting: the last run of a job, and all tasks of an
-    array together. Its end is known only if all of them have ended.
+    """Merge records of accounting: return one for each job, from its last run, and one for all
+    tasks of an array. An array has an end time only if all of its tasks have ended.
     """
     by_run: dict[tuple[str, str], list[OutsideJob]] = defaultdict(list)
     for record in records:
@@ -145,8 +147,8 @@ def fold(records: Iterable[OutsideJob]) -> list[OutsideJob]:
 
 
 class OutsideReader:
-    """Parser of successive outputs of squeue. A record that has not changed since the previous
-    output gives the same object.
+    """Parser of successive outputs of squeue. For a record that has not changed since the previous
+    output it returns the same object.
     """
 
     def __init__(self, fields: Sequence[str]) -> None:
@@ -157,10 +159,12 @@ class OutsideReader:
     def read(
         self, output: str, mark: str, accounts: Collection[str], *, only: str | None = None
     ) -> list[OutsideJob]:
-        """Return the jobs of ``accounts`` in one output: of each account ``MOST_OF_ACCOUNT`` live
-        jobs, the oldest, and as many ended ones, the newest. ``only``: the ID of a single job.
+        """Return the jobs of ``accounts`` in one output of squeue: of each account at most
+        ``MOST_OF_ACCOUNT`` live jobs (the oldest) and as many ended ones (the newest). ``mark``
+        ends each record. ``only`` is the ID of a single job to return; None: all.
 
-        Of an array's tasks only counts and times are kept, and only returned records are parsed.
+        Only counts and times are kept of an array's tasks, and only returned records are parsed
+        completely.
         """
         groups: dict[tuple[str, str], _Group] = {}
         for text in queue.records(output, mark):
@@ -187,14 +191,14 @@ class OutsideReader:
 
 
 class _Group:
-    """The records of one job, or of one array's tasks, in one output of squeue."""
+    """Records of one job, or of all tasks of one array, in one output of squeue."""
 
     __slots__ = ("counts", "ended_at", "nodes", "started_at", "submitted_at", "tasks", "texts")
 
     def __init__(self) -> None:
         self.counts: Counter[JobState] = Counter()
         self.texts: dict[JobState, str] = {}
-        """The first record in each state."""
+        """Text of the first record in each state."""
         self.tasks: list[str] = []
         self.nodes: set[str] = set()
         self.submitted_at: list[datetime] = []
@@ -202,7 +206,7 @@ class _Group:
         self.ended_at: datetime | None = None
 
     def add(self, text: str, row: Mapping[str, str]) -> None:
-        """Count one record, and note its times and nodes."""
+        """Add one record: count it and merge its times and nodes."""
         state, _ = _state(row["State"], row["Reason"])
         tasks = row["ArrayTaskID"]
         is_array = tasks not in _NO_TEXT
@@ -231,11 +235,11 @@ class _Group:
 
     @property
     def representative(self) -> str:
-        """The record that shows the state, or why tasks wait."""
+        """Return the text of the record from which state and pending reason of the group are taken."""
         return self.texts.get(self.state) or next(iter(self.texts.values()))
 
     def complete(self, job: OutsideJob) -> OutsideJob:
-        """Return the record of the group, made from that of its representative."""
+        """Return the record for the whole group; ``job`` is the parsed representative."""
         if not self.tasks:
             return job
         state = self.state
@@ -289,8 +293,9 @@ def _last_or_all(records: list[OutsideJob]) -> OutsideJob:
 
 
 def state_of_tasks(counts: Collection[JobState]) -> JobState:
-    """Return the state of an array whose tasks have these states: while one is live, that of the
-    most advanced of them, without states that could follow one another in the wrong order.
+    """Return the state of an array whose tasks have the states in ``counts``: running if any task
+    is active, else the first of suspended, queued and unknown that a task has. If all have ended,
+    it is the most severe of their final states.
     """
     if not _ACTIVE.isdisjoint(counts):
         return JobState.RUNNING
@@ -306,7 +311,7 @@ def _state(word: str, reason: str) -> tuple[JobState, TerminationReason | None]:
 
 
 def _indices(texts: Sequence[str]) -> str:
-    """Return the indices of all records together, as far as they fit."""
+    """Return the indices of all records as one text, truncated to its maximum length."""
     if len(texts) == 1:
         return texts[0][:_MOST_TEXT]
     try:
@@ -317,8 +322,8 @@ def _indices(texts: Sequence[str]) -> str:
 
 
 def _number_of(tasks: str | None) -> int:
-    """Return how many tasks a record such as ``0-99999:2,7%5`` stands for; counts ranges without
-    expanding them.
+    """Return the number of tasks in a text such as ``0-99999:2,7%5``. Ranges are counted without
+    listing their indices.
     """
     if tasks is None:
         return 1
@@ -367,8 +372,8 @@ def _whole(text: str) -> int:
 
 
 def _log_path(row: Mapping[str, str], *, is_array: bool, begun: bool) -> str | None:
-    """Return the path of the log, or, of an array, the pattern of its tasks' logs; None if there
-    is none, or while its name is not known.
+    """Return the path of the job's log, or for an array the pattern of its tasks' logs; None if
+    there is none, or while the job's node, which the path contains, is not known.
     """
     path, workdir = _text(row["STDOUT"]), _text(row["WorkDir"])
     # Of salloc and srun squeue up to 23.11 names a file that they do not write.
@@ -394,10 +399,11 @@ def _log_path(row: Mapping[str, str], *, is_array: bool, begun: bool) -> str | N
 
 
 def log_of_task(pattern: str, index: int, run: Mapping[str, str] | None = None) -> str | None:
-    """Return the path of a task's log from the pattern of its array; None if it has no node yet.
+    """Return the path of a task's log from the pattern of its array; None if the task in ``run``
+    has no node yet.
 
-    ``run`` is the task's record of squeue or sacct, with the fields of ``queue.FIELDS``; without
-    one the pattern must not have the wildcards in ``OF_RUN``.
+    ``run`` is the task's record of squeue or sacct, with the fields of ``queue.FIELDS``; without it
+    the pattern must not contain the wildcards in ``OF_RUN``.
     """
     values: dict[str, int | str] = {"a": index, "b": index % 10}
     if run is not None:
@@ -411,7 +417,9 @@ def log_of_task(pattern: str, index: int, run: Mapping[str, str] | None = None) 
 
 
 def _text(value: str) -> str:
-    """Return the value without unprintable characters; empty for Slurm's words for nothing."""
+    """Return the value without unprintable characters; an empty text for the words that Slurm
+    prints for a missing value.
+    """
     if value in _NO_TEXT:
         return ""
     return "".join(char if char.isprintable() else "?" for char in value[:_MOST_TEXT])

@@ -48,8 +48,8 @@ SEPARATOR = "\x1f"
 
 
 def new_mark() -> str:
-    """Return a random text that ends each record in the output of one squeue. It does not begin
-    with a digit, which squeue would read as a field's width.
+    """Return a random text that marks the end of each record in the output of one squeue. It does
+    not begin with a digit, which squeue would read as a field's width.
     """
     return f"\x1e{secrets.token_hex(8)}"
 
@@ -68,7 +68,7 @@ def records(output: str, mark: str) -> Iterator[str]:
 
 
 def parse_record(record: str, fields: Sequence[str]) -> SchedulerJob | None:
-    """Parse one record; None if it is not one of the platform's jobs."""
+    """Parse one record; return None if the job was not submitted through the platform."""
     values = record.split(SEPARATOR)
     if len(values) != len(fields):
         return None
@@ -121,8 +121,8 @@ def _job(ours: tuple[Any, int], row: dict[str, str]) -> SchedulerJob:
 
 
 def node_names(text: str) -> tuple[str, ...]:
-    """Return the node names that a list such as ``n[1-2]`` stands for; empty for ``(null)``, ``None
-    assigned`` and an empty text.
+    """Return the node names in a list such as ``n[1-2]``; empty for ``(null)``, ``None assigned``
+    and an empty text.
     """
     if text in ("", "(null)", "N/A", "None assigned"):
         return ()
@@ -133,8 +133,8 @@ def node_names(text: str) -> tuple[str, ...]:
 
 
 class SqueueReader:
-    """Parser of successive outputs of squeue. A record that has not changed since the previous
-    output is the same object.
+    """Parser of successive outputs of squeue. For a record that has not changed since the previous
+    output it returns the same object.
     """
 
     def __init__(self, fields: Sequence[str]) -> None:
@@ -142,7 +142,9 @@ class SqueueReader:
         self._known: dict[str, SchedulerJob | None] = {}
 
     def read(self, output: str, mark: str) -> list[SchedulerJob]:
-        """Return all of the platform's jobs in one output."""
+        """Return the records of all of the platform's jobs in one output of squeue; ``mark`` ends
+        each record.
+        """
         previous_jobs, self._known = self._known, {}
         for record in records(output, mark):
             self._known[record] = (

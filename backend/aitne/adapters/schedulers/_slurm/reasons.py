@@ -1,4 +1,4 @@
-"""Pending reasons of jobs in plain words (https://slurm.schedmd.com/job_reason_codes.html)."""
+"""Slurm's pending reasons as sentences (https://slurm.schedmd.com/job_reason_codes.html)."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ _UNFULFILLED = re.compile(r"[a-z]+:([0-9]+(?:_(?:[0-9]+|\*))?)(?:\+[0-9]+)?\((?:
 
 
 def sentence(reason: str, dependency: str = "") -> str:
-    """Convert Slurm's pending reason to a sentence for the job's owner.
+    """Convert Slurm's pending reason to a sentence for the job's owner. An unknown reason is
+    returned unchanged.
 
-    ``dependency`` are the job's remaining dependencies, as squeue prints them. An unknown reason is
-    shown unchanged.
+    ``dependency`` are the job's unfulfilled dependencies, as squeue prints them.
     """
     word = reason.strip().removeprefix("(").removesuffix(")")
     # There is no reason until the scheduler has considered the job for the first time.

@@ -1,4 +1,4 @@
-"""Queries of one site's Slurm by its commands: its configuration, queue, accounting and nodes."""
+"""Queries of one Slurm cluster with its commands: configuration, queue, accounting and nodes."""
 
 from __future__ import annotations
 
@@ -27,16 +27,22 @@ from aitne.core.settings import Settings
 log = logging.getLogger(__name__)
 
 _MARGIN_S = 5.0
-"""Seconds added to Slurm's MessageTimeout for a command, so that it can report its failure."""
+"""Seconds by which a command's timeout exceeds Slurm's MessageTimeout, so that the command can
+report its own failure.
+"""
 _ACCOUNTING_TIMEOUT_S = 60.0
 _CANCELLER_TIMEOUT_S = 5.0
-"""Timeout of the query for the account that cancelled a job, on which a poll may wait."""
+"""Timeout in seconds of the query for the account that cancelled a job; it is short because a poll
+may have to wait for it.
+"""
 _NAMES_AT_ONCE = 500
-"""Maximum of names in one argument: a name has about 50 bytes, an argument at most 128 KiB."""
+"""Maximum number of job names in one argument: a name has about 50 bytes, an argument at most 128
+KiB.
+"""
 _LOOK_BACK = "now-30days"
-"""Start of the interval for which sacct is queried; by default it starts today."""
+"""Start of the time range for queries by sacct, whose default is the current day only."""
 _CONFIG_S = 60.0
-"""Time after which slurmctld is asked for its configuration again."""
+"""Seconds after which the configuration is read again from slurmctld."""
 _LIMITS_S = 30.0
 _QOS_S = 60.0
 _AFTER_TROUBLE_S = 2.0
@@ -53,8 +59,8 @@ class _Snapshot:
 
 
 class Site:
-    """Queries to one Slurm cluster by its commands, without side effects, under the account with
-    which the platform reads the queue.
+    """Queries of one Slurm cluster with its commands, under the account with which the platform
+    reads the queue. They change nothing in Slurm.
 
     Every method may raise ``SchedulerUnavailable``.
     """
@@ -67,7 +73,7 @@ class Site:
         self._cluster_name = settings.cluster
         self._fields: tuple[str, ...] = queue.FIELDS
         self._unknown_fields: frozenset[str] = frozenset()
-        """Fields that this release's squeue does not have."""
+        """Fields that the squeue of this Slurm release does not have."""
         self._queue = queue.SqueueReader(self._fields)
         self._config: SlurmConfig | None = None
         self._config_at = 0.0
@@ -77,20 +83,22 @@ class Site:
 
     @property
     def timeout_s(self) -> float:
-        """Seconds after which a command is terminated."""
+        """Return the seconds after which a command is terminated."""
         return (self._config or SlurmConfig()).message_timeout_s + _MARGIN_S
 
     @property
     def settle_s(self) -> float:
-        """Seconds in which slurmctld may still read a request after sbatch has failed."""
+        """Return the seconds after a failed sbatch during which slurmctld may still process its
+        request.
+        """
         return 2 * (self._config or SlurmConfig()).message_timeout_s + _MARGIN_S
 
     def trouble(self) -> None:
-        """Record that Slurm did not answer just now."""
+        """Record that Slurm did not answer at the current time."""
         self._trouble_at = time.monotonic()
 
     async def ask(self, *argv: str, timeout_s: float | None = None) -> str:
-        """Run one command and return its output."""
+        """Run a query under the account that reads the queue; return its output."""
         try:
             return await self.commands.ask(*argv, timeout_s=timeout_s or self.timeout_s)
         except SchedulerUnavailable:
@@ -98,8 +106,8 @@ class Site:
             raise
 
     async def config(self) -> SlurmConfig:
-        """Return the site's configuration, which is at most ``_CONFIG_S`` old while Slurm
-        answers.
+        """Return the site's configuration, read at most ``_CONFIG_S`` seconds ago unless Slurm does
+        not answer.
         """
         now = time.monotonic()
         if self._config is None or now - self._config_at > _CONFIG_S:
@@ -114,15 +122,16 @@ class Site:
     # --- jobs ------------------------------------------------------------------------------------
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs that slurmctld holds, by one squeue; ended jobs are among them for
-        MinJobAge.
+        """Return the platform's jobs that slurmctld holds, by one squeue. Ended jobs are included
+        for MinJobAge seconds after their end.
         """
         output, mark = await self._squeue()
         return self._queue.read(output, mark)
 
     async def _squeue(self, *more: str) -> tuple[str, str]:
-        """Run squeue with the fields of the poll; return its output and the mark at the end of each
-        record. Without ``--array`` in ``more``, the waiting tasks of an array have one record.
+        """Run squeue with the fields of the poll and the options ``more``; return its output and
+        the mark at the end of each record. Unless ``more`` contains ``--array``, the pending tasks
+        of an array share one record.
         """
         output, mark, fields = await self.squeue(self._fields, *more)
         if fields != self._fields:
@@ -132,7 +141,7 @@ class Site:
 
     async def squeue(self, fields: tuple[str, ...], *more: str) -> tuple[str, str, tuple[str, ...]]:
         """Run squeue; return its output, the mark at the end of each record, and those of
-        ``fields`` that this release has.
+        ``fields`` that this Slurm release has.
         """
         fields = tuple(field for field in fields if field not in self._unknown_fields)
         scope = () if self._mine is None else (self._mine,)
@@ -155,7 +164,9 @@ class Site:
                 fields = tuple(field for field in fields if field not in missing)
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Search the queue by name, then accounting for the jobs that the queue does not hold."""
+        """Return the records of these attempts, found by job name: first in the queue, then in
+        accounting for those that are not in the queue.
+        """
         jobs: list[SchedulerJob] = []
         for start in range(0, len(runs), _NAMES_AT_ONCE):
             jobs += await self._find_some(runs[start : start + _NAMES_AT_ONCE])
@@ -180,7 +191,9 @@ class Site:
     async def _with_cancellers(
         self, runs: Sequence[Run], rows: Sequence[SchedulerJob]
     ) -> Sequence[SchedulerJob]:
-        """Add the account that cancelled a job: only accounting has it, possibly a moment later."""
+        """Add to each cancelled job the account that cancelled it. Only accounting has this
+        information, possibly a moment later.
+        """
         uids = _cancellers(rows)
         cancelled = {
             (row.job_id, row.attempt)
@@ -204,9 +217,9 @@ class Site:
     async def live(
         self, runs: Sequence[Run], *, single_tasks: bool = True
     ) -> Sequence[SchedulerJob]:
-        """Return the records that slurmctld itself holds for these attempts, under any ID.
+        """Return slurmctld's records of these attempts, whatever their job IDs.
 
-        With ``single_tasks`` each task has its own record.
+        With ``single_tasks`` each task of an array has its own record.
         """
         scope = ("--array",) if single_tasks else ()
         output, mark = await self._squeue(*scope, f"--name={_names(runs)}")
@@ -262,20 +275,22 @@ class Site:
         return cluster
 
     async def limits(self) -> ClusterLimits:
-        """Return the limits of the partitions, which are at most half a minute old."""
+        """Return the limits of partitions and nodes, read at most half a minute ago."""
         while self._snapshot is None or time.monotonic() - self._snapshot.at > _LIMITS_S:
             await self.cluster()
         return self._snapshot.limits
 
     async def has_node(self, name: str) -> bool:
-        """Return whether a node of exactly this name exists. An unknown name causes a new query."""
+        """Return True if a node of exactly this name exists. If the name is unknown, the nodes are
+        queried again.
+        """
         if name in (await self.limits()).nodes:
             return True
         return any(node.name == name for node in (await self.cluster()).nodes)
 
     async def _qos_flags(self, config: SlurmConfig) -> QosFlags | None:
-        """Return every QOS with its flags; None if slurmdbd does not answer, which must not prevent
-        submissions.
+        """Return the flags of every QOS, by name; None if slurmdbd does not answer, in which case
+        jobs can still be submitted.
         """
         if not config.accounting:
             return {}
@@ -298,12 +313,14 @@ def _names(runs: Sequence[Run]) -> str:
 
 
 def _cancellers(rows: Iterable[SchedulerJob]) -> dict[_Key, int]:
-    """Collect the uids of cancellers from rows of accounting."""
+    """Return the uid of the account that cancelled each job, from accounting's records; jobs that
+    no account cancelled are omitted.
+    """
     return {_key(row): uid for row in rows if (uid := accounting.canceller(row)) is not None}
 
 
 def _accounts(uids: Collection[int]) -> Mapping[int, str]:
-    """Return the names of accounts on this machine."""
+    """Return the account name of each uid on this machine, or ``uid N`` if there is none."""
     names = {}
     for uid in uids:
         try:
@@ -318,7 +335,9 @@ def _key(row: SchedulerJob) -> _Key:
 
 
 def _missing(runs: Sequence[Run], rows: Sequence[SchedulerJob]) -> list[Run]:
-    """Return the attempts without a record. Records of other tasks of an array do not count."""
+    """Return the attempts that have no record among ``rows``. An attempt at one task of an array
+    needs a record of that task.
+    """
     there: set[tuple[UUID, int, str]] = set()
     for row in rows:
         task = "" if row.array_task_id is None else str(row.array_task_id)

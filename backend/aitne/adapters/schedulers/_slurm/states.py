@@ -42,21 +42,23 @@ _BASES: dict[str, tuple[JobState, TerminationReason | None]] = {
     "OUT_OF_MEMORY": (_S.OUT_OF_MEMORY, _R.OUT_OF_MEMORY),
 }
 _NEVER_BEGUN = frozenset({"BadConstraints", "InvalidAccount", "InvalidQOS", "AccountNotAllowed"})
-"""Reasons of the FAILED record that Slurm keeps of a rejected submission."""
+"""Reasons in the FAILED record that Slurm keeps of a rejected submission; such a job never existed.
+"""
 _NOT_LAUNCHED = ("JobLaunchFailure", "RaisedSignal:53")
-"""Reasons of a failed start on the node (such as a log that cannot be opened). 22.05 also reports
-the first one for every end by a signal."""
+"""Reasons of a job that failed to start on the node (for example because its log could not be
+opened). 22.05 also reports the first one for every end by a signal.
+"""
 
 
 def job_state(
     words: Iterable[str], reason: str = "None", *, begun: bool = True, signal: int | None = None
 ) -> tuple[JobState, TerminationReason | None]:
-    """Convert the words that Slurm reports together (``COMPLETED``, ``COMPLETING``) to the state
-    and the termination reason.
+    """Convert the words that Slurm reports for one job (such as ``COMPLETED`` and ``COMPLETING``
+    together) to its state and termination reason.
 
-    ``begun`` is True if the job ever had nodes; ``signal`` is the signal that ended its script, if
-    any. sacct's ``CANCELLED by 1001`` is accepted; an unknown word gives the state UNKNOWN, which is
-    never an end.
+    ``begun`` is True if the job was ever allocated nodes; ``signal`` is the signal that ended its
+    script, if any. sacct's ``CANCELLED by 1001`` is accepted. An unknown word gives the state
+    UNKNOWN, which is not terminal.
     """
     names = {word.partition(" ")[0].upper() for word in words}
     for flag, state in _FLAGS.items():

@@ -1,5 +1,5 @@
-"""Common conversion of the records of slurmrestd and libslurm: typed fields, and arrays in one
-record.
+"""Functions for converting the records of both slurmrestd and libslurm: typed fields, and arrays in
+one record.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ _FAR = 253_402_300_799  # the last second of the year 9999
 
 
 def text(value: object) -> str:
-    """Return the value if it is a text, else an empty text."""
+    """Return the value if it is a ``str``, otherwise an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def moment(seconds: int | None) -> datetime | None:
-    """Return the time of seconds since 1970; None for 0 and values outside the calendar."""
+    """Convert seconds since 1970 to a ``datetime``; None for None, 0 and values that it cannot
+    represent.
+    """
     return datetime.fromtimestamp(seconds, UTC) if seconds and 0 < seconds <= _FAR else None
 
 
@@ -29,12 +31,12 @@ def task_of(job: SchedulerJob, array: int | str, task: int) -> SchedulerJob:
 
 
 def array_record(job: SchedulerJob, array: int, tasks: str, *, said_by: str) -> SchedulerJob:
-    """Return a copy of the record for the ``tasks`` (such as ``1-3,7%2``) of an array that waits as
-    a whole. ``said_by`` names the source in the error.
+    """Return a copy of the record for the ``tasks`` (such as ``1-3,7%2``) of an array of which no
+    task has started. ``said_by`` names the source in the error.
 
     Raises:
         SchedulerUnavailable: the list of tasks is incomplete (libslurm truncates a long one:
-            ``1,3,5,...``); the omitted tasks must not appear to be absent.
+            ``1,3,5,...``). Without the error, the omitted tasks would seem to be missing in Slurm.
     """
     if "..." in tasks:
         raise SchedulerUnavailable(
@@ -47,8 +49,8 @@ def array_record(job: SchedulerJob, array: int, tasks: str, *, said_by: str) -> 
 
 
 def of_tasks(job: SchedulerJob, array: str, tasks: str) -> SchedulerJob:
-    """Return a copy of the record for the ``tasks`` of an array, one or several. Raises
-    ``ValueError`` if ``tasks`` is no list of indices.
+    """Return a copy of the record for one or more ``tasks`` of an array. Raises ``ValueError`` if
+    ``tasks`` is no list of indices.
     """
     indices = parse_array(tasks).indices
     if len(indices) == 1:

@@ -1,4 +1,4 @@
-"""Slurm's times and limits as text (with ``SLURM_TIME_FORMAT=%s``), and its exit statuses."""
+"""Parsing of Slurm's times, durations and exit statuses as text (with ``SLURM_TIME_FORMAT=%s``)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from aitne.core.units import parse_duration
 
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC", "SLURM_BITSTR_LEN": "0"}
-"""Environment with which Slurm prints seconds since 1970 instead of local times, and the complete
-indices of an array's tasks."""
+"""Environment variables that make Slurm print times in seconds since 1970, and the indices of an
+array's tasks without truncation.
+"""
 
 _HIGHEST_SIGNAL = 31
 _FAR = 253_402_300_799  # the last second of the year 9999
@@ -17,7 +18,7 @@ _STATUS = re.compile(r"([0-9]{1,10})(?::([0-9]{1,5}))?")
 
 
 def parse_time(text: str) -> datetime | None:
-    """Return the time that Slurm prints as seconds since 1970; None for ``N/A``, ``Unknown``,
+    """Convert a time that Slurm printed as seconds since 1970; None for ``N/A``, ``Unknown``,
     ``None``, ``0`` and similar.
     """
     if not (text.isascii() and text.isdigit()):
@@ -27,7 +28,7 @@ def parse_time(text: str) -> datetime | None:
 
 
 def parse_limit(text: str) -> int | None:
-    """Return the seconds in a duration such as ``1-00:30:00``; None for ``UNLIMITED``, ``NOT_SET``,
+    """Convert a duration such as ``1-00:30:00`` to seconds; None for ``UNLIMITED``, ``NOT_SET``,
     ``NONE`` and similar.
     """
     try:
@@ -37,12 +38,12 @@ def parse_limit(text: str) -> int | None:
 
 
 def parse_minutes(text: str) -> int | None:
-    """Return the seconds of sacct's TimelimitRaw, which is in minutes."""
+    """Convert sacct's TimelimitRaw, a number of minutes, to seconds; None if it is no number."""
     return int(text) * 60 if text.isascii() and text.isdigit() else None
 
 
 def parse_exit(text: str) -> tuple[int | None, int | None]:
-    """Parse how a job's script ended: (exit code, signal), at most one of them not None.
+    """Parse a script's exit status to (exit code, signal), at most one of them not None.
 
     Newer releases of squeue (and all releases of sacct) print ``code:signal``, older ones the
     status of wait(2).
@@ -60,9 +61,9 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
 
 
 def real_signal(number: int | None) -> int | None:
-    """Return the signal that ended a script; None if no signal did.
+    """Return the number if it is a real signal; None otherwise.
 
-    A "signal" above the real ones is a code of Slurm (53: the log could not be opened; 125: out of
-    memory).
+    Slurm reports codes of its own as signals above the real ones (53: the log could not be opened;
+    125: out of memory).
     """
     return number if number is not None and 0 < number <= _HIGHEST_SIGNAL else None

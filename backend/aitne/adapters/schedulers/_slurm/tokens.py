@@ -1,4 +1,4 @@
-"""Tokens for Slurm's auth/jwt, minted for one user at a time and for a short time.
+"""JSON Web Tokens for Slurm's auth/jwt, each for one user and a short time.
 
 https://slurm.schedmd.com/jwt.html: HS256 with slurmctld's key and the claims ``sun`` (the user),
 ``iat`` and ``exp``.
@@ -19,16 +19,17 @@ from pathlib import Path
 from aitne.core.errors import SetupError
 
 LIFETIME_S = 60
-"""Lifetime that suffices for any request and is of little use to an attacker. It also limits how
-late a submission can arrive that a suspended slurmrestd still holds: Slurm rejects it afterwards.
+"""Lifetime of a token in seconds: enough for any request, and of little use to an attacker. It also
+limits how late a submission that a suspended slurmrestd holds can still be executed: Slurm rejects
+it afterwards.
 """
 _MIN_KEY_BYTES = 32  # HS256 requires a key as long as its hash (RFC 7518, 3.2)
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 
 class TokenMint:
-    """Issuer of Slurm's JSON Web Tokens with the key of the site. Tokens are cached, each for half
-    of its lifetime.
+    """Issuer of Slurm's JSON Web Tokens with slurmctld's key. Each token is cached for half of its
+    lifetime.
     """
 
     def __init__(
@@ -45,15 +46,15 @@ class TokenMint:
 
     @classmethod
     def from_file(cls, path: Path) -> TokenMint:
-        """Return a mint with the key in the file ``path``.
+        """Create an issuer with the key in the file ``path``.
 
         Raises:
-            SetupError: the file cannot be read, other accounts can read it, or it holds no key.
+            SetupError: the file cannot be read, other accounts can read it, or it contains no key.
         """
         return cls(_read_key(path))
 
     def token(self, user: str) -> str:
-        """Return a token that authenticates ``user``."""
+        """Return a valid token that authenticates ``user``."""
         now = self._clock()
         until, token = self._kept.get(user, (0.0, ""))
         # A clock that was set back must not extend a token's use, so both limits are checked.
@@ -67,7 +68,7 @@ class TokenMint:
 
 
 def sign(key: bytes, user: str, issued_at: int, expires_at: int) -> str:
-    """Sign one token (RFC 7519), its times in seconds since 1970."""
+    """Return a signed token (RFC 7519); times are in seconds since 1970."""
     claims = {"exp": expires_at, "iat": issued_at, "sun": user}
     body = b".".join(
         _encode(json.dumps(part, separators=(",", ":")).encode()) for part in (_HEADER, claims)

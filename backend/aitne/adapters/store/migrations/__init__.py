@@ -1,4 +1,7 @@
-"""Alembic's revisions: one file per change of the schema, never edited once released."""
+"""Schema revisions of Alembic: one file for each change of the schema, never edited after its
+release.
+"""
 
 HEAD = "0023"
-"""Newest revision. It is stored here so that a start without a migration need not load Alembic."""
+"""Newest revision. It is stored here so that Alembic is not imported if no migration is necessary.
+"""

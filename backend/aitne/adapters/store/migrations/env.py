@@ -1,4 +1,6 @@
-"""Script that Alembic runs for an upgrade. The connection has the lock and the transaction."""
+"""Script that Alembic runs for a migration, on a connection that already holds the lock and the
+transaction.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Certificate of a session's server: the key is created here, and the platform's CA signs it.
+"""TLS certificate of a session's server: the key is created here, and the platform's CA signs the
+certificate.
 
-Runs in the session's environment: standard library and cryptography, which JupyterHub needs itself.
+Runs in the session's environment: standard library and cryptography, which JupyterHub requires
+anyway.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 KEY, SERVER, AGENT, CLIENTS = "key.pem", "server.pem", "agent.pem", "clients.pem"
-"""Files of the folder.
+"""Files in the folder of the certificate.
 
-``AGENT`` is a certificate for the agent of this session, which watches the server and is trusted by
-no other server. ``CLIENTS`` are the certificates of permitted clients: the platform's proxy and the
-agent.
+``AGENT`` is a client certificate of this session's agent, which checks that the server answers; no
+other server accepts it. ``CLIENTS`` are the certificates of accepted clients: the platform's proxy
+and the agent.
 """
 _ANSWER_S = 10.0
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
@@ -33,18 +35,21 @@ _FINAL = frozenset({400, 401, 403, 404, 405, 413, 422})
 
 
 def trusting(authority: str) -> ssl.SSLContext:
-    """Return a client's context that trusts a CA (PEM) beside those of the system."""
+    """Return a TLS context for clients that trusts the CA ``authority`` (PEM) in addition to those
+    of the system.
+    """
     context = ssl.create_default_context()
     context.load_verify_locations(cadata=authority)
     return context
 
 
 def server_options(folder: str, url: str, token: str, address: str, authority: str) -> list[str]:
-    """Have a new key signed, and return the options with which the server uses TLS.
+    """Create a key, have the platform sign its certificate, and return the options with which the
+    server uses TLS.
 
     Args:
-        folder: where the files are written, readable for their owner alone.
-        url: where the platform signs requests, with the job's ``token``.
+        folder: where the files are written, readable by their owner only.
+        url: the platform's URL for signing requests, authenticated with the job's ``token``.
         address: ``host:port`` at which the server will listen.
         authority: the certificate of the platform's CA (PEM).
 
@@ -97,9 +102,11 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
 
 
 def _signed(url: str, token: str, authority: str, body: bytes) -> str:
-    """Request the signature until there is an answer.
+    """Request the signature and return the certificate (PEM); repeat the request until the platform
+    answers.
 
-    The platform may be restarting, and the agent ends what takes too long.
+    There is no limit of time: the platform may be restarting, and the agent ends a server that
+    takes too long to start.
     """
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting(authority))

@@ -1,6 +1,7 @@
-"""Restriction of a session to logged-in browsers: by headers, and by closing open connections.
+"""Restriction of a session to logged-in browsers: security headers, and closing of open connections
+after a logout.
 
-Runs in the session's environment: Jupyter only; nothing else of this package is there.
+Runs in the session's environment: it may import only Jupyter and no other module of this package.
 """
 
 from __future__ import annotations
@@ -21,24 +22,28 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 LOGGED_OUT = 4401
-"""Code with which a WebSocket is closed."""
+"""Code with which a WebSocket is closed when its login has ended."""
 _LATE_S = 2.0
 _open: weakref.WeakSet[WebSocketHandler] = weakref.WeakSet()
 
 
 class LoginsHandler(RequestHandler):  # type: ignore[misc]
-    """Handler for JupyterHub's report of ended logins, authenticated by the server's own token."""
+    """Handler of JupyterHub's request that reports ended logins. The request is authenticated with
+    this server's own token.
+    """
 
     def initialize(self, server: Any) -> None:
-        """Called by Tornado for each request."""
+        """Store the server; Tornado calls this for each request."""
         self.server = server
 
     def check_xsrf_cookie(self) -> None:
-        """Accept the request: the token is sufficient proof, and cookies are not used."""
+        """Accept the request without an XSRF cookie: it is authenticated by a token and uses no
+        cookies.
+        """
 
     @allow_unauthenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
-        """Forget the cached logins; close WebSockets whose login has ended."""
+        """Clear the cache of logins, and close the WebSockets whose login has ended."""
         hub_auth = self.server.identity_provider.hub_auth
         authorization = self.request.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(authorization, f"token {hub_auth.api_token}".encode()):

@@ -1,10 +1,11 @@
-"""Source of the bar in JupyterLab: the end of the session, its resources in use, and Extend.
+"""Server part of the status bar in JupyterLab: the session's end, its resource usage, and the
+button to extend it.
 
-The page asks this server, and this server asks the platform with the token of the job, which it
-received from the agent. The token is in no page, file or variable.
+JupyterLab's page requests these from this server, which requests them from the platform with the
+job's token that it received from the agent. The token is in no page, file or environment variable.
 
-Runs in the session's environment: standard library and Jupyter; nothing else of this package is
-there.
+Runs in the session's environment: it may import only the standard library and Jupyter, and no other
+module of this package.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ _threads = ThreadPoolExecutor(2, thread_name_prefix="aitne-session")
 
 
 class SessionApi:
-    """The platform's interface for this session."""
+    """Client of the platform's API for this session."""
 
     def __init__(self, url: str, token: str, authority: str | None) -> None:
-        """Store where to ask; ``authority`` is the platform's CA (PEM), None the system's."""
+        """Create a client for ``url``. ``authority`` is the CA (PEM) that signed the platform's
+        certificate; None: a CA of the system.
+        """
         self._url = url
         self._token = token
         context = ssl.create_default_context()
@@ -41,9 +44,9 @@ class SessionApi:
         )
 
     def ask(self, path: str = "", body: dict[str, Any] | None = None) -> tuple[int, bytes]:
-        """Return status and body of the platform's answer.
+        """Send a request to the platform; return status and body of its response.
 
-        Blocks, so it is called in a thread. Raises ``OSError`` if there is no answer.
+        Blocks, so it must be called in a thread. Raises ``OSError`` if there is no response.
         """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
@@ -59,7 +62,7 @@ _platform: list[SessionApi] = []
 
 
 def configure(url: str, token: str, authority: str | None) -> None:
-    """Set the platform, before the server starts."""
+    """Set the platform's URL, token and CA; called before the server starts."""
     _platform[:] = [SessionApi(url, token, authority)]
 
 
@@ -77,19 +80,19 @@ class _Handler(APIHandler):  # type: ignore[misc]
 
 
 class StatusHandler(_Handler):
-    """Handler of the page's question about the session."""
+    """Handler of the page's requests for the session's status."""
 
     # The bar asks while no user works: that keeps no session alive.
     _track_activity = False
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def get(self) -> None:
-        """Return the end of the session and the resources in use."""
+        """Return the end of the session and its resource usage."""
         await self.answer()
 
 
 class ExtendHandler(_Handler):
-    """Handler of the button that extends the session."""
+    """Handler of the button in JupyterLab that extends the session."""
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:

@@ -1,11 +1,11 @@
-"""TensorBoard as a page of the session's own server, below ``tensorboard/``.
+"""TensorBoard as pages of the session's own server, below ``tensorboard/``.
 
-TensorBoard has no login, and on a node with other users any of them could reach its port. So it
-listens on none: its program runs inside this server and receives the requests of logged-in users.
-It starts with the first request.
+TensorBoard has no login, so on a node with several users any of them could connect to its port. So
+it listens on no port: its WSGI program runs inside this server, which passes it only requests of
+logged-in users. It is started by the first request.
 
-Runs in the session's environment: Jupyter and TensorBoard only; nothing else of this package is
-there.
+Runs in the session's environment: it may import only Jupyter and TensorBoard, and no other module
+of this package.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from tornado.wsgi import WSGIContainer
 
 PAGE = "tensorboard"
 _AT_ONCE = 4
-"""Number of requests that are answered at the same time."""
+"""Maximum number of requests that TensorBoard answers at the same time."""
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Board:
-    """TensorBoard instance, started on the first request."""
+    """TensorBoard instance, which is started on the first request."""
 
     def __init__(self, folder: str, prefix: str) -> None:
-        """Store the ``folder`` with the event files, which may also be in folders below it."""
+        """Store the ``folder`` in which (or in whose subfolders) the event files are, and the
+        ``prefix`` of TensorBoard's URLs.
+        """
         self._folder = folder
         self._prefix = prefix
         self._starting = threading.Lock()
@@ -41,9 +43,10 @@ class Board:
         self.threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix=PAGE)
 
     def answer(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
-        """Return status, headers and body.
+        """Pass a request (WSGI environment) to TensorBoard; return status, headers and body of its
+        response.
 
-        Blocks for a while, so it is called in a thread.
+        Blocks for a while, so it must be called in a thread.
         """
         with self._starting:
             if self._program is None:
@@ -58,13 +61,15 @@ class Board:
 
 
 class _Held:
-    """Replacement of TensorBoard's own web server: holds the program and listens on no port."""
+    """Replacement of TensorBoard's own web server. It keeps TensorBoard's WSGI program and listens
+    on no port.
+    """
 
     def __init__(self, program: Wsgi, _: object) -> None:
         self.program = program
 
     def serve_forever(self) -> None:
-        """Return at once: requests come from this server."""
+        """Return immediately: requests come through the session's server."""
 
     def get_url(self) -> str:
         """Return an empty URL, because there is none."""
@@ -93,13 +98,13 @@ class BoardHandler(JupyterHandler):  # type: ignore[misc]
     """Handler of logged-in users' requests below ``tensorboard/``."""
 
     def initialize(self, board: Board) -> None:
-        """Called by Tornado for each request."""
+        """Store the TensorBoard instance; Tornado calls this for each request."""
         self.board = board
 
     def check_xsrf_cookie(self) -> None:
-        """Refuse requests from pages of other sites.
+        """Refuse requests from pages of other sites, instead of requiring an XSRF token.
 
-        TensorBoard's page has no token to send, and its requests change nothing.
+        TensorBoard's pages send no XSRF token, and their requests change nothing.
         """
         # Tornado calls this before the user is known, and Jupyter afterwards again.
         if hasattr(self, "_jupyter_current_user") and not self.check_origin():
@@ -107,12 +112,12 @@ class BoardHandler(JupyterHandler):  # type: ignore[misc]
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def get(self) -> None:
-        """Return a file of TensorBoard's page, or the values that the page requests."""
+        """Return a file of TensorBoard's page, or data that the page requests."""
         await self._hand_on()
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
-        """Return values, for a query that is too long for a URL."""
+        """Return data that the page requests with a query that is too long for a URL."""
         await self._hand_on()
 
     async def _hand_on(self) -> None:

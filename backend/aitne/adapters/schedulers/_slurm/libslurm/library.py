@@ -23,19 +23,19 @@ _EXIT_S = 1.0
 
 
 class WorkerHello(Frozen):
-    """First message of the process with pyslurm: its versions and the names that its
-    pyslurm lacks.
+    """First message of the process with pyslurm: versions, and the names that the platform needs
+    but this pyslurm lacks.
     """
 
     pyslurm: str
     interface: int
-    """Number of the libslurm that it uses, such as 45 in libslurm.so.45."""
+    """Interface number of the libslurm that pyslurm uses, such as 45 for libslurm.so.45."""
     missing: tuple[str, ...]
 
 
 class Library:
-    """Client of a process with pyslurm, which the first query starts and the next query after its
-    end restarts.
+    """Client of a process that runs pyslurm. The first query starts the process; if it has ended,
+    the next query restarts it.
     """
 
     def __init__(self, conf: Path | None) -> None:
@@ -47,7 +47,8 @@ class Library:
         """Restart the process and return its first message.
 
         Raises:
-            SetupError: pyslurm is missing, or its process ends at once; with its error message.
+            SetupError: pyslurm is missing, or its process ends immediately; the message contains
+                the process's error output.
         """
         async with self._turn:
             await self._end()
@@ -131,21 +132,23 @@ class _Worker:
         self._listener = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
-        """Read stderr of libslurm so that the pipe does not fill up; keep the end of it."""
+        """Read the process's stderr continuously, so that its pipe does not fill up, and keep the
+        last part.
+        """
         stderr = self._process.stderr
         while stderr is not None and (more := await stderr.read(_LAST_WORDS)):
             self._words = (self._words + more)[-_LAST_WORDS:]
 
     async def line(self) -> bytes:
-        """Return the next line of the process; empty if it has ended. Raises ``ValueError`` if a
-        line is too long.
+        """Return the next line of the process's stdout; an empty one if the process has ended.
+        Raises ``ValueError`` if a line is too long.
         """
         stdout = self._process.stdout
         return b"" if stdout is None else await stdout.readline()
 
     async def ask(self) -> tuple[list[bytes], str | None]:
-        """Return the records of all jobs and None, or an empty list and the reason of a failure.
-        Raises ``OSError`` or ``ValueError`` if the process has ended.
+        """Query all jobs: return their records and None, or an empty list and the reason why the
+        query failed. Raises ``OSError`` or ``ValueError`` if the process has ended.
         """
         stdin = self._process.stdin
         if stdin is None or self._process.returncode is not None:
@@ -161,7 +164,9 @@ class _Worker:
         return records, None if end is None else str(end)
 
     async def end(self, grace_s: float) -> str:
-        """Terminate the process; return the last line of its stderr, or its exit status."""
+        """Terminate the process, with a kill after ``grace_s`` seconds; return the last line of its
+        stderr, or its exit status.
+        """
         process = self._process
         try:
             async with asyncio.timeout(grace_s):

@@ -17,11 +17,11 @@ from aitne.core.ports.scheduler import SchedulerJob
 
 
 def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
-    """Convert a record of pyslurm to records of the scheduler port: none for a job of another
-    origin, and one for all waiting tasks of an array.
+    """Convert a record of pyslurm to records of the scheduler port: none for a job that was not
+    submitted through the platform, one for all pending tasks of an array together, otherwise one.
 
     Raises:
-        SchedulerUnavailable: libslurm omitted tasks of a long array.
+        SchedulerUnavailable: libslurm truncated the list of tasks of a large array.
     """
     ours = identity.of_comment(text(record.get("comment")))
     if ours is None:
@@ -40,9 +40,9 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
 
 
 def doubtful(job: SchedulerJob) -> bool:
-    """Return whether the job's real exit code may be 128 more than pyslurm reports.
+    """Return True if the job's real exit code may be 128 more than pyslurm reports.
 
-    ``_get_exit_code`` in its ``utils/helpers.pyx`` subtracts 128 from all codes from 128 on.
+    ``_get_exit_code`` in pyslurm's ``utils/helpers.pyx`` subtracts 128 from all codes from 128 on.
     """
     return job.exit_code is not None and job.state is not JobState.COMPLETED
 
@@ -89,7 +89,7 @@ def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
 
 
 def _dependency(value: object) -> str:
-    """Return the dependency as squeue would print it: ``afterok:12(unfulfilled)``."""
+    """Return a job's dependency in the format of squeue, such as ``afterok:12(unfulfilled)``."""
     if not isinstance(value, Mapping):
         return ""
     kinds = ((kind, jobs) for kind, jobs in value.items() if isinstance(jobs, list))

@@ -1,11 +1,12 @@
-"""Process that runs pyslurm: it answers each line ``jobs`` with all of the platform's jobs.
+"""Process that runs pyslurm: for each line ``jobs`` on stdin it writes the records of all of the
+platform's jobs.
 
 It is a separate process because libslurm exits when slurm.conf is invalid, because pyslurm changes
 how the program binds libraries, and because pyslurm blocks all Python threads while it waits for
 slurmctld. It is run by its path and imports nothing but pyslurm.
 
-It writes JSON, one value per line: first ``WorkerHello``, then for each query the records, one after the
-other, and ``{"end": null}``, or ``{"end": "why there is no answer"}``.
+It writes one JSON value per line: first ``WorkerHello``, then for each query the records, followed
+by ``{"end": null}``, or ``{"end": "reason"}`` if the query failed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FIELDS = (
     "array_tasks_waiting",
 )
 OURS = "aitne:"
-"""Prefix of the comments of the jobs that are reported."""
+"""Prefix of the comments of the platform's jobs; only these jobs are reported."""
 
 
 def record(job: Any) -> dict[str, Any]:
@@ -47,10 +48,10 @@ def record(job: Any) -> dict[str, Any]:
 
 
 def interface() -> int:
-    """Return the number of the libslurm that pyslurm has loaded: each release of Slurm increases it
-    by one.
+    """Return the interface number of the libslurm that pyslurm has loaded, which increases by one
+    with each release of Slurm.
 
-    It can differ from the version that pyslurm was compiled for.
+    It can differ from that of the release for which pyslurm was compiled.
     """
     library = ctypes.CDLL(None)
     library.slurm_api_version.restype = ctypes.c_long
@@ -58,7 +59,7 @@ def interface() -> int:
 
 
 def missing(pyslurm: Any) -> list[str]:
-    """Return the names that this module uses and this version of pyslurm lacks."""
+    """Return the names that this module uses but the installed pyslurm lacks."""
     names = [f"Job.{field}" for field in FIELDS]
     names += ["Job", "Jobs.load", "PyslurmError"]
     return [name for name in sorted(names) if not _has(pyslurm, name)]
@@ -75,7 +76,7 @@ def _say(thing: Any) -> None:
 
 
 def main() -> None:
-    """Write the first message, then answer queries until stdin ends."""
+    """Write the first message (``WorkerHello``), then answer queries until stdin ends."""
     # pyslurm has no type annotations.
     pyslurm: Any = importlib.import_module("pyslurm")
     lacks = missing(pyslurm)

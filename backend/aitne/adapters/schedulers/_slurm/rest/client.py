@@ -1,5 +1,5 @@
-"""Client of slurmrestd, whose errors distinguish requests that can have had an effect
-(https://slurm.schedmd.com/rest.html).
+"""HTTP client of slurmrestd. Its errors distinguish requests that certainly had no effect from
+those that may have had one (https://slurm.schedmd.com/rest.html).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from aitne.core.errors import SchedulerUnavailable, SetupError
 
 CONNECT_S = 2.0
 MAX_BODY_BYTES = 256 << 20
-"""Maximum size of a response; 10,000 jobs have 80 MB."""
+"""Maximum size of a response in bytes; the list of 10,000 jobs has 80 MB."""
 _CONNECTIONS = 8
 
 
@@ -61,16 +61,16 @@ class RestResponse:
     body: Mapping[str, Any]
     problems: tuple[SlurmError, ...] = ()
     refusals: tuple[SlurmError, ...] = ()
-    """Errors for single tasks of a job, where the request as a whole succeeded."""
+    """Errors for single tasks of a job in a response to a request that succeeded as a whole."""
 
     @property
     def ok(self) -> bool:
-        """True if the request succeeded."""
+        """Return True if the request succeeded."""
         return self.status < 400 and not self.problems
 
     @property
     def said(self) -> str:
-        """All errors of the response in one line."""
+        """Return all errors of the response as one line."""
         return "; ".join(problem.text for problem in self.problems) or f"HTTP {self.status}"
 
 
@@ -177,7 +177,9 @@ def _answer(status: int, text: bytes) -> RestResponse:
 
 
 def _problem(entry: object) -> SlurmError:
-    """Parse one error: 22.05 has ``error_code`` for rejected submissions, else ``error_number``."""
+    """Parse one error object. For rejected submissions its number is in ``error_code`` in 22.05,
+    otherwise in ``error_number``.
+    """
     if not isinstance(entry, dict):
         return SlurmError(None, str(entry))
     number = entry.get("error_number", entry.get("error_code"))

@@ -10,16 +10,16 @@ from aitne.adapters.schedulers._slurm.rest.client import RestResponse
 
 
 class SubmissionFailure(Enum):
-    """Conclusion from a failed submission by REST: whether Slurm may have the job."""
+    """Conclusion from a failed submission by REST: whether the job may be in Slurm."""
 
     REJECTED = "rejected"
     """slurmctld understood the request and rejected it."""
     NOT_NOW = "not now"
-    """The job is not in Slurm; it may be accepted later."""
+    """The job is not in Slurm; a later submission may be accepted."""
     TOKEN = "token"  # noqa: S105 - a word
     """The job is not in Slurm: the token was rejected."""
     UNREADABLE = "unreadable"
-    """slurmrestd could not parse the request and did not pass it on."""
+    """The job is not in Slurm: slurmrestd could not parse the request."""
     UNKNOWN = "unknown"
     """The job may be in Slurm."""
 
@@ -44,7 +44,7 @@ _NOT_NOW = frozenset(
 
 
 def meaning(answer: RestResponse) -> SubmissionFailure:
-    """Return what the response to a failed submission means for the job."""
+    """Return what the response to a failed submission implies about the job."""
     if answer.status == 401:
         return SubmissionFailure.TOKEN
     numbers = {problem.number for problem in answer.problems}
@@ -67,7 +67,7 @@ def meaning(answer: RestResponse) -> SubmissionFailure:
 def refused_token(answer: RestResponse) -> bool:
     """Return True if a query (not a submission) failed because the token was rejected.
 
-    22.05 has no separate number for that: it reports the same if slurmctld is not reachable.
+    22.05 uses the same error number if slurmctld is not reachable, so the result is True then too.
     """
     numbers = {problem.number for problem in answer.problems}
     return answer.status == 401 or bool(numbers & (_AUTHENTICATION | {_UNSPECIFIED}))

@@ -20,15 +20,16 @@ _RAW = (
     "submit_time", "start_time", "end_time", "time_limit", "dependency", "tres_req_str",
     "tres_alloc_str", "comment", "name",
 )  # fmt: skip
-"""Fields that are kept of a record; a whole record has 8 KB."""
+"""Fields of a record that are stored in ``raw``; a whole record has 8 KB."""
 
 
 def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
-    """Return the rows of one record: none for a job that is not the platform's, and one for all
-    tasks of an array that waits as a whole.
+    """Convert a record of slurmrestd to records of the scheduler port: none for a job that was not
+    submitted through the platform, one for all tasks of an array of which none has started,
+    otherwise one.
 
     Raises:
-        SchedulerUnavailable: Slurm omitted tasks of a long array.
+        SchedulerUnavailable: Slurm truncated the list of tasks of a large array.
     """
     ours = identity.of_comment(text(record.get("comment")))
     if ours is None:
@@ -97,7 +98,9 @@ def _time(value: object) -> datetime | None:
 
 
 def _exit(value: object) -> tuple[int | None, int | None]:
-    """Return (exit code, signal), at most one of them not None; 125 and others are Slurm's marks."""
+    """Return the script's (exit code, signal), at most one of them not None. Numbers above the real
+    signals, such as 125, are codes of Slurm and not returned.
+    """
     if not isinstance(value, Mapping):
         return None, None
     signal = value.get("signal")

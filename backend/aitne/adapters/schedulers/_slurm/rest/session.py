@@ -1,4 +1,6 @@
-"""Session with slurmrestd: its tokens, its API version, and whether it is usable now."""
+"""Session with slurmrestd: tokens, API version, and a record of failures during which it is not
+used.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +33,19 @@ from aitne.core.errors import (
 )
 
 PROBE_S = 5.0
-"""Time limit of the queries that determine whether slurmrestd is used."""
+"""Timeout in seconds of the queries that check whether slurmrestd is usable."""
 SUBMIT_S = 30.0
-"""Three times Slurm's default MessageTimeout; after that the platform searches for the job."""
+"""Timeout in seconds of a submission: three times Slurm's default MessageTimeout. After a timeout
+the platform searches Slurm for the job.
+"""
 LOOK_UP_S = 10.0
 AGAIN_S = 5.0
-"""Time after a failure in which slurmrestd is not used."""
+"""Seconds after a failure during which slurmrestd is not used."""
 
 Headers = Callable[[str | None], Awaitable[Mapping[str, str]]]
-"""Function that returns the headers for an account (None: the one that reads the queue)."""
+"""Function that returns the HTTP headers that authenticate an account; None: the account that reads
+the queue.
+"""
 
 
 class TokenRefused(SchedulerUnavailable):
@@ -61,10 +67,10 @@ class NotUnderstood(SchedulerUnavailable):
 
 
 class RestSession:
-    """Client of slurmrestd's API in the internal version of records. It sends a request only if the
-    last query with a token was answered.
+    """Client of slurmrestd's API that converts records from and to the internal version. It submits
+    a job only if the last query that used a token was answered.
 
-    So a submission is never the first request with a rejected token, which 22.05 does not
+    So a submission is never the first request with a token that Slurm rejects, which 22.05 does not
     distinguish from a lost connection.
     """
 
@@ -116,9 +122,10 @@ class RestSession:
         Raises:
             SchedulerRejected: Slurm rejected the job; the message is Slurm's.
             SubmitUncertain: the job may be in Slurm.
-            NotReached, NotUnderstood: the job did not reach slurmctld; sbatch may submit it.
+            NotReached, NotUnderstood: the job did not reach slurmctld and may be submitted by
+                sbatch.
             NotExpressible: this API version cannot express the job; sbatch can.
-            SchedulerUnavailable: the job is certainly not in Slurm, which accepts none now.
+            SchedulerUnavailable: the job is certainly not in Slurm, which accepts no jobs now.
         """
         api = await self.api()
         body = {"script": script, "job": lower_submission(job, api.number)}
@@ -155,8 +162,8 @@ class RestSession:
                 )
 
     async def job(self, scheduler_id: str, account: str | None) -> Sequence[Record]:
-        """Return all records of a job and its tasks, in the internal version; none if Slurm does
-        not have the job.
+        """Return the records of a job and its tasks in the internal version; empty if Slurm does
+        not know the job.
 
         Raises:
             SchedulerUnavailable: slurmrestd or Slurm does not answer.
@@ -170,11 +177,11 @@ class RestSession:
     async def jobs(
         self, since: int | None, *, most_bytes: int
     ) -> tuple[int, Sequence[Record]] | None:
-        """Return all jobs and the time of that list; None if nothing has changed since the time
-        ``since``.
+        """Return the time of the response (seconds since 1970) and the records of all jobs; None if
+        no job has changed since the time ``since`` of an earlier response.
 
         Raises:
-            SchedulerUnavailable: slurmrestd or Slurm does not answer, or with more than
+            SchedulerUnavailable: slurmrestd or Slurm does not answer, or the response has more than
                 ``most_bytes`` bytes.
         """
         api = await self.api()
@@ -193,7 +200,7 @@ class RestSession:
         return at, self._jobs(answer, api)
 
     async def live_jobs(self) -> int:
-        """Return the number of all waiting and running jobs in Slurm."""
+        """Return the number of all pending and running jobs in Slurm."""
         api = await self.api()
         answer = await self._read(f"{api.prefix}/diag", None)
         statistics = answer.body.get("statistics")
@@ -208,7 +215,7 @@ class RestSession:
         return sum(count for count in counts if isinstance(count, int))
 
     async def cancel(self, scheduler_id: str, account: str | None) -> None:
-        """Cancel a job. An ended or unknown job is not an error.
+        """Cancel a job; do nothing if it has ended or is unknown.
 
         Raises:
             SchedulerUnavailable: whether the job was cancelled is unknown.
@@ -289,5 +296,5 @@ class RestSession:
 
 
 def _unusable(error: SchedulerUnavailable) -> NotReached:
-    """Return the error for queries that are not sent at the moment."""
+    """Convert the last failure to the error for requests that are not sent because of it."""
     return error if isinstance(error, NotReached) else NotReached(error.message)

@@ -1,4 +1,6 @@
-"""Authentication at slurmrestd (https://slurm.schedmd.com/rest_quickstart.html#security)."""
+"""HTTP headers that authenticate requests to slurmrestd
+(https://slurm.schedmd.com/rest_quickstart.html#security).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from aitne.core.settings import Settings
 from aitne.host.account import own_account_name
 
 PERMITTED_S = 30.0
-"""Time for which a permitted account is not checked again."""
+"""Seconds for which an account, once found permitted, is not checked again."""
 _LIFESPAN_S = 600
 _TIMEOUT_S = 10.0
 _TOKEN = re.compile(r"SLURM_JWT=([A-Za-z0-9_.-]+)")
@@ -22,9 +24,9 @@ _TOKEN = re.compile(r"SLURM_JWT=([A-Za-z0-9_.-]+)")
 class AccountHeaders:
     """Provider of the HTTP headers that authenticate an account at slurmrestd.
 
-    With the key, tokens can be made for any account. So a command without effect is first run under
-    each account: the command runner determines which accounts are permitted (with the broker those
-    of its table, else only that of the process).
+    With Slurm's key, tokens can be made for any account. So a command without effect is first run
+    under the account: the command runner (in the broker or this process) rejects accounts under
+    which the platform may not act.
     """
 
     def __init__(
@@ -44,8 +46,8 @@ class AccountHeaders:
         self._tokens: dict[str, tuple[float, str]] = {}
 
     async def headers(self, account: str | None) -> Mapping[str, str]:
-        """Return the headers for ``account``; None: for the account with which the platform reads
-        the queue.
+        """Return the headers that authenticate ``account``; None: the account with which the
+        platform reads the queue.
 
         Raises:
             NotAllowed: the platform may not act as ``account``.
@@ -69,8 +71,8 @@ class AccountHeaders:
         self._permitted[account] = self._clock() + PERMITTED_S
 
     async def _token(self, account: str | None, name: str) -> str:
-        """Return a token. Without the key, slurmctld issues it, which authenticates the caller by
-        munge.
+        """Return a token for the account. If the platform does not have Slurm's key, slurmctld
+        issues the token after authenticating the caller by munge.
         """
         until, token = self._tokens.get(name, (0.0, ""))
         if self._clock() < until:

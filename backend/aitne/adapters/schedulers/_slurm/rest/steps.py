@@ -1,8 +1,9 @@
-"""Conversions between adjacent API versions, so that the other code uses only one of them.
+"""Conversions between consecutive API versions of slurmrestd, so that all other code uses only one
+version.
 
-A job's record is converted version by version to the internal one; a submission is converted in the
-opposite direction. Each step is a pure function of one JSON object. A new version is one more entry
-in a table.
+A job's record is converted version by version to the internal version; a submission is converted in
+the opposite direction. Each step is a pure function of one JSON object. To support a new version,
+one step is added to the mapping of steps.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ _UNSET = 0xFFFFFFFE
 
 
 def number(value: object) -> Record:
-    """Convert a number as old API versions write it to the object of newer ones (slurm.h: INFINITE,
-    NO_VAL).
-    """
+    """Convert a number of old API versions to the object of new ones (slurm.h: INFINITE, NO_VAL)."""
     if isinstance(value, dict):
         return dict(value)
     plain = value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -46,7 +45,7 @@ def number(value: object) -> Record:
 
 
 def _exit(status: object) -> Record:
-    """Convert a wait status (POSIX waitpid) to the object of new versions."""
+    """Convert a wait status (POSIX waitpid) to the object of new API versions."""
     if not isinstance(status, int) or isinstance(status, bool) or status in (_UNSET, _INFINITE):
         return {"status": ["INVALID"], "return_code": number(None), "signal": _signal(0)}
     signal = status & 0x7F
@@ -60,7 +59,9 @@ def _signal(value: int) -> Record:
 
 
 def _record_38_to_40(old: Record) -> Record:
-    """Convert words to lists of words, numbers to triples, and the wait status to an object."""
+    """Convert a record of v0.0.38 to v0.0.40: words become lists of words, numbers become objects,
+    and the wait status becomes an object.
+    """
     new = dict(old)
     for key in (*_TIMES, *_NUMBERS):
         if key in old:
@@ -86,7 +87,7 @@ def _record_38_to_40(old: Record) -> Record:
 
 
 def _record_40_to_41(old: Record) -> Record:
-    """Move the list of nodes into a separate object."""
+    """Convert a record of v0.0.40 to v0.0.41: the list of nodes moves into a separate object."""
     new = dict(old)
     resources = old.get("job_resources")
     if isinstance(resources, dict) and isinstance(resources.get("nodes"), str):
@@ -95,7 +96,9 @@ def _record_40_to_41(old: Record) -> Record:
 
 
 def _record_41_to_42(old: Record) -> Record:
-    """Replace ``exclusive`` and ``oversubscribe`` by ``shared``."""
+    """Convert a record of v0.0.41 to v0.0.42: ``shared`` replaces ``exclusive`` and
+    ``oversubscribe``.
+    """
     new = {key: value for key, value in old.items() if key not in ("exclusive", "oversubscribe")}
     if "minimum_switches" in new:
         new["required_switches"] = new.pop("minimum_switches")
@@ -107,11 +110,12 @@ RECORDS: Mapping[int, tuple[int, Step]] = {
     40: (41, _record_40_to_41),
     41: (42, _record_41_to_42),
 }
-"""Conversions of records from a version to the next one."""
+"""For each older version, the next version and the function that converts a record to it."""
 
 
 def _submission_40_to_38(new: Record) -> Record:
-    """Convert lists of words to words and triples to numbers, and name GRES separately.
+    """Convert a submission of v0.0.40 to v0.0.38: lists of words become words, objects become
+    numbers, and GRES are in a separate field.
 
     ``nodes`` stays a string: 22.05 documents a list of two numbers, but ignores it.
     """
@@ -166,15 +170,15 @@ SUBMISSIONS: Mapping[int, tuple[int, Step]] = {
 
 
 def lift_record(record: Mapping[str, Any], version: int) -> Record:
-    """Convert a job's record of ``version`` to the internal version."""
+    """Convert a job's record of the API version ``version`` to the internal version."""
     return _walk(RECORDS, dict(record), version, max(version, SPOKEN))
 
 
 def lower_submission(job: Mapping[str, Any], version: int) -> Record:
-    """Convert a submission of the internal version to ``version``.
+    """Convert a submission of the internal version to the API version ``version``.
 
     Raises:
-        NotExpressible: ``version`` cannot express it.
+        NotExpressible: ``version`` has no field for an option of the job.
     """
     return _walk(SUBMISSIONS, dict(job), SPOKEN, min(version, SPOKEN))
 

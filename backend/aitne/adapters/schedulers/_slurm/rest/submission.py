@@ -1,7 +1,7 @@
-"""Conversion of a submission to JSON (v0.0.42) from the same options that sbatch would get.
+"""Conversion of sbatch's options to the JSON of a submission by REST (v0.0.42).
 
-So both ways to submit stay consistent. A job with an option that has no field in this table is
-submitted by sbatch, which accepts all options.
+Both ways to submit use the same options and so stay consistent. A job with an option that cannot be
+expressed in JSON is submitted by sbatch.
 """
 
 from __future__ import annotations
@@ -34,18 +34,22 @@ _SIGNALS = frozenset(
         "TTOU",
     ]
 )
-"""sbatch rejects any other name; slurmrestd accepts it, but the signal is never sent."""
+"""Signal names that sbatch accepts. slurmrestd accepts any name, but a signal with an unknown one
+is never sent.
+"""
 _MEMORY = re.compile(r"([0-9]+)([KMGT]?)")
 _MIB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 _DEFAULT_SIGNAL_DELAY_S = 60
 
 
 class _NoField(Exception):
-    """Error: this value cannot be expressed in JSON."""
+    """Error: an option's value has no equivalent in the JSON."""
 
 
 def number(value: int) -> Fields:
-    """Return the object by which the API represents a number that may also be unset or infinite."""
+    """Return the object with which the API represents a number, since a number in it can also be
+    unset or infinite.
+    """
     return {"set": True, "infinite": False, "number": value}
 
 
@@ -174,7 +178,7 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "wckey": _text("wckey"),
 }
 _SAYS_HOW = frozenset({"parsable", "export"})
-"""Options of sbatch itself, not of the job: the caller of ``describe`` implements them."""
+"""Options that affect sbatch itself and not the job; the caller of ``describe`` implements them."""
 
 
 def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields | None:

@@ -1,4 +1,4 @@
-"""API versions of slurmrestd and their capabilities."""
+"""API versions of slurmrestd that the platform supports."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ _PATH = re.compile(r"/slurm/v0\.0\.([0-9]{1,4})/job/submit")
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A version of slurmrestd's API, and whether it answers cheaply that no job has changed."""
+    """Version of slurmrestd's API, with the property whether it reports quickly that no job has
+    changed.
+    """
 
     number: int
-    """Last part of ``v0.0.N``."""
+    """The number N in ``v0.0.N``."""
     tells_unchanged: bool
     """True if ``jobs?update_time=`` is cheap while nothing has changed, whatever the length of the
     queue: 2 ms with v0.0.42. In older versions, 22.05 reads all jobs first (127 ms with 10,000),
@@ -25,7 +27,7 @@ class Api:
 
     @property
     def prefix(self) -> str:
-        """Path with which the URLs of this version begin."""
+        """Return the prefix of the URL paths of this version."""
         return f"/slurm/v0.0.{self.number}"
 
     def __str__(self) -> str:
@@ -43,22 +45,23 @@ KNOWN = (
 )
 """Supported versions; 22.05 serves 36-38, 24.11 serves 40-42, 26.05 serves 42-45."""
 SPOKEN = 42
-"""The internal version of the code; ``steps`` converts older ones to it. Newer ones have only
-added fields so far (compared with the OpenAPI document of 26.05)."""
+"""Version that the platform's code uses; ``steps`` converts older ones to it. Newer versions have
+only added fields so far (compared with the OpenAPI document of 26.05).
+"""
 
 
 def served(document: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the versions in an OpenAPI document of slurmrestd, oldest first."""
+    """Return the version numbers in an OpenAPI document of slurmrestd, in ascending order."""
     paths = document.get("paths")
     names = paths if isinstance(paths, Mapping) else ()
     return tuple(sorted({int(match[1]) for path in names if (match := _PATH.fullmatch(str(path)))}))
 
 
 def negotiate(offered: tuple[int, ...]) -> Api:
-    """Return the newest of the ``offered`` versions that the platform supports.
+    """Return the newest of the ``offered`` version numbers that the platform supports.
 
     Raises:
-        SetupError: no version is supported by both sides.
+        SetupError: the platform supports none of them.
     """
     apis = {api.number: api for api in KNOWN}
     common = sorted(apis.keys() & set(offered))

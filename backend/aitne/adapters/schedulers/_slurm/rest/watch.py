@@ -1,7 +1,9 @@
-"""Polling through slurmrestd if that is cheaper than squeue: for a small queue that rarely changes.
+"""Polling through slurmrestd when that is cheaper than squeue: if the queue is small and rarely
+changes.
 
-``jobs?update_time=`` takes 2 ms while nothing has changed, without a process; but a single change
-returns all jobs as JSON, which takes slurmrestd 0.4 ms for each (10,000 jobs: 7 s, squeue: 60 ms).
+``jobs?update_time=`` takes 2 ms and no process while nothing has changed. But after a single change
+it returns all jobs as JSON, which takes slurmrestd 0.4 ms per job (10,000 jobs: 7 s; squeue: 60
+ms).
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ from aitne.adapters.schedulers._slurm.rest.session import RestSession
 from aitne.core.ports.scheduler import SchedulerJob
 
 MOST_JOBS = 50
-"""Maximum number of all jobs in Slurm; above it a change costs more than squeue."""
+"""Maximum number of jobs in Slurm (of all users) for which slurmrestd is polled; with more, reading
+a change is slower than squeue.
+"""
 LOOK_AGAIN_S = 60.0
 _MOST_BYTES = 4 << 20
 
 
 class RestPoller:
-    """Poller of slurmrestd that keeps its last list of jobs and requests a new one only if jobs
-    have changed since.
+    """Poller of slurmrestd. It keeps the last list of jobs and requests a new one only if jobs have
+    changed since.
     """
 
     def __init__(
@@ -35,8 +39,8 @@ class RestPoller:
         self._too_many_until = 0.0
 
     async def poll(self) -> Sequence[SchedulerJob] | None:
-        """Return all of the platform's jobs; None if the caller should use squeue, which is cheaper
-        now.
+        """Return all of the platform's jobs; None if squeue is cheaper now and the caller should
+        use it.
 
         Raises:
             SchedulerUnavailable: slurmrestd or Slurm does not answer.

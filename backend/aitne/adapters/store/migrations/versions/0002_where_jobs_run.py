@@ -1,4 +1,4 @@
-"""Columns of a job's account, of the location of its files, and of its state in the scheduler."""
+"""Columns of a job's account, the location of its files, and its state in the scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table of the clusters as a whole, and whether their schedulers answer."""
+"""Table of clusters, with a column that records if their schedulers answer."""
 
 from __future__ import annotations
 

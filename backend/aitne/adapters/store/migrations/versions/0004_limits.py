@@ -1,4 +1,4 @@
-"""Tables of the limits of projects and their members, and of current usage."""
+"""Tables of the limits of projects and their members, and of their current usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tables of images and datasets, one row for each version, and of the projects that see them."""
+"""Tables of images and datasets, one row for each version, and of the projects whose members can
+see them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table of the profiles of distributed jobs: the latest report of each."""
+"""Table of the profiles of distributed jobs, with the latest report of each job."""
 
 from __future__ import annotations
 

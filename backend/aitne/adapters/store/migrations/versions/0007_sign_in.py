@@ -1,4 +1,4 @@
-"""Tables of second factors and lockouts, and the source of logins."""
+"""Tables of second factors and lockouts, and a column of the identity source of logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Managers, invitations, requests and end dates of projects."""
+"""Tables and columns of projects' managers, invitations, requests and end dates."""
 
 from __future__ import annotations
 

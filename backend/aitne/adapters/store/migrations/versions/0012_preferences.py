@@ -1,5 +1,5 @@
-"""Table of users' preferences for the portal, and the columns by which the table of jobs is sorted
-and filtered.
+"""Table of users' preferences for the portal, and the columns by which the portal's list of jobs is
+sorted and filtered.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def downgrade() -> None:
 
 
 def _fill(connection: sa.Connection) -> None:
-    """Copy the values from the specifications in batches: there may be years of jobs."""
+    """Copy the values from the jobs' specifications in batches, since there may be jobs of several
+    years.
+    """
     new: list[sa.ColumnClause[Any]] = [sa.column(name) for name in _NEW]
     jobs = sa.table("jobs", sa.column("id", sa.Uuid()), sa.column("spec", sa.JSON()), *new)
     statement = (

@@ -1,4 +1,4 @@
-"""Column of the attempt to which a snapshot or document belongs; null in rows from before."""
+"""Column of the attempt to which a snapshot or document belongs; null in rows of earlier releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of a sign-in's token and last authentication, and of a token's creator."""
+"""Columns of a login's token and last authentication, and of the creator of a token."""
 
 from __future__ import annotations
 

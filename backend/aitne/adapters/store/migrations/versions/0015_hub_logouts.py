@@ -1,4 +1,4 @@
-"""Column that counts a user's ended logins that JupyterHub has not been notified of."""
+"""Column that counts a user's ended logins of which JupyterHub has not been notified."""
 
 from __future__ import annotations
 

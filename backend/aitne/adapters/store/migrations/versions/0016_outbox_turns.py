@@ -1,4 +1,6 @@
-"""Columns of an outbox item's owner, so that owners take turns, and of the job that it waits for."""
+"""Columns of an outbox item's owner, so that the items of owners take turns, and of the job for
+which it waits.
+"""
 
 from __future__ import annotations
 

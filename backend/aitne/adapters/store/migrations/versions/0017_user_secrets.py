@@ -1,4 +1,4 @@
-"""Table of users' secrets, and encryption of JupyterHub's handover to sessions."""
+"""Table of users' secrets, and encryption of the data that JupyterHub passes to sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns by which the waiting tasks of an array share one row."""
+"""Columns with which the pending tasks of an array share one row."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def downgrade() -> None:
 
 
 def _split(connection: sa.Connection) -> None:
-    """Give each task its own row, as in the previous release."""
+    """Insert a separate row for each task, as in the previous release."""
     jobs = sa.Table("jobs", sa.MetaData(), autoload_with=connection)
     id_type = sa.Uuid()
     groups = sa.select(jobs).where(jobs.c.task_count.is_not(None))

@@ -1,4 +1,4 @@
-"""Origin of a job, and the log of a job that was submitted past the platform."""
+"""Column of a job's origin, and the log of a job that was not submitted through the platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletion of ended jobs: their folders, the usage of those that were deleted, and retention times."""
+"""Deletion of ended jobs: state of their folders, usage of deleted jobs, and retention times."""
 
 from __future__ import annotations
 
