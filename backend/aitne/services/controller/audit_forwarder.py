@@ -24,7 +24,7 @@ class LineReceiver(Protocol):
     """Interface of a receiver of text lines, such as a syslog server."""
 
     def send(self, lines: Iterable[str]) -> None:
-        """Send the lines; blocks. Raises ``DeliveryFailed``."""
+        """Send the lines and block until they are sent. Raises ``DeliveryFailed``."""
         ...
 
 
