@@ -1,4 +1,4 @@
-"""Advice for jobs that wait in the queue, computed on each request and not stored."""
+"""Advice on how pending jobs could start earlier, computed on each request and not stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aitne.services.projects.limits import judge
 
 _MOST_NAMED = 5
 _MOST_COMPARED = 200
-"""Maximum number of running jobs that are compared, those with the most GPUs first."""
+"""Maximum number of running jobs that are considered, those with the most GPUs first."""
 
 
 class AdviceService:

@@ -31,7 +31,9 @@ class NewInvitation:
 
 
 class InvitationPreview(Frozen):
-    """Invitation as the holder of its link sees it before joining: the project and who invites."""
+    """Invitation as shown to a user who has opened its link but not joined: the project and the
+    inviting user.
+    """
 
     project: str = Field(description="Name of the project.")
     title: str = Field(description="Title of the project.")
@@ -97,9 +99,9 @@ class InvitationService:
         await self._store.revoke_invitation(project, id_, self._clock(), actor=actor.name)
 
     async def look(self, token: str) -> InvitationPreview:
-        """Return the invitation whose link contains ``token``.
+        """Return the invitation whose link contains ``token``, to any user.
 
-        Any user may read it. Raises ``NotFound``.
+        Raises ``NotFound`` if there is no such invitation.
         """
         invitation = await self._store.invitation_of(hashed(token))
         if invitation is None:
@@ -124,8 +126,12 @@ class InvitationService:
     async def accept(self, actor: Actor, token: str) -> Membership:
         """Make the actor a member of the invitation's project.
 
-        If the actor is a member already, the invitation is not used up. Raises ``NotFound``,
-        ``NotAllowed``; ``Conflict``: the invitation is no longer valid.
+        If the actor is a member already, the use is not counted.
+
+        Raises:
+            NotFound: there is no such invitation.
+            NotAllowed: the credential may not change anything.
+            Conflict: the invitation is no longer valid.
         """
         require(PolicyAction.PROJECT_JOIN, actor, "invitation", "of this link")
         return await self._store.accept_invitation(hashed(token), actor.name, self._clock())

@@ -1,4 +1,4 @@
-"""Login, and the users that credentials belong to."""
+"""Login of users, and determination of the user that a credential belongs to."""
 
 from __future__ import annotations
 
@@ -31,11 +31,15 @@ _LINK_OVER = "This login link was used before or has expired. Ask for a new one,
 _LINK, _TICKET, _REDIRECT = "login_link", "second_step", "redirect"
 _A_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _MOST_TRIES = 5
-"""Maximum number of codes tried with one ticket; then the password is required again."""
+"""Maximum number of codes per ticket of a second step; after that, the password is required
+again.
+"""
 
 
 class LoginExpired(NotAuthenticated):
-    """Error: the second step of a login came too late, or its ticket was used before."""
+    """Error which says that the second step of a login came too late, or that its ticket was used
+    before.
+    """
 
     code = "login_expired"
 
@@ -52,7 +56,9 @@ class RequestOrigin:
 
 @dataclass(frozen=True, slots=True)
 class WebSession:
-    """A valid sign-in: its actor, its CSRF token and the end of an impersonation."""
+    """Valid sign-in of a request: its actor, its CSRF token and the time at which an impersonation
+    ends.
+    """
 
     actor: Actor
     csrf: str
@@ -69,12 +75,15 @@ class WebLogin:
     csrf: str
     token: str
     browser: str
-    """Value of a permanent cookie.
+    """Value of a long-lived cookie that marks the browser as known.
 
-    With it, wrong passwords sent from elsewhere do not lock out this browser.
+    Failed logins in known browsers are counted separately, so that wrong passwords sent from other
+    browsers cannot lock this one out.
     """
     recovery_codes: tuple[str, ...] = ()
-    """Recovery codes of a second factor that was set up during the login; shown only once."""
+    """Recovery codes of a second factor that was set up during the login; shown only once. Empty
+    otherwise.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +108,9 @@ class OneTimeLink:
 
 @dataclass(frozen=True, slots=True)
 class AuthRedirect:
-    """URL to which a browser is sent to log in at another provider.
+    """URL to which a browser is redirected to log in at an identity provider.
 
-    The browser keeps ``proof`` in a cookie, which shows later that the same browser comes back.
+    The browser keeps ``proof`` in a cookie; it shows later that the same browser returns.
     """
 
     url: str
@@ -109,9 +118,10 @@ class AuthRedirect:
 
 
 def lockout_key(username: str) -> str:
-    """Return the key under which failed logins of a name are counted.
+    """Return the key under which failed logins with a name are counted.
 
-    A name can be any text here; its hash has a fixed length and reveals nothing.
+    It is a hash, because the name may be any text: the key has a fixed length and does not reveal
+    the name.
     """
     return f"name:{hashed(username.strip().casefold())}"
 
@@ -159,15 +169,16 @@ class IdentityService:
     ) -> WebLogin | SecondStep:
         """Log in with a name and a password.
 
-        Failures in a browser in which the user has logged in before are counted separately:
-        otherwise anyone could lock a user out by sending wrong passwords.
+        Failures in a browser in which the user has logged in before are counted separately;
+        otherwise wrong passwords sent by others could lock the user out.
 
         Raises:
             NotAuthenticated: the password is wrong, or the account is unknown or disabled; the
                 message does not tell which.
-            LoginDenied: both are correct, but the user may not log in here.
-            RateLimited: too many failures for this name or from this address, or in this browser.
-            Unavailable: a source that may have the user does not answer.
+            LoginDenied: both are correct, but the user may not use this platform.
+            RateLimited: there were too many failures with this name, from this address, or in this
+                browser.
+            Unavailable: a source that may know the user does not answer.
         """
         key, address_key = lockout_key(username), f"address:{network_of(visit.address)}"
         browser_number = self._browsers.number(username.strip().casefold(), visit.browser)
@@ -202,10 +213,11 @@ class IdentityService:
         return await self._enter(user, source, visit, may_have_to_enrol=True)
 
     async def finish(self, ticket: str, code: str, visit: RequestOrigin) -> WebLogin:
-        """Complete a login by the code of the second step; ``ticket`` is that of the first step.
+        """Complete a login with the code of the second step; ``ticket`` is part of the result of
+        the first step.
 
         Raises:
-            LoginExpired: the ticket is used up or expired.
+            LoginExpired: the ticket has expired or cannot be used again.
             NotAuthenticated: the code is wrong.
             RateLimited: there were too many wrong codes.
         """
@@ -256,7 +268,10 @@ class IdentityService:
         return OneTimeLink(f"{self._settings.portal_url}/login#link={secret}", expires_at)
 
     async def login_by_link(self, token: str, visit: RequestOrigin | None = None) -> WebLogin:
-        """Log in with the token of a link. Raises ``NotAuthenticated``."""
+        """Log in with the token of a one-time link.
+
+        Raises ``NotAuthenticated`` if the link was used or has expired.
+        """
         visit = visit or RequestOrigin()
         taken = await self._store.take_secret(_LINK, hashed(token), self._clock())
         user = await self.arrivals.find(taken[0]) if taken is not None else None
@@ -278,10 +293,13 @@ class IdentityService:
         return login
 
     async def begin_redirect(self, name: str, next_path: str) -> AuthRedirect:
-        """Return the URL for a login by the source ``name``, and the proof that the browser keeps.
+        """Return the URL for a login with the identity source ``name``, and the proof that the
+        browser keeps in a cookie.
+
+        ``next_path`` is the path of the portal to open after the login.
 
         Raises:
-            NotFound: no such source.
+            NotFound: there is no such source.
             Unavailable: the provider does not answer.
         """
         source = self.arrivals.redirect(name)
@@ -299,12 +317,16 @@ class IdentityService:
     async def finish_redirect(
         self, name: str, answer: Mapping[str, str], proof: str, visit: RequestOrigin
     ) -> tuple[WebLogin | SecondStep, str]:
-        """Complete a redirected login; return its result and the path that the user asked for.
+        """Complete a login by redirect; return its result and the path that ``begin_redirect`` was
+        given.
+
+        ``answer`` are the query parameters with which the provider sent the browser back.
 
         Raises:
-            NotFound: no such source.
-            NotAuthenticated: no such login was started, or it has expired, or another browser started it.
-            LoginDenied: the user may not log in here.
+            NotFound: there is no such source.
+            NotAuthenticated: no such login was started, or it has expired, or another browser
+                started it.
+            LoginDenied: the user may not use this platform.
             Unavailable: the provider does not answer.
         """
         source = self.arrivals.redirect(name)
@@ -372,9 +394,10 @@ class IdentityService:
     async def _enter(
         self, user: User, source: str, visit: RequestOrigin, *, may_have_to_enrol: bool
     ) -> WebLogin | SecondStep:
-        """Log in, or request a code first.
+        """Log in, or return a ``SecondStep`` if a code is required first.
 
-        A provider that is redirected to has second factors of its own.
+        No code is required after a login by redirect, because the provider has second factors of
+        its own.
         """
         has = await self._factors.has(user.name)
         if not has and not (may_have_to_enrol and self._factors.required(user)):
@@ -405,7 +428,8 @@ class IdentityService:
     ) -> WebLogin:
         """Create a sign-in for the user.
 
-        It ends with the token ``token_id`` that it was made with, and at ``until`` at the latest.
+        The sign-in ends with the access token ``token_id`` with which it was created, and at
+        ``until`` at the latest.
         """
         token, csrf, now = new_secret(), new_secret(), self._clock()
         expires_at = now + timedelta(seconds=self._settings.auth.session_lifetime)
@@ -460,8 +484,8 @@ class IdentityService:
             raise _too_many(float(auth.failure_window))
 
     async def _count(self, key: str) -> bool:
-        """Count one login with a password; return whether its failure locks the name, or the name
-        in this browser.
+        """Count one login with a password under ``key``; return whether its failure would lock the
+        key: the name, or the name in this browser.
         """
         auth = self._settings.auth
         attempt = await self._store.begin_attempt(

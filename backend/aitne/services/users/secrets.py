@@ -1,4 +1,4 @@
-"""Secrets of users: stored encrypted, and passed only to the owner's jobs."""
+"""Secrets of users: stored encrypted, and passed only to jobs of their owner."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class UserSecretService:
         return await self._store.list_user_secrets(actor.name)
 
     async def put(self, actor: Actor, name: str, value: str) -> UserSecret:
-        """Store a secret, or replace its value. Jobs that run keep the value they began with.
+        """Store a secret, or replace its value. Running jobs keep the value with which they
+        started.
 
         Raises:
             NotAllowed: the credential may not change anything.
-            InvalidInput: the name belongs to the platform.
+            InvalidInput: the name is reserved for the platform.
             Conflict: the actor has too many secrets.
         """
         require(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
