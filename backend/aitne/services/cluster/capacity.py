@@ -47,7 +47,7 @@ class CapacityService:
         self._seen = TtlCache(self._read, fresh_s)
 
     async def look(self) -> Capacity:
-        """Return the GPUs that are free now, and when more become free."""
+        """Return the number of free GPUs, and the times at which more become free."""
         return await self._seen.get()
 
     async def _read(self) -> Capacity:

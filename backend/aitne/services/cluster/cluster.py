@@ -61,7 +61,7 @@ class PartitionSummary(Frozen):
     up: bool
     """Whether the partition accepts jobs."""
     default: bool
-    """Whether jobs that name no partition go to this one."""
+    """Whether jobs that name no partition are submitted to this one."""
     nodes: str
     """Node list in Slurm's notation: ``gpu[01-04]``."""
     node_count: int
@@ -88,7 +88,7 @@ class PartitionSummary(Frozen):
 
 
 class NodeStore(ClusterStore, AdministrationStore, LoadStore, Protocol):
-    """The parts of the store that ``ClusterService`` needs: the cluster, its load over time, and the
+    """Interface of the parts of the store that ``ClusterService`` needs: the cluster, its load over time, and the
     history of its nodes.
     """
 

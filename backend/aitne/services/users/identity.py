@@ -31,15 +31,11 @@ _LINK_OVER = "This login link was used before or has expired. Ask for a new one,
 _LINK, _TICKET, _REDIRECT = "login_link", "second_step", "redirect"
 _A_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _MOST_TRIES = 5
-"""Maximum number of codes per ticket of a second step; after that, the password is required
-again.
-"""
+"""Maximum number of wrong codes per ticket; after that, the password is required again."""
 
 
 class LoginExpired(NotAuthenticated):
-    """Error which says that the second step of a login came too late, or that its ticket was used
-    before.
-    """
+    """Error: the second step of a login came too late, or its ticket was used before."""
 
     code = "login_expired"
 
@@ -56,9 +52,7 @@ class RequestOrigin:
 
 @dataclass(frozen=True, slots=True)
 class WebSession:
-    """Valid sign-in of a request: its actor, its CSRF token and the time at which an impersonation
-    ends.
-    """
+    """Valid sign-in of a request, with its CSRF token and the end of an impersonation."""
 
     actor: Actor
     csrf: str
@@ -75,15 +69,11 @@ class WebLogin:
     csrf: str
     token: str
     browser: str
-    """Value of a long-lived cookie that marks the browser as known.
-
-    Failed logins in known browsers are counted separately, so that wrong passwords sent from other
-    browsers cannot lock this one out.
+    """Value of a long-lived cookie that marks the browser as known: its failed logins are counted
+    separately, so that wrong passwords sent from other browsers cannot lock it out.
     """
     recovery_codes: tuple[str, ...] = ()
-    """Recovery codes of a second factor that was set up during the login; shown only once. Empty
-    otherwise.
-    """
+    """Recovery codes of a second factor that was set up during the login; shown only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +108,9 @@ class AuthRedirect:
 
 
 def lockout_key(username: str) -> str:
-    """Return the key under which failed logins with a name are counted.
+    """Return the key under which failed logins with a name, which may be any text, are counted.
 
-    It is a hash, because the name may be any text: the key has a fixed length and does not reveal
-    the name.
+    It contains a hash, so that it has a fixed length and does not reveal the name.
     """
     return f"name:{hashed(username.strip().casefold())}"
 
@@ -293,8 +282,7 @@ class IdentityService:
         return login
 
     async def begin_redirect(self, name: str, next_path: str) -> AuthRedirect:
-        """Return the URL for a login with the identity source ``name``, and the proof that the
-        browser keeps in a cookie.
+        """Return the URL for a login with the identity source ``name``, and the proof for a cookie.
 
         ``next_path`` is the path of the portal to open after the login.
 
@@ -396,8 +384,7 @@ class IdentityService:
     ) -> WebLogin | SecondStep:
         """Log in, or return a ``SecondStep`` if a code is required first.
 
-        No code is required after a login by redirect, because the provider has second factors of
-        its own.
+        None is required after a redirect, because the provider has second factors of its own.
         """
         has = await self._factors.has(user.name)
         if not has and not (may_have_to_enrol and self._factors.required(user)):
@@ -426,10 +413,8 @@ class IdentityService:
         token_id: str | None = None,
         until: datetime | None = None,
     ) -> WebLogin:
-        """Create a sign-in for the user.
-
-        The sign-in ends with the access token ``token_id`` with which it was created, and at
-        ``until`` at the latest.
+        """Create a sign-in, which ends with the access token ``token_id`` and at ``until``, the
+        earlier of the two.
         """
         token, csrf, now = new_secret(), new_secret(), self._clock()
         expires_at = now + timedelta(seconds=self._settings.auth.session_lifetime)
