@@ -1,13 +1,13 @@
-"""The document of a tree: the files of a working tree that a job runs in, each with its checksum.
+"""Document of a tree: the list of files of an uploaded working tree that a job runs in.
 
-It is JSON on one line, in one spelling alone (sorted keys, no spaces, ASCII), and its sha256 is the
-tree's digest::
+It is JSON on one line in a canonical form (sorted keys, no spaces, ASCII), and its SHA-256 digest
+is the digest of the tree::
 
     {"commit":null,"dirty":null,"files":[["train.py",120,"<sha256>",false]],"links":[["a","b"]],"version":1}
 
 A file has a path, a size in bytes, the sha256 of its content and whether it is executable; a
 symbolic link has a path and a target. Paths and targets obey the rules of datasets, except that
-names are UTF-8. Folders are no entries.
+names are UTF-8. Folders have no entries.
 """
 
 from __future__ import annotations
