@@ -1,4 +1,4 @@
-"""The store's part about the load of the cluster over time."""
+"""Part of the store for the load of the cluster over time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from aitne.core.models.cluster_load import ClusterLoad
 
 @dataclass(frozen=True, slots=True)
 class LoadSums:
-    """Sums of the samples of an interval that begins at ``time``."""
+    """Sums over the samples in the interval that begins at ``time``."""
 
     time: datetime
     samples: int
     """Number of samples; at least 1."""
     sums: Mapping[str, float]
-    """Sum of each of ``LOAD_VALUES``."""
+    """Sum of each value whose name is in ``LOAD_VALUES``."""
 
 
 class LoadStore(Protocol):
@@ -33,7 +33,7 @@ class LoadStore(Protocol):
         ...
 
     async def count_waiting(self) -> int:
-        """Count the jobs that wait for resources, tasks of arrays and jobs from outside
-        included.
+        """Return the number of jobs that are pending for lack of resources, including array tasks
+        and jobs that were not submitted through the platform.
         """
         ...
