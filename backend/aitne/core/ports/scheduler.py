@@ -171,7 +171,7 @@ class SchedulerCapabilities(Frozen):
 
     @property
     def trusted(self) -> bool:
-        """Whether jobs are processes of the platform's own account on its own machine: their agents
+        """True if jobs are processes of the platform's own account on its own machine: their agents
         are then trusted and use the platform's own installation.
         """
         return not (self.remote or self.runs_as_users)
