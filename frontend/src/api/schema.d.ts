@@ -3215,7 +3215,10 @@ export interface components {
          * @enum {string}
          */
         Action: "open" | "extend" | "stop" | "cancel" | "attach" | "hold" | "release" | "resubmit" | "continue" | "delete";
-        /** @description A piece of advice on a queued job: an action that would help, or when the job can start. */
+        /**
+         * @description Piece of advice on a queued job: an action that would help, or the time at which the job can
+         *     start.
+         */
         Advice: {
             /** @description A sentence, or its beginning where `at` or `jobs` complete it. */
             text: string;
@@ -3302,27 +3305,27 @@ export interface components {
             /** @description Title for display. */
             title: string;
             /**
-             * @description A name from the portal's icon set.
+             * @description Name of an icon in the portal's icon set.
              * @default notebook
              */
             icon: string;
             /**
-             * @description An image need not have it; the session is then without.
+             * @description Whether the session can run without the app, if the image does not have it.
              * @default false
              */
             optional: boolean;
             /**
-             * @description Starter of the app, such as `jupyterhub`.
+             * @description Name of what starts the app, such as `jupyterhub`.
              * @default jupyterhub
              */
             kind: string;
             /**
-             * @description Path to which Open leads, below the app's base URL.
+             * @description Path below the app's base URL that the portal opens.
              * @default /lab
              */
             path: string;
             /**
-             * @description Check that decides whether it answers.
+             * @description Check by which the agent determines that the app answers.
              * @default {
              *       "path": "/",
              *       "timeout_s": 120
@@ -3331,8 +3334,8 @@ export interface components {
             readiness: components["schemas"]["ReadinessFile"];
         };
         /**
-         * @description An app of a session. The first one is the program that listens on a port; the others are
-         *     further pages of that program.
+         * @description App of a session. The first one is a program that listens on a port; the others are further
+         *     pages of that program.
          *
          *     ``kind`` names what starts the app: ``jupyterhub`` is the single-user server, which gets its
          *     environment from JupyterHub.
@@ -3343,27 +3346,27 @@ export interface components {
             /** @description Title for display. */
             title: string;
             /**
-             * @description A name from the portal's icon set.
+             * @description Name of an icon in the portal's icon set.
              * @default notebook
              */
             icon: string;
             /**
-             * @description An image need not have it; the session is then without.
+             * @description Whether the session can run without the app, if the image does not have it.
              * @default false
              */
             optional: boolean;
             /**
-             * @description Starter of the app, such as `jupyterhub`.
+             * @description Name of what starts the app, such as `jupyterhub`.
              * @default jupyterhub
              */
             kind: string;
             /**
-             * @description Path to which Open leads, below the app's base URL.
+             * @description Path below the app's base URL that the portal opens.
              * @default /lab
              */
             path: string;
             /**
-             * @description Check that decides whether it answers.
+             * @description Check by which the agent determines that the app answers.
              * @default {
              *       "path": "/",
              *       "timeout_s": 120
@@ -3382,37 +3385,37 @@ export interface components {
         };
         /** @description Storage area: a folder of a user or project, and the adapter of its storage system. */
         Area: {
-            /** @description `home`, `scratch`, … */
+            /** @description Name of the area, such as `home` or `scratch`. */
             name: string;
-            /** @description Kind of its owner. */
+            /** @description Kind of the area: a folder of a user or of a project. */
             kind: components["schemas"]["AreaKind"];
             /** @description Absolute path. */
             path: string;
             /**
-             * @description Adapter that serves it: `posix`, `nfs`, `beegfs`, …
+             * @description Name of the storage adapter, such as `posix`, `nfs` or `beegfs`.
              * @default posix
              */
             adapter: string;
-            /** @description Project of a project's folder. */
+            /** @description Name of the project, for a project's folder; null otherwise. */
             project?: string | null;
-            /** @description The mount point it lies on, where a site named one. */
+            /** @description Mount point of its file system, if the site has configured it; null otherwise. */
             mount?: string | null;
         };
         /**
-         * @description Facts about a storage area. A fact that could not be determined is None, and ``problem``
-         *     states why.
+         * @description State of a storage area. A value that could not be determined is None, and ``problem``
+         *     contains the reason.
          */
         AreaFacts: {
-            /** @description The folder. */
+            /** @description Storage area that is described. */
             area: components["schemas"]["Area"];
-            /** @description Whether the folder exists, on a file system that is mounted. */
+            /** @description Whether the folder exists and its file system is mounted. */
             available: boolean;
             /**
-             * @description Whether its user may write there.
+             * @description Whether the user may write to the folder.
              * @default false
              */
             writable: boolean;
-            /** @description `ext4`, `nfs4`, `beegfs`, … */
+            /** @description Type of the file system, such as `ext4`, `nfs4` or `beegfs`; null: unknown. */
             file_system?: string | null;
             /** @description Size of the file system in bytes. */
             total_bytes?: number | null;
@@ -3422,14 +3425,17 @@ export interface components {
             user_quota?: components["schemas"]["Quota"] | null;
             /** @description The project's quota; null: there is none, or it is unknown. */
             project_quota?: components["schemas"]["Quota"] | null;
-            /** @description null: not a parallel file system. */
+            /** @description Distribution of files in the folder; null if it is not on a parallel file system. */
             striping?: components["schemas"]["Striping"] | null;
             /**
-             * @description Targets on which a parallel file system keeps the content.
+             * @description Targets on which a parallel file system stores files of the folder; empty otherwise.
              * @default []
              */
             targets: components["schemas"]["StorageTarget"][];
-            /** @description Problem, or fact that could not be determined, as a sentence. */
+            /**
+             * @description Sentence about a problem, or about a value that could not be determined; null if there is
+             *     none.
+             */
             problem?: string | null;
         };
         /**
@@ -3437,19 +3443,22 @@ export interface components {
          * @enum {string}
          */
         AreaKind: "user" | "project";
-        /** @description The file or Docker image with which one runtime starts an image. */
+        /** @description File or Docker image from which one runtime starts a container. */
         Artifact: {
-            /** @description The runtime's name: `apptainer` or `docker`. */
+            /** @description Name of the runtime, such as `apptainer` or `docker`. */
             runtime: string;
-            /** @description Digest of the file, or Docker's own id of the image. */
+            /** @description Digest of the file, or the ID that Docker assigned to the image. */
             digest: string;
             /** @description Size in bytes. */
             size_bytes: number;
-            /** @description The file, absolute; null: the runtime's own store holds it under the digest. */
+            /**
+             * @description Absolute path of the file; null: the runtime's own store contains the image under the
+             *     digest.
+             */
             path?: string | null;
             /**
-             * @description Modification time of the file when it was verified: a node that sees another checks the
-             *     content.
+             * @description Modification time of the file when it was verified, in nanoseconds since 1970. If it differs,
+             *     the node verifies the content again.
              */
             mtime_ns?: number | null;
         };
@@ -3458,7 +3467,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Artifact"][];
         };
-        /** @description Result of checking the hashes of the whole audit log. */
+        /** @description Result of checking the chain of hashes over the whole audit log. */
         AuditCheck: {
             /** @description Whether no entry was changed, removed or inserted. */
             intact: boolean;
@@ -3471,7 +3480,7 @@ export interface components {
             /** @description Problem with that entry. */
             problem?: string | null;
         };
-        /** @description One entry of the log. */
+        /** @description Stored entry of the audit log, with its number and hashes. */
         AuditEntry: {
             /**
              * Format: date-time
@@ -3629,7 +3638,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Cancelled"][];
         };
-        /** @description One job of a request to cancel several, and the outcome for this job. */
+        /** @description Result for one job in a request to cancel several jobs. */
         Cancelled: {
             /**
              * Format: uuid
@@ -3642,12 +3651,12 @@ export interface components {
             name?: string | null;
             /** @description Current state. */
             state?: components["schemas"]["JobState"] | null;
-            /** @description Sentence that tells why nothing was done. */
+            /** @description Sentence that explains why nothing was done; null if the job is cancelled. */
             reason?: string | null;
         };
         /**
-         * @description Free and used GPUs of the cluster by type; ``stale`` if the scheduler has not answered for
-         *     too long.
+         * @description Free and used GPUs of the cluster by type; ``stale`` is True if the scheduler's last answer
+         *     is too old to rely on.
          */
         Capacity: {
             /** @description GPUs, by type. */
@@ -3657,7 +3666,7 @@ export interface components {
             /** @description Whether the data is older than it should be. */
             stale: boolean;
         };
-        /** @description A difference between now and the time when the job ran, such as a newer image. */
+        /** @description Difference between the time when the job ran and now, such as a newer image. */
         Change: {
             /** @description Kind: code, packages, image, dataset or template. */
             kind: string;
@@ -3678,8 +3687,8 @@ export interface components {
             reason: string;
         };
         /**
-         * @description Resources of the nodes that accept jobs, how much of them is allocated, and the waiting jobs:
-         *     a sample, or means over samples.
+         * @description Resources of the nodes that accept jobs, how much of them is allocated, and the number of
+         *     pending jobs: one sample, or means over samples.
          */
         ClusterLoad: {
             /**
@@ -3710,7 +3719,7 @@ export interface components {
              */
             code: string;
         };
-        /** @description One of the two compared jobs, as the head of its column shows it. */
+        /** @description One of the two compared jobs, as described in the heading of its column. */
         Compared: {
             /**
              * Format: uuid
@@ -3733,7 +3742,7 @@ export interface components {
             /** @description Uncommitted changes; null: unknown. */
             diff: string | null;
         };
-        /** @description Comparison of two jobs: all fields in which they may differ. */
+        /** @description Comparison of two jobs, with the values of all fields in which they may differ. */
         Comparison: {
             /** @description The first run. */
             a: components["schemas"]["Compared"];
@@ -3744,7 +3753,7 @@ export interface components {
             /** @description Sections of the comparison. */
             sections: components["schemas"]["Section"][];
         };
-        /** @description The ``container`` part of a job: how the image is run. */
+        /** @description Content of ``container`` in a job file: how a container of the image is started. */
         ContainerOptions: {
             /** @description apptainer or docker; omitted: the site's choice among those of the image. */
             runtime?: string | null;
@@ -3759,7 +3768,7 @@ export interface components {
              */
             network: boolean;
         };
-        /** @description One version of one dataset. In the catalogue only once its manifest is complete. */
+        /** @description One version of a dataset in the catalogue. It exists only after its manifest was uploaded. */
         Dataset: {
             /** @description Name. */
             name: string;
@@ -3771,7 +3780,7 @@ export interface components {
              */
             description: string;
             /**
-             * @description Terms under which it may be used.
+             * @description Licence or other terms under which the dataset may be used.
              * @default
              */
             licence: string;
@@ -3783,10 +3792,13 @@ export interface components {
             size_bytes: number;
             /** @description Number of files. */
             files: number;
-            /** @description sha256 of the manifest's text (`core.datasets`), by which the platform keeps it. */
+            /**
+             * @description SHA-256 digest of the manifest's text (`core.datasets`), which identifies the stored
+             *     manifest.
+             */
             manifest: string;
             /**
-             * @description Projects whose members may read it. The owner always may.
+             * @description Projects whose members may read the dataset, in addition to its owner.
              * @default []
              */
             projects: string[];
@@ -3800,12 +3812,12 @@ export interface components {
             /** @description Login name of the user who verified it. */
             verified_by?: string | null;
             /**
-             * @description Number of paths that differed, were missing or additional at the last verification; null:
-             *     there was none.
+             * @description Number of paths that differed, were missing or were additional in the last verification;
+             *     null: it was never verified.
              */
             damaged_files?: number | null;
             /**
-             * @description New jobs may not name it.
+             * @description Whether new jobs cannot name the dataset any more.
              * @default false
              */
             retired: boolean;
@@ -3820,7 +3832,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Dataset"][];
         };
-        /** @description Version of a dataset that a job reads, fixed when the job is created. */
+        /** @description Version of a dataset that a job reads, chosen when the job is created. */
         DatasetUse: {
             /** @description Name. */
             name: string;
@@ -3828,7 +3840,7 @@ export interface components {
             version: string;
             /** @description Absolute path. */
             path: string;
-            /** @description Digest of the manifest, which names the files. */
+            /** @description Digest of the manifest, which lists the files of this version. */
             manifest: string;
         };
         /** @description Result of a verification of a dataset. */
@@ -3859,7 +3871,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Deleted"][];
         };
-        /** @description One job of a request to delete several, and the outcome for this job. */
+        /** @description Result for one job in a request to delete several jobs. */
         Deleted: {
             /**
              * Format: uuid
@@ -3872,7 +3884,7 @@ export interface components {
             name?: string | null;
             /** @description Current state. */
             state?: components["schemas"]["JobState"] | null;
-            /** @description Sentence that tells why nothing was done. */
+            /** @description Sentence that explains why nothing was done; null if the deletion was requested. */
             reason?: string | null;
         };
         /** @description Last deliveries of a webhook, or of the user's mails, newest first. */
@@ -3965,20 +3977,23 @@ export interface components {
             /** @description Name of the token to create, such as the program and its machine. */
             name: string;
         };
-        /** @description One difference between Slurm's accounting and the platform, in words. */
+        /** @description One difference between Slurm's accounting and the platform, described in words. */
         Difference: {
-            /** @description Project of the account. */
+            /** @description Name of the project, which is also the name of the Slurm account. */
             project: string;
-            /** @description User of the association; null means the project's own. */
+            /** @description User of the Slurm association; null means the association of the account itself. */
             user: string | null;
-            /** @description What differs: `project`, `member`, `default project`, `QOS` or a limit in words. */
+            /**
+             * @description Name of the property that differs: `project`, `member`, `default project`, `QOS` or
+             *     the description of a limit.
+             */
             field: string;
-            /** @description Value in Slurm. */
+            /** @description Value in Slurm's accounting. */
             slurm: string;
-            /** @description Value on the platform, which Slurm is to get. */
+            /** @description Value on the platform, which Slurm gets when the differences are applied. */
             platform: string;
         };
-        /** @description The ``distributed`` part of a job file: its commands run on every rank of every node. */
+        /** @description Content of ``distributed`` in a job file: the commands run on every rank of every node. */
         DistributedFile: {
             /**
              * @description Transport of the tensors: auto, gloo, nccl, or the name of a transport.
@@ -4023,7 +4038,7 @@ export interface components {
              */
             compress: string;
             /**
-             * @description Programs on each node.
+             * @description Number of ranks that the agent starts on each node.
              * @default 1
              */
             ranks_per_node: number;
@@ -4033,7 +4048,7 @@ export interface components {
             /** @description Reason, shown with the node. */
             reason: string;
         };
-        /** @description The time limit with its default and maximum for this template. */
+        /** @description Time limit with its default and maximum for this template. */
         DurationLimit: {
             /** @description Default value. */
             default: number;
@@ -4061,11 +4076,14 @@ export interface components {
             url: string | null;
         };
         /**
-         * @description Kind of environment that holds the packages.
+         * @description Kind of environment that contains the Python packages of a job.
          * @enum {string}
          */
         EnvironmentKind: "venv" | "conda" | "system" | "image";
-        /** @description The ``environment`` part of a job: software loaded on the node before the program. */
+        /**
+         * @description Content of ``environment`` in a job file: software that is loaded on the node before the
+         *     program starts.
+         */
         EnvironmentOptions: {
             /**
              * @description Environment modules to load, in this order.
@@ -4082,10 +4100,11 @@ export interface components {
             setup?: string[];
         };
         /**
-         * @description One event row. ``id`` grows in commit order, so a reader that has seen N has seen all before.
+         * @description One entry of the event log. ``id`` grows in commit order, so a reader that has seen an ID has
+         *     seen all earlier events.
          *
          *     ``kind`` is ``job.state``, ``job.changed``, ``job.created``, ``nodes.changed`` …; ``owner`` and
-         *     ``project`` determine who may see it (None: every user who is logged in).
+         *     ``project`` determine which users may see it (both None: every user who is logged in).
          */
         Event: {
             /** @description Identifier, which never changes. */
@@ -4097,11 +4116,11 @@ export interface components {
             time: string;
             /** @description Kind of the change: `job.state`, `nodes.changed`, … */
             kind: string;
-            /** @description The job it is about; null: no job. */
+            /** @description ID of the job that changed; null if the event is not about a job. */
             job_id?: string | null;
-            /** @description The user whom it concerns; null: every user, or a project. */
+            /** @description User who may see the event; null: the members of `project`, or all users. */
             owner?: string | null;
-            /** @description Project whose members it concerns. */
+            /** @description Project whose members may see the event; null: none. */
             project?: string | null;
             /** @description Details of the change, by kind. */
             data?: {
@@ -4169,7 +4188,7 @@ export interface components {
             remedies: components["schemas"]["Remedy"][];
         };
         /**
-         * @description Cause of a job's failure.
+         * @description Kind of cause of a job's failure.
          * @enum {string}
          */
         FailureCause: "out_of_memory" | "gpu_out_of_memory" | "time_limit" | "quota_exceeded" | "disk_full" | "module_not_found" | "import_failed" | "library_not_found" | "file_not_found" | "permission_denied" | "command_not_found" | "not_executable" | "killed" | "crashed" | "terminated" | "signal" | "error" | "other";
@@ -4200,7 +4219,7 @@ export interface components {
             /** @description What is allowed; null: see the message. */
             allowed: string | null;
         };
-        /** @description Number of GPUs of a type that are free from a time on. */
+        /** @description Number of GPUs of one type that are free from a time on, in a forecast. */
         FreeGpus: {
             /**
              * Format: date-time
@@ -4252,36 +4271,36 @@ export interface components {
             untracked_cut: boolean;
         };
         /**
-         * @description Direction of a metric: smaller or larger values are better.
+         * @description Direction of a metric: whether smaller or larger values are better.
          * @enum {string}
          */
         Goal: "min" | "max";
         /** @description The GPUs of one type on all nodes. */
         GpuCapacity: {
-            /** @description null: GPUs without a type. */
+            /** @description GPU type; null means GPUs without a type. */
             type: string | null;
             /** @description Number of GPUs of this type. */
             total: number;
-            /** @description Number that a job could get now. */
+            /** @description Number that could be allocated to a job now. */
             free: number;
             /** @description Amount in use. */
             used: number;
-            /** @description Number on nodes that accept no jobs. */
+            /** @description Number on nodes that start no jobs. */
             unavailable: number;
             /** @description Number in use by jobs whose end is unknown, such as those past their time limit. */
             end_unknown: number;
-            /** @description Requested by waiting jobs; requests without a type count for every type. */
+            /** @description Number that pending jobs request; requests without a type count for every type. */
             waiting: number;
-            /** @description Latest time at which the next one is released; null: unknown. */
+            /** @description Time by which the next GPU is released at the latest; null if that is unknown. */
             next_free_at: string | null;
-            /** @description Steps of how many are free, the first of them now, if nothing else is started. */
+            /** @description Number of free GPUs over time, beginning now, if no further job is started. */
             forecast: components["schemas"]["FreeGpus"][];
         };
         /** @description Number of GPUs of one type on one node (a MIG profile is a type of its own). */
         GpuCount: {
-            /** @description null: GPUs without a type. */
+            /** @description GPU type; null means GPUs without a type. */
             type: string | null;
-            /** @description Number of them on the node. */
+            /** @description Number of these GPUs on the node. */
             total: number;
             /** @description Amount in use. */
             used: number;
@@ -4298,7 +4317,7 @@ export interface components {
             /** @description Maximum. */
             max?: number | null;
         };
-        /** @description GPUs on each node: how many, and of which type if that matters. */
+        /** @description Number of GPUs on each node, and their type (None: any type). */
         GpuRequest: {
             /** @description Number. */
             count: number;
@@ -4306,8 +4325,8 @@ export interface components {
             type?: string | null;
         };
         /**
-         * @description Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
-         *     could get now.
+         * @description Number of GPUs of one type on all nodes of a partition. ``free`` counts those that could be
+         *     allocated to a job now.
          */
         GpuSum: {
             /** @description GPU type; null means GPUs without a type. */
@@ -4323,7 +4342,7 @@ export interface components {
         GresCount: {
             /** @description Name. */
             name: string;
-            /** @description Number of them on the node. */
+            /** @description Number of units on the node. */
             total: number;
             /** @description Amount in use. */
             used: number;
@@ -4351,27 +4370,27 @@ export interface components {
          */
         HealthState: "ok" | "unknown" | "degraded" | "down";
         /**
-         * @description Components that enforce the job's limits of memory and CPUs beside the scheduler: the runtime
-         *     or the agent.
+         * @description Components besides the scheduler that enforce the job's limits of memory and CPUs: the
+         *     runtime or the agent.
          */
         HeldBy: {
             /**
-             * @description The container runtime holds it.
+             * @description Whether the container runtime enforces the limits.
              * @default false
              */
             runtime: boolean;
             /**
-             * @description The agent ends it when it takes more memory.
+             * @description Whether the agent limits the job's memory with a cgroup.
              * @default false
              */
             agent_memory: boolean;
             /**
-             * @description The agent binds it to its CPUs.
+             * @description Whether the agent limits the job's CPUs with a cgroup.
              * @default false
              */
             agent_cpus: boolean;
         };
-        /** @description Facts about the first node of the job: system, kernel, CPU and GPU driver. */
+        /** @description Description of the first node of the job: system, kernel, CPU and GPU driver. */
         HostState: {
             /** @description Name of the node. */
             node: string;
@@ -4398,7 +4417,7 @@ export interface components {
             /** @description Number of GPUs that they hold. */
             gpus: number;
         };
-        /** @description One version of one image in the catalogue. Only what was verified is ever in it. */
+        /** @description One version of an image in the catalogue, added after its artifacts were verified. */
         Image: {
             /** @description Name. */
             name: string;
@@ -4409,12 +4428,12 @@ export interface components {
              * @default
              */
             description: string;
-            /** @description The apps that sessions may start in it. */
+            /** @description Apps that sessions may start in the image. */
             apps?: {
                 [key: string]: components["schemas"]["ImageApp"];
             };
             /**
-             * @description Requirements on a node that runs it.
+             * @description Requirements that a node must meet to run the image.
              * @default {}
              */
             needs: components["schemas"]["ImageNeeds"];
@@ -4422,10 +4441,10 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /** @description At least one, at most one of each runtime. */
+            /** @description Artifacts of the image: at least one, and at most one for each runtime. */
             artifacts: components["schemas"]["Artifact"][];
             /**
-             * @description The software bill; left out of lists.
+             * @description Packages of the image (its software bill); empty in lists of images.
              * @default []
              */
             packages: components["schemas"]["Package"][];
@@ -4435,7 +4454,7 @@ export interface components {
              */
             state: components["schemas"]["ImageState"];
             /**
-             * @description Projects whose members see it; empty: all users.
+             * @description Projects whose members may use the image; empty: all users may.
              * @default []
              */
             projects: string[];
@@ -4448,10 +4467,13 @@ export interface components {
             created_by: string;
             /** @description Time of the last verification; null: never. */
             verified_at?: string | null;
-            /** @description Result of the last verification if it failed, as a sentence; such an image is not offered. */
+            /**
+             * @description Problem that the last verification found, as a sentence; null if it found none. New jobs
+             *     cannot use a damaged image.
+             */
             damage?: string | null;
         };
-        /** @description A program of the image that a session can show, by the kind of app that starts it. */
+        /** @description Program in the image that a session can start and show, by the kind of app that starts it. */
         ImageApp: {
             /**
              * @description Kind.
@@ -4473,7 +4495,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Image"][];
         };
-        /** @description Requirements of an image on the node. */
+        /** @description Requirements of an image on the node that runs it. */
         ImageNeeds: {
             /** @description CUDA release of the image: the node's driver must support it or a later one. */
             cuda?: string | null;
@@ -4484,13 +4506,13 @@ export interface components {
          */
         ImageState: "offered" | "retired";
         /**
-         * @description The image that a job uses, fixed when the job is created, so that later versions of the image
-         *     do not change the job.
+         * @description Image that a job uses. It is chosen when the job is created, so that later versions of the
+         *     image do not change the job.
          */
         ImageUse: {
             /** @description `name:version`, or the path of an image of the user's own. */
             reference: string;
-            /** @description null: the user's own image, which is not verified. */
+            /** @description Digest of the artifact; null for a user's own image, which is not verified. */
             digest?: string | null;
             /** @description Absolute path. */
             path?: string | null;
@@ -4502,7 +4524,7 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /** @description The interpreter of the app that the job shows. */
+            /** @description Path of the Python interpreter for the app that the job starts; null if there is none. */
             python?: string | null;
             /** @description CUDA release that the node's driver must support. */
             cuda?: string | null;
@@ -4536,14 +4558,17 @@ export interface components {
             /** @description Options that could not be converted, with reasons. */
             notes: components["schemas"]["Note"][];
         };
-        /** @description The time without activity after which a session ends, with its default and maximum. */
+        /**
+         * @description Inactivity duration of a session (time without activity after which it ends), with its
+         *     default and maximum.
+         */
         InactivityLimit: {
             /** @description Default value. */
             default?: number | null;
             /** @description Maximum. */
             max?: number | null;
         };
-        /** @description A number in the launch form, such as of nodes, with its default and bounds. */
+        /** @description Number in the launch form, such as the number of nodes, with its default and bounds. */
         IntLimit: {
             /** @description Default value. */
             default: number;
@@ -4556,8 +4581,8 @@ export interface components {
             max?: number | null;
         };
         /**
-         * @description Link that makes any user who opens it a member. Its secret is shown once and stored
-         *     hashed.
+         * @description Link that makes any user who opens it a member of a project. Its secret is shown once; only a
+         *     hash is stored.
          */
         Invitation: {
             /** @description Identifier of the invitation; it is not a secret. */
@@ -4597,7 +4622,10 @@ export interface components {
             /** @description The invitations. */
             items: components["schemas"]["Invitation"][];
         };
-        /** @description Invitation as the holder of its link sees it before joining: the project and who invites. */
+        /**
+         * @description Invitation as shown to a user who has opened its link but not joined: the project and the
+         *     inviting user.
+         */
         InvitationPreview: {
             /** @description Name of the project. */
             project: string;
@@ -4748,8 +4776,8 @@ export interface components {
             failure: components["schemas"]["Failure"] | null;
         };
         /**
-         * @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
-         *     schema.
+         * @description Content of a ``*.aitne.yml`` file, and of the body of ``POST /api/v1/jobs`` and
+         *     ``/sessions``.
          */
         "JobFile-Input": {
             /** @description Options of the container; only with an image. */
@@ -4848,8 +4876,8 @@ export interface components {
             sweep?: components["schemas"]["SweepFile"] | null;
         };
         /**
-         * @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
-         *     schema.
+         * @description Content of a ``*.aitne.yml`` file, and of the body of ``POST /api/v1/jobs`` and
+         *     ``/sessions``.
          */
         "JobFile-Output": {
             /** @description Options of the container; only with an image. */
@@ -4947,7 +4975,7 @@ export interface components {
             /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
         };
-        /** @description Job folders of a user's ended jobs, as they were measured when the jobs ended. */
+        /** @description Total size of the job folders of a user's ended jobs, as measured after the jobs ended. */
         JobFolders: {
             /** @description Number of ended jobs with a folder that was measured. */
             jobs: number;
@@ -4964,8 +4992,8 @@ export interface components {
             summary: components["schemas"]["SampleSummary"];
         };
         /**
-         * @description Way by which a job was submitted: through the platform, or past it with the scheduler's own
-         *     commands.
+         * @description Origin of a job: submitted through the platform, or directly with the scheduler's own
+         *     commands, such as sbatch.
          * @enum {string}
          */
         JobOrigin: "platform" | "outside";
@@ -4995,7 +5023,7 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
-        /** @description Filter for jobs: that for sessions, with the type of job. */
+        /** @description Filter for jobs: the conditions for sessions, and the type of the job. */
         JobSearch: {
             /**
              * @description Only these states; may be repeated.
@@ -5052,7 +5080,7 @@ export interface components {
             origin?: components["schemas"]["JobOrigin"] | null;
         };
         /**
-         * @description Sort key of a job list. A job without such a time yet counts as the latest.
+         * @description Sort key for a list of jobs. A job that does not have the time yet counts as the latest.
          * @enum {string}
          */
         JobSort: "created" | "started" | "ended" | "duration" | "name" | "owner" | "project" | "state" | "gpus";
@@ -5107,7 +5135,7 @@ export interface components {
                 [key: string]: string | number | boolean;
             };
             /**
-             * @description `bare`, `name:version`, or the path of an image of the owner's own.
+             * @description Image of the job: `bare` (none), `name:version`, or the path of the owner's own image.
              * @default bare
              */
             image: string;
@@ -5128,7 +5156,7 @@ export interface components {
             commands: string[];
             /** @description How its ranks are started; null: it has no ranks. */
             distributed?: components["schemas"]["DistributedSpec"] | null;
-            /** @description The user's variables and the template's `AITNE_PARAM_*`; never a secret. */
+            /** @description Environment variables of the user, and the template's `AITNE_PARAM_*`; never secrets. */
             env?: {
                 [key: string]: string;
             };
@@ -5157,7 +5185,7 @@ export interface components {
             /** @description Sessions: time without activity after which it ends; null: none. */
             inactivity_duration_s?: number | null;
             /**
-             * @description Conditions under which a new attempt starts by itself.
+             * @description Conditions under which the platform starts a new attempt.
              * @default {
              *       "max": 0,
              *       "on": []
@@ -5176,27 +5204,24 @@ export interface components {
             name: string;
             /** @description Project to which it is accounted. */
             project: string;
-            /** @description null: the node as it is. */
+            /** @description Image with its digest; null if the job has no image. */
             image_use?: components["schemas"]["ImageUse"] | null;
-            /**
-             * @description The home folder of the account that it runs as; null in records from before there were
-             *     images.
-             */
+            /** @description Home folder of the Unix account of the job; null in records of releases without images. */
             home?: string | null;
             /**
-             * @description The owner's other folders, and the project's.
+             * @description Storage areas of the owner and the project, except the home folder.
              * @default []
              */
             areas: components["schemas"]["Area"][];
-            /** @description Folder for caches instead of home. */
+            /** @description Folder in which programs store caches; null: in the home folder. */
             caches?: string | null;
             /**
-             * @description The programs that a session serves.
+             * @description Apps that a session starts; empty for a batch job.
              * @default []
              */
             apps: components["schemas"]["AppSpec"][];
             /**
-             * @description Components that enforce its memory and CPUs beside the scheduler.
+             * @description Components besides the scheduler that enforce the job's memory and CPUs.
              * @default {
              *       "runtime": false,
              *       "agent_memory": false,
@@ -5205,8 +5230,8 @@ export interface components {
              */
             held_by: components["schemas"]["HeldBy"];
             /**
-             * @description First session of a chain of sessions that continue one another, which all share its
-             *     workspace.
+             * @description ID of the first session in a chain of sessions that continue one another and share its
+             *     workspace; null: the session continues none.
              */
             lineage?: string | null;
         };
@@ -5216,7 +5241,8 @@ export interface components {
          */
         JobState: "PENDING_SUBMIT" | "SUBMITTING" | "UNCERTAIN" | "QUEUED" | "STARTING" | "RUNNING" | "READY" | "SUSPENDED" | "COMPLETING" | "COMPLETED" | "FAILED" | "CANCELLED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "NODE_FAILED" | "PREEMPTED" | "LOST" | "UNKNOWN";
         /**
-         * @description Type of a job: a batch job ends by itself; a session has apps in which its owner works.
+         * @description Type of a job: a batch job ends by itself; a session runs apps, such as JupyterLab, that its
+         *     owner uses in a browser.
          * @enum {string}
          */
         JobType: "job" | "session";
@@ -5252,7 +5278,7 @@ export interface components {
             /** @description Why it waits or why it ended, as a sentence. */
             message: string | null;
             /**
-             * @description Counted from 1; a retry by the platform is the next one.
+             * @description Number of the attempt, counted from 1; each retry by the platform increases it.
              * @default 1
              */
             attempt: number;
@@ -5261,9 +5287,9 @@ export interface components {
              * @default 0
              */
             restart_count: number;
-            /** @description Exit code of the program; null: none yet, or a signal ended it. */
+            /** @description Exit code of the program; null: it has not ended, or a signal ended it. */
             exit_code: number | null;
-            /** @description Number of the signal that ended the program; null: none did. */
+            /** @description Number of the signal that ended the program; null if no signal did. */
             signal: number | null;
             /**
              * @description Names of the nodes on which the job runs or ran.
@@ -5276,11 +5302,11 @@ export interface components {
             partition: string | null;
             /** @description Priority in the queue while it waits; higher is sooner. */
             priority: number | null;
-            /** @description For an array task: its array job. */
+            /** @description ID of the array job, for an array task; null otherwise. */
             array_job_id: string | null;
-            /** @description For an array task: its index. */
+            /** @description Index of the task, for an array task; null otherwise. */
             array_task_id: number | null;
-            /** @description Id of the job in the scheduler. */
+            /** @description ID of the job in the scheduler; null before the scheduler has accepted it. */
             scheduler_id: string | null;
             /** @description Path of the log of a job from outside, of an array with wildcards such as %a (the task's index); null: it has none, or the platform keeps the log. */
             log_path: string | null;
@@ -5291,15 +5317,15 @@ export interface components {
             created_at: string;
             /** @description Time at which the scheduler accepted the job. */
             submitted_at: string | null;
-            /** @description Time at which the scheduler gave it nodes. */
+            /** @description Time at which the scheduler allocated nodes to the job. */
             allocated_at: string | null;
             /** @description Time at which the agent started the user's program. */
             started_at: string | null;
-            /** @description For sessions: time at which the app answered. */
+            /** @description Time at which the app of a session first answered; null for batch jobs. */
             ready_at: string | null;
             /** @description Time at which it ended. */
             ended_at: string | null;
-            /** @description Time at which its time limit ends; null: not yet known. */
+            /** @description Time at which the job reaches its time limit; null: not yet known. */
             expires_at: string | null;
             /** @description Start time that the scheduler expects; null: unknown. */
             expected_start_at: string | null;
@@ -5371,7 +5397,7 @@ export interface components {
                 [key: string]: string | number | boolean;
             };
             /**
-             * @description `bare`, `name:version`, or the path of an image of the owner's own.
+             * @description Image of the job: `bare` (none), `name:version`, or the path of the owner's own image.
              * @default bare
              */
             image: string;
@@ -5392,7 +5418,7 @@ export interface components {
             commands: string[];
             /** @description How its ranks are started; null: it has no ranks. */
             distributed: components["schemas"]["DistributedSpec"] | null;
-            /** @description The user's variables and the template's `AITNE_PARAM_*`; never a secret. */
+            /** @description Environment variables of the user, and the template's `AITNE_PARAM_*`; never secrets. */
             env: {
                 [key: string]: string;
             };
@@ -5421,7 +5447,7 @@ export interface components {
             /** @description Sessions: time without activity after which it ends; null: none. */
             inactivity_duration_s: number | null;
             /**
-             * @description Conditions under which a new attempt starts by itself.
+             * @description Conditions under which the platform starts a new attempt.
              * @default {
              *       "max": 0,
              *       "on": []
@@ -5445,7 +5471,7 @@ export interface components {
             /** @description Actions that the user may perform on the job now. */
             actions: components["schemas"]["Action"][];
         };
-        /** @description The saved views of the jobs page, and the columns of the table that has no name. */
+        /** @description Saved views of the jobs page, and the columns of the table when no view is selected. */
         JobViews: {
             /**
              * @description Columns of the table; empty: the default ones.
@@ -5453,7 +5479,7 @@ export interface components {
              */
             columns: string[];
             /**
-             * @description In the order in which they are shown.
+             * @description Saved views, in the order in which they are shown.
              * @default []
              */
             views: components["schemas"]["SavedView"][];
@@ -5461,7 +5487,7 @@ export interface components {
         /** @description The user's latest launches, newest first. */
         "LastLaunch-Input": {
             /**
-             * @description Newest first.
+             * @description Job files that were launched, newest first.
              * @default []
              */
             items: components["schemas"]["Launch-Input"][];
@@ -5469,7 +5495,7 @@ export interface components {
         /** @description The user's latest launches, newest first. */
         "LastLaunch-Output": {
             /**
-             * @description Newest first.
+             * @description Job files that were launched, newest first.
              * @default []
              */
             items: components["schemas"]["Launch-Output"][];
@@ -5485,7 +5511,7 @@ export interface components {
             file: components["schemas"]["JobFile-Input"];
             /**
              * Format: date-time
-             * @description When it was launched.
+             * @description Time at which the job was created.
              */
             launched_at: string;
         };
@@ -5500,33 +5526,36 @@ export interface components {
             file: components["schemas"]["JobFile-Output"];
             /**
              * Format: date-time
-             * @description When it was launched.
+             * @description Time at which the job was created.
              */
             launched_at: string;
         };
         /**
-         * @description Level of a notification, shown as its urgency.
+         * @description Level of urgency of a notification.
          * @enum {string}
          */
         Level: "info" | "success" | "warning" | "error";
-        /** @description Use of one limit, in total and by user, as the scheduler counts it. */
+        /** @description Current use of one limit, in total and by user, as the scheduler counts it. */
         LimitUse: {
-            /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
+            /** @description Name of a field of `Limits`; for a GPU type, `max_gpus_by_type.<type>`. */
             limit: string;
             /** @description Amount in use. */
             used: number;
-            /** @description Value that the scheduler enforces, which may differ from the project's until a sync. */
+            /**
+             * @description Limit that the scheduler enforces; it may differ from the project's limit until the next
+             *     synchronization.
+             */
             maximum: number | null;
-            /** @description Use by each member, by Unix account. */
+            /** @description Use of the limit by each member, by name of the Unix account. */
             by_user: {
                 [key: string]: number;
             };
-            /** @description Text such as `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
+            /** @description Text about the use, such as `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
             summary: string | null;
         };
         /**
-         * @description Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
-         *     association.
+         * @description Maximum amounts; None means no limit. The names in parentheses are the options of sacctmgr
+         *     for an association.
          */
         "Limits-Input": {
             /** @description GPUs in use at once (GrpTRES gres/gpu). */
@@ -5556,8 +5585,8 @@ export interface components {
             qos: string[];
         };
         /**
-         * @description Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
-         *     association.
+         * @description Maximum amounts; None means no limit. The names in parentheses are the options of sacctmgr
+         *     for an association.
          */
         "Limits-Output": {
             /** @description GPUs in use at once (GrpTRES gres/gpu). */
@@ -5599,11 +5628,11 @@ export interface components {
             items: components["schemas"]["ClusterLoad"][];
         };
         /**
-         * @description Period of the cluster's history that is shown.
+         * @description Period for which the portal shows the load of the cluster.
          * @enum {string}
          */
         LoadPeriod: "day" | "week";
-        /** @description A line of a job's log. */
+        /** @description One line of a job's log, with its position. */
         LogLine: {
             /** @description The line without escape sequences, shortened if it is long. */
             text: string;
@@ -5718,14 +5747,17 @@ export interface components {
             /** @description Project of jobs that name none. */
             default_project: string;
         };
-        /** @description Member of a project with the limits that apply, and whether Slurm has the membership. */
+        /**
+         * @description Member of a project with the limits that apply, and whether the membership exists in
+         *     Slurm.
+         */
         Member: {
-            /** @description The project. */
+            /** @description Name of the project. */
             project: string;
             /** @description Login name of the user. */
             user: string;
             /**
-             * @description Limits of this user here, beside the project's limits.
+             * @description Limits of this user in the project, in addition to the limits of the project.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
@@ -5762,12 +5794,12 @@ export interface components {
         };
         /** @description Membership of one user in one project, with the user's role and limits there. */
         Membership: {
-            /** @description The project. */
+            /** @description Name of the project. */
             project: string;
             /** @description Login name of the user. */
             user: string;
             /**
-             * @description Limits of this user here, beside the project's limits.
+             * @description Limits of this user in the project, in addition to the limits of the project.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
@@ -5813,14 +5845,14 @@ export interface components {
             /** @description GPU-hours. */
             gpu_hours: number;
         };
-        /** @description Job that an advice refers to. */
+        /** @description Job that a piece of advice refers to. */
         NamedJob: {
             /**
              * Format: uuid
              * @description Identifier, which never changes.
              */
             id: string;
-            /** @description Its name. */
+            /** @description Name of the job. */
             name: string;
             /** @description Its owner, for administrators; null: the owner of the queued job. */
             owner?: string | null;
@@ -5856,7 +5888,7 @@ export interface components {
         /** @description Artifact to register: the file or Docker image that one runtime starts. */
         NewArtifact: {
             /**
-             * @description Name of the runtime that starts it.
+             * @description Name of the runtime that starts the artifact.
              * @example apptainer
              */
             runtime: string;
@@ -5870,7 +5902,7 @@ export interface components {
             /** @description File in the folder of images; omitted: the image is in the runtime's own store. */
             path?: string | null;
         };
-        /** @description Dataset version to add to the catalogue; its manifest was uploaded before. */
+        /** @description Dataset version to add to the catalogue; its manifest must have been uploaded before. */
         NewDataset: {
             /** @description Name. */
             name: string;
@@ -5882,7 +5914,7 @@ export interface components {
              */
             description: string;
             /**
-             * @description Terms under which it may be used.
+             * @description Licence or other terms under which the dataset may be used.
              * @default
              */
             licence: string;
@@ -5928,7 +5960,7 @@ export interface components {
                 [key: string]: components["schemas"]["ImageApp"];
             };
             /**
-             * @description Requirements on a node that runs the image.
+             * @description Requirements that a node must meet to run the image.
              * @default {}
              */
             needs: components["schemas"]["ImageNeeds"];
@@ -5982,7 +6014,7 @@ export interface components {
             /** @description Version. */
             version: string;
             /**
-             * @description Package source, such as a package manager.
+             * @description Name of the package manager that installed the package.
              * @example debian
              * @example python
              */
@@ -6099,15 +6131,18 @@ export interface components {
             cluster: string;
             /** @description Current state. */
             state: components["schemas"]["NodeState"];
-            /** @description Reason why it is down or drained, and who set that where the scheduler reports it. */
+            /**
+             * @description Reason why the node is down or drained, with the account that set it if the scheduler reports
+             *     that.
+             */
             reason?: string | null;
-            /** @description Number of its CPUs. */
+            /** @description Number of CPUs of the node. */
             cpu_total: number;
             /** @description Number of CPUs that are allocated to jobs. */
             cpu_used: number;
-            /** @description Memory that jobs may be given. */
+            /** @description Memory in bytes that can be allocated to jobs. */
             memory_total_bytes: number;
-            /** @description Allocated, not measured. */
+            /** @description Memory in bytes that is allocated to jobs, used or not. */
             memory_used_bytes: number;
             /**
              * @description GPUs, by type.
@@ -6115,23 +6150,23 @@ export interface components {
              */
             gpus: components["schemas"]["GpuCount"][];
             /**
-             * @description Other generic resources.
+             * @description Generic resources (GRES) of the node other than GPUs.
              * @default []
              */
             gres: components["schemas"]["GresCount"][];
             /**
-             * @description Words by which jobs ask for it.
+             * @description Features of the node, which jobs can name as constraints.
              * @default []
              */
             features: string[];
             /**
-             * @description The partitions it belongs to.
+             * @description Names of the partitions that contain the node.
              * @default []
              */
             partitions: string[];
-            /** @description Its name or number on the network, if that is not `name`. */
+            /** @description Host name or IP address of the node, if it is not `name`. */
             address?: string | null;
-            /** @description The scheduler's own word, such as `IDLE+DRAIN`. */
+            /** @description State in the scheduler's own terms, such as `IDLE+DRAIN`. */
             scheduler_state?: string | null;
             /**
              * Format: date-time
@@ -6212,22 +6247,25 @@ export interface components {
          * @enum {string}
          */
         NodeState: "idle" | "mixed" | "allocated" | "draining" | "drained" | "down" | "reserved" | "powered_off" | "unknown";
-        /** @description Note on an option of the script that the job file does not have, or has differently. */
+        /**
+         * @description Note on an option of the script that the job file does not contain, or contains with another
+         *     meaning.
+         */
         Note: {
-            /** @description The line in the script, from 1. */
+            /** @description Line number in the script, from 1. */
             line: number;
-            /** @description The option it is about. */
+            /** @description Name of the option. */
             option: string;
             /** @description The same as a sentence for users. */
             message: string;
             /**
-             * @description Whether the job would run differently from sbatch.
+             * @description Whether the job would run differently than with sbatch.
              * @default true
              */
             changes_execution: boolean;
         };
         /**
-         * @description Kind of event that users are notified of.
+         * @description Kind of notification, for which users choose channels.
          * @enum {string}
          */
         NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled" | "account_security";
@@ -6344,7 +6382,7 @@ export interface components {
             read_at: string | null;
         };
         /**
-         * @description Type of the numbers drawn from a range.
+         * @description Type of the numbers that are drawn from a range.
          * @enum {string}
          */
         NumberType: "float" | "int";
@@ -6359,10 +6397,13 @@ export interface components {
             name: string;
             /** @description Version. */
             version: string;
-            /** @description `debian` or `python`. */
+            /** @description Package manager, such as `debian` or `python`. */
             source: string;
         };
-        /** @description The Python packages that the job's programs could import, by the packages' own metadata. */
+        /**
+         * @description Python packages that the job's programs can import, according to the metadata of the
+         *     packages.
+         */
         Packages: {
             /** @description Kind of environment. */
             kind: components["schemas"]["EnvironmentKind"];
@@ -6381,8 +6422,8 @@ export interface components {
             cut: boolean;
         };
         /**
-         * @description Field of a template's launch form. Its value reaches the job as the variable
-         *     ``AITNE_PARAM_<NAME>``.
+         * @description Parameter of a template, which is a field of its launch form. The job gets its value in the
+         *     environment variable ``AITNE_PARAM_<NAME>``.
          */
         Parameter: {
             /** @description Name. */
@@ -6396,15 +6437,15 @@ export interface components {
              * @default
              */
             description: string;
-            /** @description null: the user must enter one. */
+            /** @description Default value; null: the user must enter a value. */
             default?: string | number | boolean | null;
             /** @description Minimum. */
             minimum?: number | null;
             /** @description Maximum. */
             maximum?: number | null;
-            /** @description Values that may be chosen; empty: anything of its type. */
+            /** @description Permitted values; empty: all values of the type. */
             choices?: string[];
-            /** @description A regular expression that the whole value must match. */
+            /** @description Regular expression that the whole value must match; null: any text. */
             pattern?: string | null;
             /**
              * @description Maximum number of characters.
@@ -6413,8 +6454,8 @@ export interface components {
             max_length: number;
         };
         /**
-         * @description Type of a parameter in the launch form, which determines its control and the
-         *     accepted values.
+         * @description Type of a parameter in the launch form, which determines its input control and the accepted
+         *     values.
          * @enum {string}
          */
         ParameterType: "string" | "text" | "integer" | "number" | "boolean" | "choice" | "path";
@@ -6472,7 +6513,7 @@ export interface components {
             name: string;
             /** @description Whether the partition accepts jobs. */
             up: boolean;
-            /** @description Whether jobs that name no partition go to this one. */
+            /** @description Whether jobs that name no partition are submitted to this one. */
             default: boolean;
             /** @description Node list in Slurm's notation: `gpu[01-04]`. */
             nodes: string;
@@ -6490,9 +6531,9 @@ export interface components {
             gpus: components["schemas"]["GpuSum"][];
             /** @description Features that jobs can name as constraints. */
             features: string[];
-            /** @description Longest time limit of a job in seconds; null means no limit. */
+            /** @description Maximum time limit of a job in seconds; null means no limit. */
             max_time_s: number | null;
-            /** @description Time limit in seconds of a job that names none. */
+            /** @description Time limit in seconds of a job that requests none; null if the partition has no default. */
             default_time_s: number | null;
             /** @description Maximum number of nodes of a job; null means no limit. */
             max_nodes: number | null;
@@ -6506,32 +6547,32 @@ export interface components {
          * @enum {string}
          */
         Phase: "off" | "scheduled" | "on";
-        /** @description Job as it would be submitted, shown before the submission: nothing is stored. */
+        /** @description Job as it would be submitted, shown before the submission; nothing is stored. */
         Plan: {
-            /** @description The job as it would be made. */
+            /** @description Specification of the job that would be created. */
             spec: components["schemas"]["JobSpec"];
-            /** @description Whether the cluster, empty, could ever run it. */
+            /** @description Whether the cluster could ever run the job, if no other job ran. */
             fits: boolean;
-            /** @description Whether the resources are free at this moment. */
+            /** @description Whether the job would start at once, because its resources are free. */
             starts_now: boolean;
-            /** @description Reason why it does not start now, in plain words. */
+            /** @description Reason why the job would not start at once; null if it would. */
             pending_reason?: string | null;
             /**
-             * @description Warnings that deserve attention, as sentences.
+             * @description Warnings about the job, one sentence each.
              * @default []
              */
             warnings: string[];
-            /** @description Time at which the scheduler plans to start it; null: it gives none. */
+            /** @description Time at which the scheduler expects to start the job; null: it makes no forecast. */
             expected_start_at?: string | null;
             /**
-             * @description Components that enforce its memory and its CPUs, a sentence each.
+             * @description Sentences about which components enforce the job's limits of memory and CPUs.
              * @default []
              */
             enforcement: string[];
-            /** @description The exact batch script. */
+            /** @description Batch script that would be submitted. */
             script: string;
             /**
-             * @description Settings of a sweep's tasks, by index.
+             * @description Parameter settings of a sweep, by array index; empty without a sweep.
              * @default []
              */
             settings: {
@@ -6571,17 +6612,17 @@ export interface components {
              */
             sessions_address: string | null;
         };
-        /** @description A point of the profile's chart: measurements of a part of the run. */
+        /** @description Measurements of one period of the run, a point of the profile's chart. */
         Point: {
             /** @description Seconds since the run started. */
             t_s: number;
             /** @description Number of steps in this period. */
             steps: number;
-            /** @description Seconds in a step, on average. */
+            /** @description Mean duration of a step in seconds. */
             step_s?: number | null;
-            /** @description Share of the steps in which a collective ran. */
+            /** @description Share of the time of the steps in which a collective was running, from 0 to 1. */
             communicating?: number | null;
-            /** @description Share of the steps in which the program was blocked by it. */
+            /** @description Share of the time of the steps in which the program waited for a collective, from 0 to 1. */
             blocked?: number | null;
         };
         /** @description Language and appearance of the portal. */
@@ -6644,55 +6685,55 @@ export interface components {
         /** @description Profile of the collectives of a distributed job until ``written_at``. */
         Profile: {
             /**
-             * @description The version of this document.
+             * @description Version of the document's format.
              * @default 1
              * @constant
              */
             schema: 1;
             /**
              * Format: date-time
-             * @description Time at which the program wrote it.
+             * @description Time at which the program wrote the document.
              */
             written_at: string;
             /**
-             * @description Nothing more will come.
+             * @description Whether the program writes no later document.
              * @default false
              */
             final: boolean;
             /** @description World size: the number of ranks. */
             size: number;
             /**
-             * @description Number of steps that were done.
+             * @description Number of steps that were completed.
              * @default 0
              */
             steps: number;
-            /** @description Seconds in a step, on average. */
+            /** @description Mean duration of a step in seconds. */
             step_s?: number | null;
             /**
              * @description Seconds since the run started.
              * @default 0
              */
             elapsed_s: number;
-            /** @description Share of the steps in which a collective ran. */
+            /** @description Share of the time of the steps in which a collective was running, from 0 to 1. */
             communicating?: number | null;
-            /** @description Share of the steps in which the program was blocked by it. */
+            /** @description Share of the time of the steps in which the program waited for a collective, from 0 to 1. */
             blocked?: number | null;
-            /** @description Share of the communication that was overlapped with computation. */
+            /** @description Share of the communication time that overlapped with computation, from 0 to 1. */
             overlap?: number | null;
-            /** @description null: no rank keeps the others waiting. */
+            /** @description Rank for which the other ranks wait; null if there is none. */
             straggler?: components["schemas"]["Straggler"] | null;
             /**
-             * @description By operation and message size.
+             * @description Statistics by operation and message size.
              * @default []
              */
             table: components["schemas"]["SizeRow"][];
             /**
-             * @description By rank.
+             * @description Measurements of each rank.
              * @default []
              */
             ranks: components["schemas"]["RankRow"][];
             /**
-             * @description Course of the run, oldest point first.
+             * @description Measurements of consecutive periods of the run, oldest first.
              * @default []
              */
             history: components["schemas"]["Point"][];
@@ -6707,7 +6748,7 @@ export interface components {
              */
             title: string;
             /**
-             * @description The login names of its members.
+             * @description User names of its members.
              * @default []
              */
             members: string[];
@@ -6837,7 +6878,7 @@ export interface components {
          */
         ProjectRole: "member" | "manager";
         /**
-         * @description State of a project in its life cycle. Only an active one takes new jobs.
+         * @description State of a project in its life cycle. Only an active project accepts new jobs.
          * @enum {string}
          */
         ProjectState: "requested" | "active" | "expired" | "closed";
@@ -6857,13 +6898,13 @@ export interface components {
             /** @description Number of browsers in which the user is logged in. */
             sign_ins: number;
         };
-        /** @description A job's position among the waiting jobs of this platform in one partition. */
+        /** @description Position of a job among the pending jobs of this platform in one partition. */
         QueuePosition: {
-            /** @description Counted from 1. */
+            /** @description Position in the queue, counted from 1. */
             position: number;
-            /** @description Number of jobs that wait there. */
+            /** @description Number of pending jobs in the partition. */
             waiting: number;
-            /** @description Partition in which the job waits. */
+            /** @description Name of the partition. */
             partition: string;
         };
         /**
@@ -6871,13 +6912,13 @@ export interface components {
          *     much is used.
          */
         Quota: {
-            /** @description Amount that is used, in bytes. */
+            /** @description Number of bytes in use; null: unknown. */
             used_bytes?: number | null;
-            /** @description null: no limit. */
+            /** @description Maximum number of bytes; null: no limit. */
             limit_bytes?: number | null;
-            /** @description Number of files that exist. */
+            /** @description Number of files in use; null: unknown. */
             used_files?: number | null;
-            /** @description null: no limit. */
+            /** @description Maximum number of files; null: no limit. */
             limit_files?: number | null;
         };
         /** @description Range of numbers from which a random sweep draws the values of a parameter. */
@@ -6916,29 +6957,29 @@ export interface components {
         };
         /** @description Measurements of one rank: its steps and its time in communication. */
         RankRow: {
-            /** @description Its number. */
+            /** @description Number of the rank. */
             rank: number;
-            /** @description Number of its node. */
+            /** @description Number of the rank's node. */
             node: number;
-            /** @description Number of steps that it has done. */
+            /** @description Number of steps that the rank has completed. */
             steps: number;
-            /** @description Seconds in a step, on average. */
+            /** @description Mean duration of a step in seconds. */
             step_s?: number | null;
-            /** @description Share of its steps in which a collective ran. */
+            /** @description Share of the time of its steps in which a collective was running, from 0 to 1. */
             communicating?: number | null;
-            /** @description Share of its steps in which it was blocked by others. */
+            /** @description Share of the time of its steps in which it waited for a collective, from 0 to 1. */
             blocked?: number | null;
-            /** @description Share of its communication that was overlapped with computation. */
+            /** @description Share of the communication time that overlapped with computation, from 0 to 1. */
             overlap?: number | null;
-            /** @description Duration of a step without the time spent waiting for others. */
+            /** @description Mean duration of a step in seconds, without the time spent waiting for other ranks. */
             own_s?: number | null;
             /**
-             * @description Number of records that it has written.
+             * @description Number of records in the rank's profile.
              * @default 0
              */
             records: number;
             /**
-             * @description Records that were lost.
+             * @description Number of records that were lost and are missing in the profile.
              * @default 0
              */
             dropped: number;
@@ -6955,8 +6996,8 @@ export interface components {
             ids?: number[] | null;
         };
         /**
-         * @description Check by which the agent detects that an app answers: any HTTP response below 500 on
-         *     ``path``.
+         * @description Check by which the agent determines that an app answers: an HTTP response on ``path`` with a
+         *     status below 500.
          */
         Readiness: {
             /**
@@ -7011,11 +7052,11 @@ export interface components {
             max_duration_s?: number | null;
         };
         /**
-         * @description Kind of a remedy: what a user can do with one action.
+         * @description Kind of remedy: what the user can do with one action in the portal.
          * @enum {string}
          */
         RemedyKind: "resubmit" | "packages";
-        /** @description The ``repo`` part of a job: a git repository that is cloned before the job starts. */
+        /** @description Content of ``repo`` in a job file: a git repository that is cloned before the job starts. */
         RepoOptions: {
             /**
              * @description Address of the repository, as the cluster reaches it: https://, ssh:// or file:///, or git@host:path; without a password.
@@ -7050,17 +7091,17 @@ export interface components {
             /** @description End time. */
             ends_at?: string | null;
             /**
-             * @description The names of its nodes.
+             * @description Names of the reserved nodes.
              * @default []
              */
             nodes: string[];
             /**
-             * @description Accounts it is kept for.
+             * @description Slurm accounts that may use the reservation.
              * @default []
              */
             accounts: string[];
             /**
-             * @description Unix accounts it is kept for.
+             * @description Unix accounts that may use the reservation.
              * @default []
              */
             users: string[];
@@ -7092,7 +7133,7 @@ export interface components {
              */
             delete_tokens: boolean;
         };
-        /** @description Resources of a job with all defaults filled in. */
+        /** @description Resources that a job requests, with all defaults filled in. */
         Resources: {
             /**
              * @description Number of nodes of the job.
@@ -7100,34 +7141,40 @@ export interface components {
              */
             nodes: number;
             /**
-             * @description CPUs per node, of all tasks together.
+             * @description Number of CPUs on each node, for all tasks together.
              * @default 1
              */
             cpu: number;
-            /** @description Tasks that `srun` starts on each node; null: the scheduler's default. */
+            /** @description Number of tasks that `srun` starts on each node; null: the scheduler's default. */
             tasks_per_node?: number | null;
-            /** @description CPUs of each task; null: not requested, so each has one if there is a number of tasks. */
+            /**
+             * @description Number of CPUs for each task; null: not requested, so each task has one if the number of
+             *     tasks is given.
+             */
             cpus_per_task?: number | null;
             /**
-             * @description Memory per node.
+             * @description Memory on each node, in bytes.
              * @default 1073741824
              */
             memory_bytes: number;
             /**
-             * @description GPUs per node.
+             * @description GPUs on each node.
              * @default {
              *       "count": 0
              *     }
              */
             gpu: components["schemas"]["GpuRequest"];
-            /** @description Other generic resources per node, by the scheduler's name (`shard`, `fpga:u280`). */
+            /**
+             * @description Generic resources (GRES) other than GPUs on each node, by the scheduler's name (`shard`,
+             *     `fpga:u280`).
+             */
             gres?: {
                 [key: string]: number;
             };
         };
         /**
-         * @description The ``resources`` part of a job file; what is left out comes from the template or the
-         *     site.
+         * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template or
+         *     the site.
          */
         "ResourcesFile-Input": {
             /** @description Number of nodes. */
@@ -7148,8 +7195,8 @@ export interface components {
             } | null;
         };
         /**
-         * @description The ``resources`` part of a job file; what is left out comes from the template or the
-         *     site.
+         * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template or
+         *     the site.
          */
         "ResourcesFile-Output": {
             /** @description Number of nodes. */
@@ -7169,17 +7216,14 @@ export interface components {
                 [key: string]: number;
             } | null;
         };
-        /** @description Changes to a job that is submitted again; what is not set stays as it was. */
+        /** @description Changes to a job that is resubmitted; fields that are not set keep their values. */
         ResubmitOptions: {
             /** @description Memory on each node, such as 16G. */
             memory?: number | string | null;
             /** @description Time limit, such as 4h. */
             max_duration?: number | string | null;
         };
-        /**
-         * @description Metrics of a job's program, which its agent has read from the files that the
-         *     program writes.
-         */
+        /** @description Metrics of a job's program, which its agent has read from files that the program writes. */
         Results: {
             /**
              * @description Version of this schema.
@@ -7213,7 +7257,10 @@ export interface components {
              */
             notes: string[];
         };
-        /** @description Time for which a project keeps its ended jobs. An omitted value is the site's. */
+        /**
+         * @description Time for which a project keeps its ended jobs. For an omitted value, the site's setting
+         *     applies.
+         */
         "Retention-Input": {
             /**
              * @description How long ended jobs are kept, in seconds, or `forever`.
@@ -7226,7 +7273,10 @@ export interface components {
              */
             keep_failed_jobs?: number | string | null;
         };
-        /** @description Time for which a project keeps its ended jobs. An omitted value is the site's. */
+        /**
+         * @description Time for which a project keeps its ended jobs. For an omitted value, the site's setting
+         *     applies.
+         */
         "Retention-Output": {
             /**
              * @description How long ended jobs are kept, in seconds, or `forever`.
@@ -7251,7 +7301,7 @@ export interface components {
             /** @description Longest time that a project's managers can set; unset: the site's own times, so that a project can only shorten them. */
             max_keep_jobs?: number | "forever" | null;
         };
-        /** @description Conditions and number of retries of a job that ended badly. */
+        /** @description Conditions under which a failed job is retried, and the number of retries. */
         RetryFile: {
             /**
              * @description Maximum number of retries.
@@ -7272,7 +7322,7 @@ export interface components {
              */
             max: number;
             /**
-             * @description Termination reasons after which it runs again.
+             * @description Termination reasons after which the job is retried.
              * @default []
              */
             on: components["schemas"]["TerminationReason"][];
@@ -7300,7 +7350,7 @@ export interface components {
             /** @description Unit of the values: bytes, seconds or share; null: none. */
             unit?: string | null;
         };
-        /** @description Measurement of the resource use of a job's processes on one node, at one time. */
+        /** @description Sample of the resource usage of a job's processes on one node, at one time. */
         Sample: {
             /**
              * Format: date-time
@@ -7309,17 +7359,17 @@ export interface components {
             time: string;
             /** @description Name of the node. */
             node: string;
-            /** @description CPUs in use since the sample before: 1.0 is one core busy. */
+            /** @description Mean number of CPUs in use since the previous sample: 1.0 is one fully used core. */
             cpu: number;
             /** @description Memory in bytes. */
             memory_bytes: number;
             /**
-             * @description Number of its processes.
+             * @description Number of processes of the job on the node.
              * @default 0
              */
             processes: number;
             /**
-             * @description Per GPU: `index`, `utilization` (0..1), `memory_bytes`.
+             * @description Values of each GPU: `index`, `utilization` (0..1), `memory_bytes`.
              * @default []
              */
             gpu: {
@@ -7343,12 +7393,12 @@ export interface components {
              */
             columns: string[];
             /**
-             * @description Key by which it is sorted.
+             * @description Key by which the table is sorted.
              * @default created
              */
             sort: components["schemas"]["JobSort"];
             /**
-             * @description The greatest first.
+             * @description Whether the greatest value comes first.
              * @default true
              */
             descending: boolean;
@@ -7367,22 +7417,22 @@ export interface components {
             name: string;
         };
         /**
-         * @description Availability of the scheduler. While it does not answer, the states of jobs may be out of
-         *     date.
+         * @description Availability of the scheduler. While it does not answer, the stored states of jobs may be
+         *     outdated.
          */
         SchedulerStatus: {
-            /** @description Whether it answered the last query. */
+            /** @description Whether the scheduler answered the last query. */
             responding: boolean;
             /**
              * Format: date-time
-             * @description Time since which it answers, or at which it answered last.
+             * @description Time since which it has been answering or, if it does not, of its last answer.
              */
             since: string;
-            /** @description Its own message, or the error of the query. */
+            /** @description Message of the scheduler, or the error of the last query; null if there is none. */
             message?: string | null;
         };
         /**
-         * @description Scope of an access token: what the token permits, at most what its owner may do.
+         * @description Scope of an access token: actions that it permits, if its owner may take them.
          * @enum {string}
          */
         Scope: "read" | "write" | "admin";
@@ -7416,7 +7466,7 @@ export interface components {
              */
             code: string;
         };
-        /** @description The value of a secret. */
+        /** @description Value of a secret, in a request that stores it. */
         SecretValue: {
             /** @description Value of the environment variable. It is never shown again. */
             value: string;
@@ -7645,38 +7695,35 @@ export interface components {
             /** @description Codes of a second factor that was just set up, shown only once; else empty. */
             recovery_codes: string[];
         };
-        /**
-         * @description Row of the profile's table: the collectives of one operation within one range of message
-         *     sizes.
-         */
+        /** @description Statistics of one operation for one range of message sizes, a row of the profile's table. */
         SizeRow: {
-            /** @description The operation: `allreduce`, `broadcast`, … */
+            /** @description Name of the collective: `allreduce`, `broadcast`, … */
             op: string;
-            /** @description Messages of at least so many bytes. */
+            /** @description Minimum message size in bytes. */
             from_bytes: number;
-            /** @description null: no bound. */
+            /** @description Message size in bytes below which the row applies; null: no upper bound. */
             to_bytes?: number | null;
-            /** @description Number of operations, of the rank with most; so `bytes`. */
+            /** @description Number of operations of the rank that executed the most. */
             count: number;
-            /** @description Number of bytes that it moved. */
+            /** @description Number of bytes that the rank with the most transferred. */
             bytes: number;
-            /** @description Mean of the ranks that took part. */
+            /** @description Mean time in seconds over the participating ranks. */
             time_s: number;
-            /** @description The least that a rank spent, in seconds. */
+            /** @description Smallest time of a rank, in seconds. */
             fastest_s?: number | null;
-            /** @description The most that a rank spent, in seconds. */
+            /** @description Largest time of a rank, in seconds. */
             slowest_s?: number | null;
             /**
-             * @description As NVIDIA's nccl-tests define it.
+             * @description Bus bandwidth in bytes per second, as defined by NVIDIA's nccl-tests.
              * @default 0
              */
             bus_bytes_per_s: number;
         };
         /**
-         * @description The ``slurm`` part of a job: options that only Slurm has.
+         * @description Content of ``slurm`` in a job file: options that exist only in Slurm.
          *
-         *     A field becomes the option of sbatch of the same name, unless
-         *     ``adapters/schedulers/_slurm/options.py`` says otherwise.
+         *     A field is passed as the option of sbatch with the same name, unless
+         *     ``adapters/schedulers/_slurm/options.py`` defines another one.
          */
         "SlurmOptions-Input": {
             /** @description One partition, or several separated by commas: the first that can start the job is used. */
@@ -7722,10 +7769,10 @@ export interface components {
             extra?: string[];
         };
         /**
-         * @description The ``slurm`` part of a job: options that only Slurm has.
+         * @description Content of ``slurm`` in a job file: options that exist only in Slurm.
          *
-         *     A field becomes the option of sbatch of the same name, unless
-         *     ``adapters/schedulers/_slurm/options.py`` says otherwise.
+         *     A field is passed as the option of sbatch with the same name, unless
+         *     ``adapters/schedulers/_slurm/options.py`` defines another one.
          */
         "SlurmOptions-Output": {
             /** @description One partition, or several separated by commas: the first that can start the job is used. */
@@ -7770,7 +7817,10 @@ export interface components {
             /** @description Further options of sbatch that the site permits. */
             extra?: string[];
         };
-        /** @description Record of what a job ran with: image, datasets, modules, job file, and facts from its agent. */
+        /**
+         * @description Snapshot of a job's environment: image, datasets, modules, job file, and the part that its
+         *     agent sent.
+         */
         Snapshot: {
             /** @description Attempt of the job; a retry takes a new snapshot. */
             attempt: number;
@@ -7801,11 +7851,11 @@ export interface components {
             account: string;
         };
         /**
-         * @description A stage in the life of a job, as the portal draws it; ``detail`` says why the present stage
-         *     lasts or how it ended.
+         * @description Stage of a job as shown in the portal; ``detail`` says why the current stage lasts or how it
+         *     ended.
          */
         Stage: {
-            /** @description Key of the step. */
+            /** @description Key that identifies the stage. */
             key: components["schemas"]["StageKey"];
             /** @description Title for display. */
             title: string;
@@ -7815,26 +7865,27 @@ export interface components {
             started_at?: string | null;
             /** @description Time at which it ended. */
             ended_at?: string | null;
-            /** @description Reason why it lasts or why it ended. */
+            /** @description Reason why the stage lasts or how it ended; null if there is none. */
             detail?: string | null;
         };
         /**
-         * @description The stages in their order; ``running`` and ``done`` are a job's, the last two a session's.
+         * @description Stages in their order; ``running`` and ``done`` occur only for batch jobs, the last two only
+         *     for sessions.
          * @enum {string}
          */
         StageKey: "submitted" | "queued" | "starting" | "running" | "done" | "connecting" | "ready";
         /**
-         * @description Progress of a stage.
+         * @description Status of a stage: what has happened in it so far.
          * @enum {string}
          */
         StageStatus: "done" | "current" | "waiting" | "failed" | "skipped";
-        /** @description ``StopWhen`` with its values resolved. */
+        /** @description Condition of ``StopWhen`` with its defaults filled in. */
         StopSpec: {
-            /** @description The metric that is compared. */
+            /** @description Name of the metric that is compared. */
             metric: string;
-            /** @description Whether more of it is better. */
+            /** @description Whether larger or smaller values of the metric are better. */
             goal: components["schemas"]["Goal"];
-            /** @description Value that is good enough. */
+            /** @description Value of the metric with which the sweep has reached its goal. */
             value: number;
         };
         /** @description Condition under which the result of one task is good enough to cancel the other tasks. */
@@ -7850,7 +7901,7 @@ export interface components {
         StorageTarget: {
             /** @description Name. */
             name: string;
-            /** @description In the file system's own words, such as `Online/Good`. */
+            /** @description State in the file system's own terms, such as `Online/Good`. */
             state: string;
             /** @description Capacity of the target in bytes. */
             total_bytes?: number | null;
@@ -7859,11 +7910,14 @@ export interface components {
         };
         /** @description The storage areas of one user with their quotas, and problems in reading them. */
         StorageView: {
-            /** @description Unix account of the areas; null if the user has none; `problems` tells why. */
+            /**
+             * @description Unix account whose areas these are; null if the user has none, and `problems` contains the
+             *     reason.
+             */
             account: string | null;
             /** @description Areas, the home folder first. */
             areas: components["schemas"]["AreaFacts"][];
-            /** @description Sentences for the user: areas that are missing, full or cannot be queried. */
+            /** @description Sentences for the user about areas that are missing, full or cannot be queried. */
             problems: string[];
             /**
              * Format: date-time
@@ -7873,30 +7927,30 @@ export interface components {
         };
         /** @description The straggler: the rank for which the others wait. */
         Straggler: {
-            /** @description Its number. */
+            /** @description Number of the rank. */
             rank: number;
-            /** @description Number of its node. */
+            /** @description Number of the rank's node. */
             node: number;
-            /** @description Additional time that it computes in each step, beyond the median of the others. */
+            /**
+             * @description Additional seconds that the rank computes in each step, compared with the median of the other
+             *     ranks.
+             */
             behind_s: number;
-            /** @description `behind_s` as a share of the step. */
+            /** @description Ratio of `behind_s` to the duration of a step, from 0 to 1. */
             share?: number | null;
         };
         /** @description Distribution of a file's content over the targets of a parallel file system. */
         Striping: {
-            /**
-             * @description Pattern by which content is spread, in the file system's own term: `raid0`, `mirror`,
-             *     …
-             */
+            /** @description Method of distribution in the file system's own terms, such as `raid0` or `mirror`. */
             pattern: string;
-            /** @description Number of bytes that lie on one target before the next. */
+            /** @description Number of consecutive bytes of a file on one target; null: unknown. */
             chunk_bytes?: number | null;
-            /** @description Number of targets over which a new file in this folder is spread. */
+            /** @description Number of targets over which a new file in this folder is distributed; null: unknown. */
             targets?: number | null;
-            /** @description The storage pool that new files go to. */
+            /** @description Name of the storage pool for new files; null: unknown. */
             pool?: string | null;
         };
-        /** @description A sweep with all its tasks. */
+        /** @description Sweep of an array job, with all its tasks. */
         Sweep: {
             /**
              * Format: uuid
@@ -7918,7 +7972,10 @@ export interface components {
             /** @description Tasks by index. */
             tasks: components["schemas"]["SweepTask"][];
         };
-        /** @description The ``sweep`` part of a job file: the job becomes an array with one task for each setting. */
+        /**
+         * @description Content of ``sweep`` in a job file: the job becomes an array with one task for each parameter
+         *     setting.
+         */
         SweepFile: {
             /**
              * @description grid: every combination; random: a number of samples; list: the first values together, then the second ones, and so on.
@@ -7968,22 +8025,22 @@ export interface components {
          *     setting for each task from it.
          */
         SweepSpec: {
-            /** @description Method by which settings are chosen. */
+            /** @description Method by which parameter settings are chosen. */
             method: components["schemas"]["Method"];
-            /** @description For each name its values or its range. */
+            /** @description Values or range of each parameter, by name. */
             parameters: {
                 [key: string]: components["schemas"]["RangeSpec"] | (string | number | boolean)[];
             };
-            /** @description Number of samples; null for a grid. */
+            /** @description Number of random settings; null for other methods. */
             samples?: number | null;
             /**
-             * @description Seed of the random numbers: the same seed, the same settings.
+             * @description Seed of the random numbers: the same seed results in the same settings.
              * @default 0
              */
             seed: number;
             /** @description Maximum number of tasks that run at once; null means no maximum. */
             max_parallel?: number | null;
-            /** @description The metric by which settings are ranked. */
+            /** @description Name of the metric by which settings are ranked; null: they are not ranked. */
             metric?: string | null;
             /**
              * @description Whether larger or smaller values of the metric are better.
@@ -8026,9 +8083,12 @@ export interface components {
             cluster: string;
             /** @description Differences between Slurm and the platform. */
             differences: components["schemas"]["Difference"][];
-            /** @description Entries that only one side knows and that stay unchanged, each with its reason. */
+            /**
+             * @description Entries that exist only in Slurm or only on the platform and are not changed, each with the
+             *     reason.
+             */
             unmanaged: string[];
-            /** @description Digest of these differences, to be sent back to apply them. */
+            /** @description Digest of the differences, which `apply` takes. */
             digest: string;
             /**
              * @description Whether the differences were applied to Slurm.
@@ -8041,7 +8101,7 @@ export interface components {
             /** @description Digest of the differences that were shown. */
             digest: string;
         };
-        /** @description The part of a job's snapshot that its agent sends. */
+        /** @description Part of a job's snapshot that its agent sends. */
         Taken: {
             /**
              * @description Version of this schema.
@@ -8067,7 +8127,7 @@ export interface components {
              */
             notes: string[];
         };
-        /** @description The schema of ``jobtemplates/*.yaml``. */
+        /** @description Content of a template file, ``jobtemplates/*.yaml``. */
         Template: {
             /** @description Name. */
             name: string;
@@ -8081,20 +8141,20 @@ export interface components {
              */
             description: string;
             /**
-             * @description A name from the portal's icon set; an unknown one shows the default.
+             * @description Name of an icon in the portal's icon set; an unknown name has the default icon.
              * @default terminal
              */
             icon: string;
             /** @description Type of the jobs that are created from it. */
             type: components["schemas"]["JobType"];
             /**
-             * @description Default of the form; a user may choose another that has the template's apps.
+             * @description Default image; a user may choose another one that has the template's apps.
              * @default bare
              */
             image: string;
-            /** @description The fields of its form. */
+            /** @description Parameters of the template, which are fields of its launch form. */
             parameters?: components["schemas"]["Parameter"][];
-            /** @description Resource fields of the form. */
+            /** @description Resources in the launch form, with their defaults and bounds. */
             resources?: components["schemas"]["TemplateResources"];
             /** @description Environment variables of its programs. */
             env?: {
@@ -8102,11 +8162,11 @@ export interface components {
             };
             /** @description Commands that run one after the other; a session has none. */
             commands?: string[];
-            /** @description The programs that a session serves. */
+            /** @description Apps that a session starts; empty for batch jobs. */
             apps?: components["schemas"]["AppFile"][];
-            /** @description Options of its ranks; null: it has none. */
+            /** @description Distribution of the commands over ranks; null: they run without ranks. */
             distributed?: components["schemas"]["TemplateDistributed"] | null;
-            /** @description The path parameter that names the folder it runs in; omitted: home. */
+            /** @description Name of the path parameter whose value becomes the working folder; null: the home folder. */
             workdir_from?: string | null;
         };
         /**
@@ -8115,8 +8175,8 @@ export interface components {
          */
         TemplateDistributed: {
             /**
-             * @description Name of the integer parameter with the number of ranks per node; its value 0 stands for one
-             *     rank for each GPU of a node, or one rank without GPUs.
+             * @description Name of the integer parameter with the number of ranks per node; its value 0 means one rank
+             *     for each GPU of a node, or one rank without GPUs.
              */
             ranks_per_node_from?: string | null;
             /** @description Name of the choice parameter with the backend. */
@@ -8164,7 +8224,10 @@ export interface components {
             /** @description Error in the file. */
             reason: string;
         };
-        /** @description Resource fields of the form; one that is left out is not offered. */
+        /**
+         * @description Resources in the launch form, with defaults and bounds; an omitted resource cannot be changed
+         *     there.
+         */
         TemplateResources: {
             /**
              * @description Number of nodes of the job.
@@ -8176,7 +8239,7 @@ export interface components {
              */
             nodes: components["schemas"]["IntLimit"];
             /**
-             * @description On each node.
+             * @description Number of CPUs on each node.
              * @default {
              *       "default": 1,
              *       "min": 1
@@ -8184,14 +8247,14 @@ export interface components {
              */
             cpu: components["schemas"]["IntLimit"];
             /**
-             * @description On each node.
+             * @description Memory on each node, in bytes.
              * @default {
              *       "default": 2147483648,
              *       "min": 1048576
              *     }
              */
             memory: components["schemas"]["MemoryLimit"];
-            /** @description On each node. */
+            /** @description Number and type of GPUs on each node. */
             gpu?: components["schemas"]["GpuLimit"];
             /**
              * @description Time limit of the job.
@@ -8201,7 +8264,7 @@ export interface components {
              */
             max_duration: components["schemas"]["DurationLimit"];
             /**
-             * @description Time for which a session may go without activity.
+             * @description Time without activity after which a session ends.
              * @default {}
              */
             inactivity_duration: components["schemas"]["InactivityLimit"];
@@ -8215,8 +8278,8 @@ export interface components {
             node?: string | null;
         };
         /**
-         * @description Reason why an attempt ended, finer than its state. Names a metric label, so the set stays
-         *     small.
+         * @description Reason why an attempt ended, more specific than its state. It is used as a label of metrics,
+         *     so there are few values.
          * @enum {string}
          */
         TerminationReason: "completed" | "failed" | "cancelled" | "timed_out" | "out_of_memory" | "node_failed" | "preempted" | "lost" | "rejected" | "dependency_failed" | "duplicate" | "idle" | "goal_reached" | "start_failed";
@@ -8301,7 +8364,7 @@ export interface components {
             /** @description The token itself, which is shown only once. */
             token: string;
         };
-        /** @description Limits of the platform for the trees that users upload. */
+        /** @description Limits on the trees that users upload. */
         TreeLimits: {
             /** @description Maximum number of files and links of a tree. */
             max_files: number;
@@ -8310,7 +8373,10 @@ export interface components {
             /** @description Bytes that all trees of a user may have. */
             quota_bytes: number;
         };
-        /** @description Tree whose list of files the platform has, with the contents that it lacks. */
+        /**
+         * @description Tree of which the platform has the list of files, and the file contents that are still
+         *     missing.
+         */
         TreeStatus: {
             /** @description sha256 that identifies the tree. */
             digest: string;
@@ -8325,7 +8391,7 @@ export interface components {
             /** @description sha256 of the contents to be uploaded; empty: the tree is complete. */
             missing: string[];
         };
-        /** @description Tree that a job runs in. */
+        /** @description Tree (uploaded working tree) of which the job runs in a copy. */
         TreeUse: {
             /** @description sha256 that identifies the tree. */
             digest: string;
@@ -8347,9 +8413,9 @@ export interface components {
             unread: number;
         };
         /**
-         * @description Usage of one month, from its first to its last moment in UTC, by project and user.
+         * @description Usage of one month, which begins and ends at midnight UTC, by project and user.
          *
-         *     The present month counts until ``as_of``.
+         *     The current month is counted until ``as_of``.
          */
         UsageReport: {
             /** @description The month, such as 2026-03. */
@@ -8372,7 +8438,7 @@ export interface components {
             /** @description One for each user of each project. */
             rows: components["schemas"]["UsageRow"][];
         };
-        /** @description Usage of one user's jobs of one project in the month. */
+        /** @description Usage in one month by one user's jobs in one project. */
         UsageRow: {
             /** @description The project. */
             project: string;
@@ -8389,7 +8455,7 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description User with an account. The password's hash is not part of it. */
+        /** @description User with an account; the hash of the password is not included. */
         User: {
             /** @description Name. */
             name: string;
@@ -8403,18 +8469,18 @@ export interface components {
              * @default user
              */
             role: components["schemas"]["Role"];
-            /** @description The project of a job that names none. */
+            /** @description Project of the user's jobs that name no project. */
             default_project: string;
             /**
              * @description Whether logins to the account are disabled.
              * @default false
              */
             disabled: boolean;
-            /** @description Address of notifications by mail; null: unknown. */
+            /** @description Mail address for notifications; null: unknown. */
             mail?: string | null;
             /**
              * @description Identity source of the account, such as `ldap`; null: the platform itself, by password or
-             *     link.
+             *     one-time link.
              */
             source?: string | null;
             /**
@@ -8444,7 +8510,7 @@ export interface components {
              */
             source?: string | null;
         };
-        /** @description User in a list, with the last login. */
+        /** @description User in a list, with the time of the last login. */
         UserListItem: {
             /** @description Name. */
             name: string;
@@ -8458,18 +8524,18 @@ export interface components {
              * @default user
              */
             role: components["schemas"]["Role"];
-            /** @description The project of a job that names none. */
+            /** @description Project of the user's jobs that name no project. */
             default_project: string;
             /**
              * @description Whether logins to the account are disabled.
              * @default false
              */
             disabled: boolean;
-            /** @description Address of notifications by mail; null: unknown. */
+            /** @description Mail address for notifications; null: unknown. */
             mail?: string | null;
             /**
              * @description Identity source of the account, such as `ldap`; null: the platform itself, by password or
-             *     link.
+             *     one-time link.
              */
             source?: string | null;
             /**
@@ -8514,7 +8580,7 @@ export interface components {
          * @enum {string}
          */
         UserSort: "name" | "created" | "last_login";
-        /** @description Waiting times for nodes of one user's jobs that started in the month. */
+        /** @description Statistics of the time in the queue of one user's jobs that started in the month. */
         UserWait: {
             /** @description Owner of the jobs. */
             user: string;
@@ -8547,7 +8613,7 @@ export interface components {
             /** @description Start that the scheduler expects. */
             expected_start_at: string | null;
         };
-        /** @description Page of the project's queued jobs, the oldest request last. */
+        /** @description One page of the project's queued jobs; the job submitted first comes last. */
         WaitingPage: {
             /** @description Jobs of this page. */
             items: components["schemas"]["WaitingJob"][];
@@ -8629,7 +8695,7 @@ export interface components {
             /** @description Why it is disabled. */
             disabled_reason: string | null;
         };
-        /** @description A file that was changed while the job ran. */
+        /** @description File that was changed while the job ran. */
         WrittenFile: {
             /** @description Path below the job's folder. */
             path: string;
@@ -8641,7 +8707,10 @@ export interface components {
              */
             modified_at: string;
         };
-        /** @description The files of a job's folder that were changed while it ran, by the job itself or by others. */
+        /**
+         * @description Files in a job's folder that were changed while the job ran, by the job itself or by other
+         *     processes.
+         */
         WrittenFiles: {
             /**
              * @description Version of this schema.

@@ -11,9 +11,7 @@ from aitne.core.models.base import Strict
 
 
 class TlsSettings(Strict):
-    """HTTPS for the portal, for sessions, and for connections between this machine and the
-    nodes.
-    """
+    """HTTPS for the portal, for sessions, and between this machine and the nodes."""
 
     enabled: bool = Field(
         False,
