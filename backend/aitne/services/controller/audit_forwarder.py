@@ -41,7 +41,9 @@ class AuditForwarder:
         self._receiver = receiver
 
     async def watch(self) -> None:
-        """Forward entries until cancelled. Raises ``StaleEpoch``."""
+        """Forward entries until cancelled. Raises ``StaleEpoch`` if another controller is the
+        leader.
+        """
         failing = False
         while True:
             try:

@@ -167,7 +167,10 @@ class DatasetService:
     async def revoke(self, actor: Actor, name: str, version: str, project: str) -> Dataset:
         """Revoke the access of a project's members to the dataset. Running jobs keep their access.
 
-        A manager may do this for the managed project. Raises ``NotFound`` or ``NotAllowed``.
+        Raises:
+            NotFound: there is no such dataset that the actor may see.
+            NotAllowed: the actor neither owns the dataset nor manages the project, and is no
+                administrator.
         """
         dataset = await self._allowed(PolicyAction.DATASET_READ, actor, name, version)
         reads = project if project in dataset.projects else None
@@ -181,7 +184,9 @@ class DatasetService:
     async def retire(self, actor: Actor, name: str, version: str, *, retired: bool) -> Dataset:
         """Set whether the dataset is retired, which means that new jobs cannot name it.
 
-        Raises ``NotFound`` or ``NotAllowed``.
+        Raises:
+            NotFound: there is no such dataset that the actor may see.
+            NotAllowed: the actor neither owns the dataset nor is an administrator.
         """
         await self._allowed(PolicyAction.DATASET_EDIT, actor, name, version)
         changed = await self._store.set_dataset(name, version, retired=retired, actor=actor.name)
@@ -193,7 +198,10 @@ class DatasetService:
         """Store the result of a verification, in which a user compared the dataset's files with the
         manifest that has the digest ``manifest``.
 
-        Raises ``NotFound`` or ``NotAllowed``, and ``Conflict`` if the dataset has another manifest.
+        Raises:
+            NotFound: there is no such dataset that the actor may see.
+            NotAllowed: the credential may not change anything.
+            Conflict: the dataset has another manifest.
         """
         dataset = await self._allowed(PolicyAction.DATASET_VERIFY, actor, name, version)
         if manifest != dataset.manifest:
@@ -250,7 +258,8 @@ class DatasetService:
     async def warnings(self, actor: Actor, uses: Sequence[DatasetUse]) -> Sequence[str]:
         """Return a warning for each of the datasets that is damaged, for the plan of a job.
 
-        Damage does not prevent a job from reading a dataset. Raises ``NotAllowed``.
+        Damage does not prevent a job from reading a dataset. Raises ``NotAllowed`` if the
+        credential may not read datasets.
         """
         named = {(use.name, use.version) for use in uses}
         if not named:
@@ -297,7 +306,7 @@ class DatasetService:
 def _require_reader(actor: Actor) -> None:
     """Check that the credential may read datasets in general; each dataset is checked separately.
 
-    Raises ``NotAllowed``.
+    Raises ``NotAllowed`` if it may not.
     """
     may = decide(PolicyAction.DATASET_READ, actor, owner=actor.name)
     if not may.allowed:

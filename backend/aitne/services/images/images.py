@@ -111,9 +111,10 @@ class ImageService:
 
     async def find(self, actor: Actor, reference: str) -> Image:
         """Return the image ``name:version`` or, if ``reference`` is only a name, its newest version
-        that new jobs may use.
+        that new jobs may use. The result includes the packages.
 
-        The result includes the packages. Raises ``NotFound`` or ``NotAllowed``.
+        Raises ``NotFound`` if there is no such image that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
         """
         name, _, version = reference.partition(":")
         if version:
@@ -124,7 +125,11 @@ class ImageService:
         raise NotFound("image", reference)
 
     async def get(self, actor: Actor, name: str, version: str) -> Image:
-        """Return an image with its packages. Raises ``NotFound``, ``NotAllowed``."""
+        """Return an image with its packages.
+
+        Raises ``NotFound`` if there is no such image that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
+        """
         return _shown(await self._allowed(PolicyAction.IMAGE_READ, actor, name, version), actor)
 
     async def register(self, actor: Actor, new: NewImage) -> Image:
@@ -198,7 +203,7 @@ class ImageService:
         wrong, None means nothing.
 
         New jobs cannot use a damaged image until a verification finds no damage. Raises
-        ``NotFound`` or ``NotAllowed``.
+        ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
         await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.set_image(

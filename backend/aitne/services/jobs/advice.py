@@ -36,7 +36,8 @@ class AdviceService:
     async def of(self, actor: Actor, job_id: UUID) -> tuple[Advice, ...]:
         """Return advice on how the job could start earlier; empty unless the job is queued.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
         """
         job = await self._store.get_job(job_id)
         require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)

@@ -74,7 +74,10 @@ class JobDeletion:
         return request.job
 
     async def folders(self, actor: Actor) -> JobFolders:
-        """Return the disk space of the folders of the actor's ended jobs. Raises ``NotAllowed``."""
+        """Return the total disk space of the folders of the actor's ended jobs.
+
+        Raises ``NotAllowed`` if the credential may not read.
+        """
         require(PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
         return await self._store.job_folders(actor.name)
 

@@ -36,7 +36,8 @@ class FailureService:
     async def of(self, actor: Actor, job_id: UUID) -> Failure | None:
         """Return the explanation of the job's failure; None if it has not failed.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
         """
         job = await self._jobs.get(actor, job_id)
         failure = explain(job, ())

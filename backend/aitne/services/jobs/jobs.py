@@ -225,9 +225,11 @@ class JobService:
         return await self._store.count_jobs(job_filter, visible_to=_eyes(actor))
 
     async def cancel(self, actor: Actor, job_id: UUID) -> Job:
-        """Request the cancellation of the job; one that has ended is returned unchanged.
+        """Request the cancellation of the job and return it; a job that has ended is returned
+        unchanged.
 
-        Raises ``NotFound`` and ``NotAllowed``.
+        Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
+        the actor may not cancel it.
         """
         job = await self._allowed(PolicyAction.JOB_CANCEL, actor, job_id)
         verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
@@ -236,8 +238,10 @@ class JobService:
     async def hold(self, actor: Actor, job_id: UUID) -> Job:
         """Hold the job if it is pending; for an array job, its pending tasks.
 
-        Raises ``NotFound``, ``NotAllowed``, or ``Conflict`` if neither the job nor a task of it is
-        pending.
+        Raises:
+            NotFound: there is no such job that the actor may see.
+            NotAllowed: the actor may not hold it.
+            Conflict: neither the job nor a task of it is pending.
         """
         await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
         return await self._store.request_hold(job_id, True)

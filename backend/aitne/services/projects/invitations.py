@@ -60,9 +60,13 @@ class InvitationService:
     async def create(
         self, actor: Actor, project: str, *, role: ProjectRole, max_uses: int, lifetime_s: int
     ) -> NewInvitation:
-        """Create an invitation to the project.
+        """Create an invitation to the project, for at most ``max_uses`` users and ``lifetime_s``
+        seconds.
 
-        Raises ``NotFound``, ``NotAllowed``, and ``Conflict`` if the project is not active.
+        Raises:
+            NotFound: there is no such project that the actor may see.
+            NotAllowed: the actor is neither a manager of the project nor an administrator.
+            Conflict: the project is not active.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         project_row = await self._store.get_project(project)
@@ -87,14 +91,19 @@ class InvitationService:
     async def list(self, actor: Actor, project: str) -> Sequence[Invitation]:
         """List all invitations of the project, newest first.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such project that the actor may see, and ``NotAllowed``
+        if the actor is neither its manager nor an administrator.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.get_project(project)
         return await self._store.invitations(project)
 
     async def revoke(self, actor: Actor, project: str, id_: str) -> None:
-        """Revoke an invitation. Raises ``NotFound``, ``NotAllowed``."""
+        """Revoke an invitation to the project.
+
+        Raises ``NotFound`` if there is no such invitation or project, and ``NotAllowed`` if the
+        actor is neither a manager nor an administrator.
+        """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.revoke_invitation(project, id_, self._clock(), actor=actor.name)
 

@@ -120,9 +120,10 @@ class ProjectLife:
         description: str | None,
         check: Check[Project] = None,
     ) -> Project:
-        """Change title or description; None leaves it unchanged.
+        """Change title or description of the project; None leaves a value unchanged.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such project that the actor may see, and ``NotAllowed``
+        if the actor is neither its manager nor an administrator.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         values = {"title": title, "description": description}
@@ -161,10 +162,12 @@ class ProjectLife:
         )
 
     async def decline(self, actor: Actor, name: str, reason: str) -> Project:
-        """Decline a requested project, or an approved project's request for a later end date;
-        ``reason`` is shown to its managers.
+        """Decline a requested project, or an active project's request for a later end date.
 
-        Raises ``NotFound``, ``NotAllowed``, or ``IllegalTransition`` if there is no open request.
+        Raises:
+            NotFound: there is no such project.
+            NotAllowed: the actor is no administrator.
+            IllegalTransition: there is no open request.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         project = await self._store.get_project(name)
@@ -177,7 +180,10 @@ class ProjectLife:
     async def close(self, actor: Actor, name: str, reason: str) -> Project:
         """Close the project to new jobs; pending and running jobs continue.
 
-        Raises ``NotFound``, ``NotAllowed``, or ``IllegalTransition`` if the project is not active.
+        Raises:
+            NotFound: there is no such project that the actor may see.
+            NotAllowed: the actor is neither a manager of the project nor an administrator.
+            IllegalTransition: the project is not active.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         fields = {"note": reason or None, "closed_by": ADMIN if actor.is_admin else MANAGER}
@@ -209,8 +215,11 @@ class ProjectLife:
         """Set the end of the project to ``expires_at`` (None: no end); this also closes an open
         request for a later end.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``, or ``InvalidInput`` if the end
-        is in the past.
+        Raises:
+            NotFound: there is no such project.
+            NotAllowed: the actor is no administrator.
+            IllegalTransition: the project's state does not permit it.
+            InvalidInput: the end is in the past.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
@@ -222,8 +231,11 @@ class ProjectLife:
     async def ask_for_time(self, actor: Actor, name: str, until: datetime, reason: str) -> Project:
         """Request from the administrators that the project ends later, at ``until``.
 
-        Raises ``NotFound``, ``NotAllowed``, ``InvalidInput`` if ``until`` is not later than the
-        current end, or ``Conflict``.
+        Raises:
+            NotFound: there is no such project that the actor may see.
+            NotAllowed: the actor is neither a manager of the project nor an administrator.
+            InvalidInput: ``until`` is not later than the current end.
+            Conflict: the project is neither active nor expired.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
@@ -243,9 +255,10 @@ class ProjectLife:
     async def set_budget(
         self, actor: Actor, name: str, budget: Budget, *, check: Check[Project] = None
     ) -> Project:
-        """Set the budget; an empty one removes it.
+        """Set the budget of the project; an empty budget removes it.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such project, and ``NotAllowed`` if the actor is no
+        administrator.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         change = ProjectChange("budget", {"budget": self._dated(budget)})
@@ -257,7 +270,10 @@ class ProjectLife:
         """Set how long the project keeps its ended jobs; an empty value means that the site's
         setting applies.
 
-        Raises ``NotFound``, ``NotAllowed``, or ``InvalidInput`` if the site does not permit it.
+        Raises:
+            NotFound: there is no such project that the actor may see.
+            NotAllowed: the actor is neither a manager of the project nor an administrator.
+            InvalidInput: the site does not permit the time.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         problems = list(exceeding(retention, self._retention))

@@ -113,14 +113,16 @@ class SessionService:
         """Return the position of a job or session in the queue; None if it is not queued or its
         position is unknown.
 
-        Raises ``NotFound`` or ``NotAllowed``.
+        Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
         """
         return await self._store.queue_position(await self._jobs.get(actor, job_id))
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
         """Stop the session: its state becomes CANCELLED, with the message "Stopped by …".
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such session that the actor may see, and ``NotAllowed``
+        if the actor may not stop it.
         """
         await self._session(PolicyAction.JOB_CANCEL, actor, job_id)
         return await self._jobs.cancel(actor, job_id)

@@ -77,14 +77,20 @@ class AccountService:
         self._factors = factors
 
     async def get(self, actor: Actor) -> AccountDetails:
-        """Return the actor's own account. Raises ``NotAllowed``."""
+        """Return the actor's own account.
+
+        Raises ``NotAllowed`` if the credential does not permit that.
+        """
         require(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
         user = await self._store.get_user(actor.name)
         stored = await self._store.password_hash(user.name)
         return AccountDetails(user, stored is not None, await self._factors.state(user))
 
     async def sign_ins(self, actor: Actor) -> Sequence[SignIn]:
-        """List the actor's sign-ins that have not ended. Raises ``NotAllowed``."""
+        """List the actor's sign-ins that have not ended.
+
+        Raises ``NotAllowed`` if the credential does not permit that.
+        """
         require(PolicyAction.SIGN_IN_READ, actor, "user", actor.name, owner=actor.name)
         return await self._store.list_sign_ins(actor.name, self._clock())
 

@@ -25,7 +25,10 @@ class UserSecretService:
         self._clock = clock
 
     async def list(self, actor: Actor) -> Sequence[UserSecret]:
-        """Return the actor's secrets without their values. Raises ``NotAllowed``."""
+        """Return the actor's secrets without their values.
+
+        Raises ``NotAllowed`` if the credential does not permit that.
+        """
         require(PolicyAction.SECRET_READ, actor, "secret", actor.name, owner=actor.name)
         return await self._store.list_user_secrets(actor.name)
 
@@ -49,7 +52,11 @@ class UserSecretService:
         )
 
     async def delete(self, actor: Actor, name: str) -> None:
-        """Delete a secret. Raises ``NotFound``, ``NotAllowed``."""
+        """Delete a secret of the actor.
+
+        Raises ``NotFound`` if there is no such secret, and ``NotAllowed`` if the credential may not
+        change anything.
+        """
         require(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
         await self._store.delete_user_secret(actor.name, name)
 

@@ -20,7 +20,7 @@ class ClusterStore(Protocol):
         """Replace the stored state of the cluster.
 
         Adds the event ``nodes.changed`` with the names of nodes that differ in more than
-        ``seen_at``, if there are any. Raises ``StaleEpoch``.
+        ``seen_at``, if there are any. Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
@@ -33,7 +33,7 @@ class ClusterStore(Protocol):
     async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
         """Store whether the scheduler answers; add the event ``scheduler.changed`` if that changed.
 
-        Raises ``StaleEpoch``.
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 

@@ -90,7 +90,7 @@ class DeletionStore(Protocol):
         first; return their number. Jobs that others depend on are skipped.
 
         ``keep`` is the retention period, ``by_project`` contains those of projects that differ.
-        Raises ``StaleEpoch``.
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
@@ -101,14 +101,17 @@ class DeletionStore(Protocol):
         ...
 
     async def note_folders(self, results: Sequence[FolderResult], *, epoch: int) -> None:
-        """Store the outcomes of work on folders. Raises ``StaleEpoch``."""
+        """Store the outcomes of work on folders. Raises ``StaleEpoch`` if another controller is the
+        leader.
+        """
         ...
 
     async def delete_job(self, job_id: UUID, *, epoch: int) -> bool:
         """Delete all data about a job whose deletion was requested, with its tasks; keep the data
         from which usage is computed.
 
-        Returns False, and deletes nothing, if another job depends on it now. Raises ``StaleEpoch``.
+        Returns False, and deletes nothing, if another job depends on it now. Raises ``StaleEpoch``
+        if another controller is the leader.
         """
         ...
 

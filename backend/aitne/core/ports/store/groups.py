@@ -146,7 +146,8 @@ class GroupStore(Protocol):
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
         """Record that the reminder ``days`` days before the project's end ``ends`` was sent.
 
-        Returns False if this reminder or a later one was recorded before. Raises ``StaleEpoch``.
+        Returns False if this reminder or a later one was recorded before. Raises ``StaleEpoch`` if
+        another controller is the leader.
         """
         ...
 

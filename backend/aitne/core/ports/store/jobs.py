@@ -283,18 +283,18 @@ class JobStore(Protocol):
         The owners of the jobs take turns; among the items of one owner, the one that has been due
         longest comes first. With ``begun``, only items that were reserved before are considered. A
         reservation ends after ``lease_s`` seconds, or when another controller becomes the leader.
-        Raises ``StaleEpoch``.
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
     async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
-        """Mark the items as done. Raises ``StaleEpoch``."""
+        """Mark the items as done. Raises ``StaleEpoch`` if another controller is the leader."""
         ...
 
     async def return_outbox(self, *item_ids: int, epoch: int, delay_s: float) -> None:
         """Return items to the outbox, so that they are due again after ``delay_s`` seconds.
 
-        Raises ``StaleEpoch``.
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
@@ -303,7 +303,8 @@ class JobStore(Protocol):
         gets another scheduler ID.
 
         ``dependencies`` maps an item's ID to that job as the caller has read it; if the job has
-        changed since, the item is due at once. Raises ``StaleEpoch``.
+        changed since, the item is due at once. Raises ``StaleEpoch`` if another controller is the
+        leader.
         """
         ...
 

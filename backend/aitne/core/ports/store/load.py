@@ -25,7 +25,9 @@ class LoadStore(Protocol):
     """Storage of samples of the cluster's load, summed over intervals of ``LOAD_STEP``."""
 
     async def add_load(self, sample: ClusterLoad, *, epoch: int) -> None:
-        """Add a sample to the sums of its interval. Raises ``StaleEpoch``."""
+        """Add a sample to the sums of its interval. Raises ``StaleEpoch`` if another controller is
+        the leader.
+        """
         ...
 
     async def load_since(self, time: datetime) -> Sequence[LoadSums]:

@@ -171,7 +171,7 @@ class NotificationStore(Protocol):
 
         The recipients take turns; ``max_per_owner`` is the maximum number of reserved deliveries of
         one user (None: no maximum). A reservation ends after ``lease_s`` seconds, or when another
-        controller becomes the leader. Raises ``StaleEpoch``.
+        controller becomes the leader. Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
@@ -191,7 +191,7 @@ class NotificationStore(Protocol):
 
         After ``disable_after`` failed deliveries in a row the webhook is disabled, with the event
         ``webhook.disabled``; None: this delivery does not count. Returns True if this call disabled
-        the webhook. Raises ``StaleEpoch``.
+        the webhook. Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
@@ -224,7 +224,7 @@ class NotificationStore(Protocol):
         ``session.idle``.
 
         Returns False if it was recorded before or the session has been active since. Raises
-        ``StaleEpoch``.
+        ``StaleEpoch`` if another controller is the leader.
         """
         ...
 

@@ -32,7 +32,8 @@ class OutsideStore(Protocol):
     async def add_outside_jobs(self, jobs: Sequence[Job], *, epoch: int) -> Sequence[Job]:
         """Store those of the jobs that are not stored yet, each with an event; return these.
 
-        A job is identified by scheduler ID, account and submission time. Raises ``StaleEpoch``.
+        A job is identified by scheduler ID, account and submission time. Raises ``StaleEpoch`` if
+        another controller is the leader.
         """
         ...
 

@@ -86,7 +86,7 @@ class ProjectStore(Protocol):
         """Replace the stored use of all limits by ``in_use``, which accounting reported at
         ``taken_at``.
 
-        Raises ``StaleEpoch``.
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
