@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AuditEntryRecord(Record):
-    """One entry of the log."""
+    """Stored entry of the audit log, with its number and hashes."""
 
     time: datetime
     actor: str
@@ -28,7 +28,7 @@ class AuditEntryRecord(Record):
 
 
 class AuditCheckRecord(Record):
-    """Result of checking the hashes of the whole audit log."""
+    """Result of checking the chain of hashes over the whole audit log."""
 
     intact: bool
     entries: int

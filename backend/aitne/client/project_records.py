@@ -49,7 +49,9 @@ class ProjectRecord(Record, budget=BudgetRecord, extension=ExtensionRequestRecor
 
 
 class MembershipRecord(Record):
-    """Member of a project with the limits that apply, and whether Slurm has the membership."""
+    """Member of a project with the limits that apply, and whether the membership exists in
+    Slurm.
+    """
 
     project: str
     user: str
@@ -60,8 +62,8 @@ class MembershipRecord(Record):
 
 
 class InvitationRecord(Record):
-    """Link that makes any user who opens it a member. Its secret is shown once and stored
-    hashed.
+    """Link that makes any user who opens it a member of a project. Its secret is shown once;
+    only a hash is stored.
     """
 
     id: str
@@ -83,7 +85,9 @@ class InvitationLinkRecord(Record, invitation=InvitationRecord):
 
 
 class InvitationPreviewRecord(Record):
-    """Invitation as the holder of its link sees it before joining: the project and who invites."""
+    """Invitation as shown to a user who has opened its link but not joined: the project and the
+    inviting user.
+    """
 
     project: str
     title: str
@@ -135,7 +139,7 @@ class WaitingJobRecord(Record):
 
 
 class LimitUseRecord(Record):
-    """Use of one limit, in total and by user, as the scheduler counts it."""
+    """Current use of one limit, in total and by user, as the scheduler counts it."""
 
     limit: str
     used: int
@@ -159,7 +163,7 @@ class ProjectLimitsRecord(Record, members=MembershipRecord, use=LimitUseRecord):
 
 
 class UsageRowRecord(Record):
-    """Usage of one user's jobs of one project in the month."""
+    """Usage in one month by one user's jobs in one project."""
 
     project: str
     user: str
@@ -170,9 +174,9 @@ class UsageRowRecord(Record):
 
 
 class UsageReportRecord(Record, rows=UsageRowRecord):
-    """Usage of one month, from its first to its last moment in UTC, by project and user.
+    """Usage of one month, which begins and ends at midnight UTC, by project and user.
 
-    The present month counts until ``as_of``.
+    The current month is counted until ``as_of``.
     """
 
     month: str
@@ -183,7 +187,7 @@ class UsageReportRecord(Record, rows=UsageRowRecord):
 
 
 class UserWaitRecord(Record):
-    """Waiting times for nodes of one user's jobs that started in the month."""
+    """Statistics of the time in the queue of one user's jobs that started in the month."""
 
     user: str
     jobs: int
@@ -229,7 +233,7 @@ class ProjectReportRecord(
 
 
 class SyncDifferenceRecord(Record):
-    """One difference between Slurm's accounting and the platform, in words."""
+    """One difference between Slurm's accounting and the platform, described in words."""
 
     project: str
     user: str | None

@@ -1,9 +1,10 @@
-"""The hash chain of the audit log, over exported entries, so that any reader can check it anywhere.
+"""Hash chain of the audit log, computed over exported entries, so that any reader of an export can
+check it.
 
 An entry's hash is SHA-256 over its canonical JSON (sorted keys, no spaces, ASCII) without the hash
-itself; the entry holds the hash of the one before. A changed, removed or inserted entry therefore
-breaks the chain at that place, unless every later hash is recomputed: note the last hash elsewhere
-from time to time, or keep exports.
+itself; each entry contains the hash of the previous entry. A changed, removed or inserted entry
+therefore breaks the chain at that place, unless all later hashes are recomputed. To detect that as
+well, store the last hash elsewhere from time to time, or keep exports.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 FIRST = "0" * 64
-"""Value that the first entry holds as the hash before it."""
+"""Value of the first entry in place of the hash of a previous entry."""
 
 
 def digest(entry: Mapping[str, Any]) -> str:
@@ -27,23 +28,23 @@ def digest(entry: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChainBreak:
-    """First broken entry of the chain, and the problem with it."""
+    """First entry that breaks the chain, and a description of the problem."""
 
     entry: int
-    """Its number, or the line of an export that has none."""
+    """Number of the entry; the line number if an exported line contains no entry."""
     problem: str
 
 
 @dataclass(slots=True)
 class AuditChain:
-    """State of a walk along entries from old to new, up to the first that is wrong."""
+    """State of checking entries from old to new, up to the first entry that breaks the chain."""
 
     entries: int = 0
     first: int | None = None
     last: int | None = None
     last_hash: str | None = None
     gaps: int = 0
-    """Number of places where numbers are left out, as in the export of a filtered list."""
+    """Number of places where entries are missing, as in an export with a filter."""
     broken: ChainBreak | None = None
 
     @property
@@ -52,7 +53,10 @@ class AuditChain:
         return self.broken is None and not self.gaps and self.first in (None, 1)
 
     def follow(self, entries: Iterable[Mapping[str, Any]], *, filtered: bool = False) -> bool:
-        """Check the next entries; False once one is wrong. ``filtered``: some may be left out."""
+        """Check the next entries, and return False if one breaks the chain.
+
+        With ``filtered``, entries may be missing between the others.
+        """
         return all(self._check(entry, filtered) for entry in entries)
 
     def _check(self, entry: Mapping[str, Any], filtered: bool) -> bool:
@@ -85,8 +89,10 @@ class AuditChain:
 
 
 def read_line(line: str) -> Mapping[str, Any]:
-    """Return the entry in one line of a JSON lines export. Raises ``ValueError`` for anything
-    else."""
+    """Return the entry in one line of a JSON lines export.
+
+    Raises ``ValueError`` if the line contains no entry.
+    """
     entry = json.loads(line)
     if not isinstance(entry, dict):
         raise ValueError("it is not a JSON object")

@@ -1,4 +1,4 @@
-"""Escaping of cells for files that users open in a spreadsheet."""
+"""Escaping of table cells in files that users may open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: object) -> str:
-    """Return a cell that a spreadsheet reads as a number or a text, and never as a formula."""
+    """Return the value as text of a cell that a spreadsheet never evaluates as a formula."""
     text = "" if value is None else str(value)
     return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text

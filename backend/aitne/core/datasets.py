@@ -1,18 +1,18 @@
-"""A dataset's manifest: its files and links, one a line, each file with its checksum.
+"""Manifest of a dataset: the list of its files and links, one per line, with checksums.
 
-The text, always UTF-8 with a line feed after every line::
+The text is UTF-8, with a line feed after every line::
 
     aitne-manifest 1
     <sha256, 64 hexadecimal digits> TAB <size in bytes> TAB <path>
     link TAB <target> TAB <path>
 
-Paths are relative to the dataset and lie in no order but this one: component by component, each
-compared by its bytes, so that a dataset has exactly one manifest, and ``sha256`` of the text names
-it. A path is bytes: what is no UTF-8, and characters that move a cursor or turn a line round, are
-written ``\\xHH`` a byte (``\\n``, ``\\t``, ``\\r`` where they have names) and a backslash ``\\\\``;
-no other spelling is read. Folders are no entries: an empty one is not part of a dataset. A link may
-only point to where the dataset is whole too: relative, ``..`` at its beginning alone, and never
-above the dataset; as no entry lies below a link, that keeps even chains of links inside.
+Paths are relative to the dataset and sorted by component, compared as bytes. So each dataset has
+exactly one manifest, and the SHA-256 digest of the text identifies it. A path consists of bytes:
+those that are not UTF-8, and characters that move a cursor or change the direction of text, are
+written as ``\\xHH`` for each byte (or ``\\n``, ``\\t``, ``\\r``), and a backslash as ``\\\\``; other
+spellings are errors. Folders have no entries, so an empty folder is not part of a dataset. The
+target of a link is relative, has ``..`` only at its beginning, and never leads out of the dataset.
+No entry lies below a link, so chains of links do not lead out of it either.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ MAX_NAME_BYTES: Final = 255
 MAX_LINE_BYTES: Final = 2 * 4 * MAX_PATH_BYTES + 80
 MAX_SIZE: Final = 2**63 - 1
 MOST_BYTES: Final = 1 << 30
-"""Maximum bytes of a manifest, of its text and of its packed form: about ten million files."""
+"""Maximum number of bytes of a manifest, both of its text and compressed; enough for about ten
+million files.
+"""
 _CHUNK = 1 << 20
 
 _FILE = re.compile(rb"([0-9a-f]{64})\t(0|[1-9][0-9]{0,18})\t([^\t]+)")
@@ -48,8 +50,9 @@ _PLAIN = re.compile(rb"[ -\[\]-~]*")
 
 
 class ManifestError(InvalidInput):
-    """A manifest, or text that should become one, breaks a rule of the format; ``line`` counts from
-    1."""
+    """Error: a manifest, or a text that should become one, violates a rule of the format. ``line``
+    is the line number, counted from 1.
+    """
 
     code = "invalid_manifest"
 
@@ -61,7 +64,9 @@ class ManifestError(InvalidInput):
 
 
 class ManifestFile(NamedTuple):
-    """A file: its path in the dataset, size in bytes and sha256 in hexadecimal digits."""
+    """File in a manifest: its path in the dataset, size in bytes and SHA-256 digest in hexadecimal
+    digits.
+    """
 
     path: bytes
     size: int
@@ -69,7 +74,7 @@ class ManifestFile(NamedTuple):
 
 
 class ManifestLink(NamedTuple):
-    """A symbolic link and where it points."""
+    """Symbolic link in a manifest, with its path and its target."""
 
     path: bytes
     target: bytes
@@ -79,8 +84,9 @@ Entry = ManifestFile | ManifestLink
 
 
 class Summary(NamedTuple):
-    """Summary of a whole manifest. ``digest`` names it; ``size_bytes`` is the total size of its
-    files."""
+    """Summary of a whole manifest. ``digest`` identifies the manifest; ``size_bytes`` is the total
+    size of its files.
+    """
 
     digest: str
     files: int
@@ -89,7 +95,9 @@ class Summary(NamedTuple):
 
 
 def escape(path: bytes) -> str:
-    """Return a path as its manifest writes it: one printable line, different for every path."""
+    """Return a path as it is written in a manifest: one printable line, different for every
+    path.
+    """
     if _PLAIN.fullmatch(path):
         return path.decode("ascii")
     return _SPECIAL.sub(_escaped, path.decode("utf-8", "surrogateescape"))
@@ -102,8 +110,10 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def unescape(text: bytes) -> bytes:
-    """Return the path that is written so. Raises ``ValueError`` if ``escape`` would write it
-    otherwise."""
+    """Return the path whose escaped form is ``text``.
+
+    Raises ``ValueError`` if ``escape`` would write this path in another form.
+    """
     if _PLAIN.fullmatch(text):
         return text
     path = _ESCAPE.sub(_meant, text)
@@ -120,13 +130,17 @@ def _meant(match: re.Match[bytes]) -> bytes:
 
 
 def order(path: bytes) -> bytes:
-    """Return the sort key of a path: by component, so that a folder's entries stay together."""
+    """Return the sort key of a path. It compares component by component, so that the entries of a
+    folder are adjacent.
+    """
     return path.replace(b"/", b"\0")
 
 
 def check_path(path: bytes) -> None:
-    """Raise ``ValueError`` if a dataset or tree cannot have such a path; the message gives the
-    reason."""
+    """Check that a dataset or tree may contain this path.
+
+    Raises ``ValueError`` with the reason if it may not.
+    """
     if not path or path.startswith(b"/"):
         raise ValueError("is not relative to its folder")
     if b"\0" in path:
@@ -141,7 +155,10 @@ def check_path(path: bytes) -> None:
 
 
 def check_target(path: bytes, target: bytes) -> None:
-    """Raise ``ValueError`` if the link at ``path`` may not point to ``target``."""
+    """Check that the link at ``path`` may point to ``target``.
+
+    Raises ``ValueError`` with the reason if it may not.
+    """
     if not target or b"\0" in target or len(target) > MAX_PATH_BYTES:
         raise ValueError("points to an invalid path")
     if target.startswith(b"/"):
@@ -159,14 +176,14 @@ def check_target(path: bytes, target: bytes) -> None:
 
 
 class PathOrder:
-    """Check of the order of entries; keeps only the last of them."""
+    """Check that the entries of a manifest are sorted; it remembers only the last one."""
 
     def __init__(self) -> None:
         self._path = b""
         self._key = b""
 
     def check(self, path: bytes) -> None:
-        """Raise ``ValueError`` if ``path`` may not follow the path that was checked before."""
+        """Raise ``ValueError`` if ``path`` must not come after the path of the previous call."""
         key = order(path)
         if key <= self._key:
             if path == self._path:
@@ -178,10 +195,11 @@ class PathOrder:
 
 
 def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """Yield the text of a manifest, in pieces; ``entries`` in any order.
+    """Yield the text of a manifest in parts; ``entries`` may be in any order.
 
     Raises:
-        ManifestError: a path or a link's target cannot be in a dataset, or a path comes twice.
+        ManifestError: a dataset cannot contain one of the paths or link targets, or a path occurs
+            twice.
     """
     ordered = PathOrder()
     piece = bytearray(HEADER)
@@ -205,11 +223,12 @@ def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
-    """Yield the entries of a manifest's text in pieces of any size; one line is held at a time.
+    """Yield the entries of a manifest, whose text may be divided into chunks of any size; only one
+    line is kept in memory.
 
     Raises:
-        ManifestError: the text is no whole, canonical manifest. The entries before the line that is
-            wrong have been yielded by then: use none before the end was reached.
+        ManifestError: the text is not a complete manifest in its canonical form. Entries before the
+            wrong line were yielded already, so none should be used before the end was reached.
     """
     ordered = PathOrder()
     for number, line in _lines(chunks):
@@ -229,10 +248,10 @@ def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
 
 
 def summarize(chunks: Iterable[bytes]) -> Summary:
-    """Read a manifest to its end, strictly, and return its summary.
+    """Read a whole manifest, check its format strictly, and return its summary.
 
     Raises:
-        ManifestError: the text is not a whole, canonical manifest.
+        ManifestError: the text is not a complete manifest in its canonical form.
     """
     digest = hashlib.sha256()
 
@@ -287,7 +306,9 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def pack(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the text as it is sent and stored: gzip, the same bytes for the same text."""
+    """Yield the text compressed with gzip, as it is sent and stored; the same text always results
+    in the same bytes.
+    """
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
     for chunk in chunks:
         packed = packer.compress(chunk)
@@ -297,10 +318,10 @@ def pack(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def unpack(chunks: Iterable[bytes], *, most_bytes: int) -> Iterator[bytes]:
-    """Yield the text again, never more than ``most_bytes`` of it however small the packed form was.
+    """Yield the decompressed text, at most ``most_bytes`` bytes of it.
 
     Raises:
-        ManifestError: the input is not one whole gzip stream, or unpacks to more.
+        ManifestError: the input is not one complete gzip stream, or its content is larger.
     """
     unpacker = zlib.decompressobj(31)
     remaining = most_bytes

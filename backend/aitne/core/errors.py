@@ -92,7 +92,9 @@ class TemplateError(InvalidInput):
 
 
 class NotFound(AitneError):
-    """No such object, or none that the actor may know of: the two look alike from outside."""
+    """There is no such object, or the actor must not know of it: both cases have the same
+    answer.
+    """
 
     code = "not_found"
 
@@ -103,7 +105,7 @@ class NotFound(AitneError):
 
 
 class NotAllowed(AitneError):
-    """The actor is known and may not do this."""
+    """The actor is authenticated but not permitted to do this."""
 
     code = "not_allowed"
 
@@ -139,7 +141,9 @@ class IdempotencyConflict(Conflict):
 
 
 class IllegalTransition(Conflict):
-    """The state machine has no edge from the object's present state to the one asked for."""
+    """The state machine does not permit the transition from the object's current state to the
+    requested one.
+    """
 
     code = "illegal_transition"
 
@@ -157,7 +161,7 @@ class StaleEpoch(Conflict):
 
 
 class ChangedMeanwhile(AitneError):
-    """Conflict with a change since the caller read the object."""
+    """Another change was made since the caller read the object."""
 
     code = "changed_meanwhile"
 
@@ -198,13 +202,15 @@ class SchedulerUnavailable(Unavailable):
 
 
 class SubmitUncertain(SchedulerUnavailable):
-    """The scheduler may or may not hold the job: search for its UUID before trying again."""
+    """The scheduler may or may not have accepted the job: search for its UUID before submitting
+    again.
+    """
 
     code = "submit_uncertain"
 
 
 class CommandTimeout(Unavailable):
-    """A command did not end in time and was killed; what it has done until then is unknown."""
+    """A command did not end in time and was killed; its effect until then is unknown."""
 
     code = "command_timeout"
 
@@ -229,14 +235,15 @@ class SchedulerRejected(AitneError):
 
 
 class NotSupported(AitneError):
-    """The adapter in use cannot do that at all; the message states what can."""
+    """The adapter in use does not support the operation; the message states which adapters do."""
 
     code = "not_supported"
 
 
 class DeliveryFailed(AitneError):
-    """A message was not accepted. ``again``: a retry may succeed; ``status``: the receiver's
-    status."""
+    """The receiver did not accept a message. ``again`` is True if a retry may succeed; ``status``
+    is the status code of the receiver.
+    """
 
     code = "delivery_failed"
 

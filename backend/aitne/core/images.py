@@ -1,9 +1,10 @@
-"""Match of GPU drivers and images: a node's CUDA must be that of the image or a later one.
+"""Comparison of GPU drivers and images: the CUDA release that a node's driver supports must be that
+of the image or a later one.
 
 A driver runs programs that were built with its own or an earlier release of CUDA
 (https://docs.nvidia.com/deploy/cuda-compatibility). The release of a node's driver is a feature of
-the node, such as ``cuda12.4``: NVML provides it where the platform schedules by itself, and on
-Slurm an administrator writes it into ``slurm.conf``.
+the node, such as ``cuda12.4``: the embedded scheduler determines it with NVML, and on Slurm an
+administrator adds it to ``slurm.conf``.
 """
 
 from __future__ import annotations
@@ -28,19 +29,21 @@ def cuda_of(features: Iterable[str]) -> Release | None:
 
 
 def feature_of(major: int, minor: int) -> str:
-    """Return the feature of a node whose driver supports that release."""
+    """Return the node feature, such as ``cuda12.4``, for a driver that supports this CUDA
+    release.
+    """
     return f"cuda{major}.{minor}"
 
 
 @dataclass(frozen=True, slots=True)
 class DriverMatch:
-    """Nodes with the requested GPUs, grouped by whether their driver can run the image."""
+    """Nodes with the requested GPUs, grouped by whether their GPU driver can run the image."""
 
     able: tuple[str, ...]
     too_old: tuple[str, ...]
     unknown: tuple[str, ...]
     newest: Release | None
-    """The latest CUDA among those that are too old."""
+    """Latest CUDA release among the nodes whose driver is too old; None if there are none."""
 
     @property
     def impossible(self) -> bool:
@@ -49,7 +52,9 @@ class DriverMatch:
 
 
 def match(needed: str, nodes: Sequence[Node]) -> DriverMatch:
-    """Return the nodes grouped by whether their CUDA is ``needed``, such as ``12.6``, or later."""
+    """Return the nodes grouped by whether their driver supports the CUDA release ``needed``, such
+    as ``12.6``, or a later one.
+    """
     major, minor = needed.split(".")
     minimum = (int(major), int(minor))
     has = {node.name: cuda_of(node.features) for node in nodes}
@@ -63,7 +68,9 @@ def match(needed: str, nodes: Sequence[Node]) -> DriverMatch:
 
 
 def describe(needed: str, groups: DriverMatch) -> str | None:
-    """Return a sentence for the user before a submission, or None if every node can run the image."""
+    """Return a sentence for the user about drivers that are too old or unknown; None if every node
+    can run the image.
+    """
     if not groups.too_old and not groups.unknown:
         return None
     if groups.impossible:

@@ -1,4 +1,6 @@
-"""Retention of ended jobs: how long the platform keeps them, at the site and in a project."""
+"""Retention of ended jobs: how long the platform keeps them, by settings of the site and of
+projects.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from aitne.core.models.project import Retention
 from aitne.core.units import format_duration
 
 FAILURES = TERMINAL - {JobState.COMPLETED, JobState.CANCELLED}
-"""States of jobs for which ``keep_failed_jobs`` applies."""
+"""Final states of jobs to which ``keep_failed_jobs`` applies."""
 LEAST_IN_PROJECT_S = 86_400
-"""Shortest time that a project can set."""
+"""Minimum retention in seconds that a project can set."""
 
 
 class RetentionSettings(Strict):
@@ -47,13 +49,15 @@ class RetentionSettings(Strict):
 
 
 class KeepTimes(NamedTuple):
-    """Seconds for which jobs are kept after their end; None: forever."""
+    """Seconds for which jobs are kept after their end; None: without limit."""
 
     ended_s: int | None
     failed_s: int | None
 
     def expired(self, state: JobState, ended_at: datetime | None, now: datetime) -> bool:
-        """Return whether a job in this state, which ended at this time, is kept no longer."""
+        """Return whether the retention of a job in this state, which ended at ``ended_at``, is over
+        at ``now``.
+        """
         keep_s = self.failed_s if state in FAILURES else self.ended_s
         if state not in TERMINAL or ended_at is None or keep_s is None:
             return False
@@ -61,9 +65,10 @@ class KeepTimes(NamedTuple):
 
 
 def keep_times(settings: RetentionSettings, project: Retention | None = None) -> KeepTimes:
-    """Return how long the jobs of a project are kept: as it has set, at most as the site permits.
+    """Return how long the jobs of a project are kept: as the project has set, but at most as long
+    as the site permits.
 
-    Failed jobs are never kept shorter than others.
+    Failed jobs are kept at least as long as others.
     """
     site_failed = settings.keep_failed_jobs or settings.keep_jobs
     own = project or Retention()
@@ -75,7 +80,7 @@ def keep_times(settings: RetentionSettings, project: Retention | None = None) ->
 
 
 def exceeding(wish: Retention, settings: RetentionSettings) -> Iterator[FieldProblem]:
-    """Yield a problem for each time of a project that the site does not permit."""
+    """Yield a problem for each retention in ``wish`` that the site does not permit."""
     site = {
         "keep_jobs": settings.keep_jobs,
         "keep_failed_jobs": settings.keep_failed_jobs or settings.keep_jobs,
@@ -96,7 +101,7 @@ def exceeding(wish: Retention, settings: RetentionSettings) -> Iterator[FieldPro
 
 
 def in_words(keep: KeepTime) -> str:
-    """Return a time as it is written in settings, such as ``90d``."""
+    """Return a retention in the form used in settings, such as ``90d``."""
     return keep if isinstance(keep, str) else format_duration(keep)
 
 

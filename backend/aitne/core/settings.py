@@ -1,6 +1,7 @@
-"""The tree of settings of the platform, which ``host.settings`` loads.
+"""Settings of the platform, which ``host.settings`` loads.
 
-``AITNE_LOCAL__CPUS=8`` sets ``[local] cpus``. The reference page is generated from this file.
+The environment variable ``AITNE_LOCAL__CPUS=8`` sets ``cpus`` in the section ``[local]``. The
+reference page is generated from this file.
 """
 
 from __future__ import annotations
@@ -197,10 +198,10 @@ class Settings(Strict):
 
     @property
     def capabilities(self) -> SchedulerCapabilities:
-        """The capabilities of the scheduler; with a broker that holds it, jobs run as users and
+        """Capabilities of the scheduler. If the broker runs the scheduler, jobs run as users, and
         several processes may use it at once.
 
-        Raises ``SetupError`` if there is no scheduler of its name.
+        Raises ``SetupError`` if there is no scheduler of the configured name.
         """
         own = scheduler_capabilities(self.scheduler)
         if self.broker.socket is None:
@@ -213,50 +214,53 @@ class Settings(Strict):
 
     @property
     def own_url(self) -> str:
-        """The portal at the address that it listens on."""
+        """URL of the portal at the address on which the API listens."""
         return f"{self._scheme}://{_url_host(self.bind)}:{self.port}"
 
     @property
     def portal_url(self) -> str:
-        """The portal's origin as browsers see it, without a trailing slash."""
+        """Origin of the portal in browsers, without a trailing slash."""
         return (self.public_url or self.own_url).rstrip("/")
 
     @property
     def sessions_base(self) -> str:
-        """``sessions_url`` or its default, without a trailing slash; ``*.`` stands for the user's
-        host."""
+        """Value of ``sessions_url`` or its default, without a trailing slash; ``*.`` stands for the
+        host name of the user.
+        """
         default = f"{self._scheme}://{_url_host(self.bind)}:{self.port_of_sessions}"
         return (self.sessions_url or default).rstrip("/")
 
     @property
     def user_domains(self) -> bool:
-        """True if each user's sessions have a host, and so an origin, of their own."""
+        """True if the sessions of each user have their own host name, and so their own origin."""
         return WILDCARD in self.sessions_base
 
     @property
     def sessions_origin(self) -> str:
-        """JupyterHub's origin as browsers see it, without a trailing slash; the sessions' without
-        domains."""
+        """Origin of JupyterHub in browsers, without a trailing slash; also that of all sessions if
+        users have no host names.
+        """
         return self.sessions_base.replace(WILDCARD, "", 1)
 
     @property
     def sessions_address(self) -> str | None:
-        """``host:port`` to connect to where ``*.localhost`` is not resolved, or None if the URL has
-        it."""
+        """Address ``host:port`` to connect to because names below ``localhost`` may not be
+        resolved; None if the URL already contains the address.
+        """
         if not self.user_domains or self.sessions_base.startswith("https:"):
             return None
         return f"{_url_host(self.bind)}:{self.port_of_sessions}"
 
     @property
     def internal_url(self) -> str:
-        """The API as processes on this machine reach it."""
+        """URL at which processes on this machine reach the API."""
         if self.tls.enabled:
             return f"http://127.0.0.1:{self.port_of_internal}"
         return self.own_url
 
     @property
     def agents_url(self) -> str:
-        """The API as the agents beside the jobs reach it."""
+        """URL at which the agents of jobs reach the API."""
         if not self.capabilities.remote:
             return self.internal_url
         return (self.slurm.portal_address or self.portal_url).rstrip("/")
@@ -268,70 +272,77 @@ class Settings(Strict):
 
     @property
     def hub_connect_url(self) -> str | None:
-        """URL by which servers on nodes reach JupyterHub: its public proxy. None: at its own
-        port."""
+        """URL at which single-user servers on nodes reach JupyterHub through its public proxy;
+        None: they use JupyterHub's own port.
+        """
         if not self.capabilities.remote:
             return None
         return (self.slurm.sessions_address or self.sessions_origin).rstrip("/")
 
     @property
     def port_of_sessions(self) -> int:
-        """The proxy's public port."""
+        """Public port of the proxy, at which browsers open sessions."""
         return self.sessions_port or self.port + 1
 
     @property
     def port_of_hub(self) -> int:
-        """JupyterHub's own port, on loopback."""
+        """Port of JupyterHub itself, on the loopback interface."""
         return self.hub_port or self.port + 2
 
     @property
     def port_of_proxy_api(self) -> int:
-        """The proxy's control port, on loopback."""
+        """Port of the proxy's control API, on the loopback interface."""
         return self.proxy_api_port or self.port + 3
 
     @property
     def port_of_internal(self) -> int:
-        """The portal's port without TLS, on loopback."""
+        """Port of the portal without TLS, on the loopback interface."""
         return self.internal_port or self.port + 4
 
     @property
     def database_url(self) -> str:
-        """The database, in SQLAlchemy's spelling but without a driver."""
+        """URL of the database in the form of SQLAlchemy, but without a driver."""
         return self.database or f"sqlite:///{self.data_dir / 'aitne.db'}"
 
     @property
     def run_dir(self) -> Path:
-        """Sockets, pid files, ports: what belongs to the running platform."""
+        """Folder for sockets, pid files and port numbers of the running platform."""
         return self.data_dir / "run"
 
     @property
     def own_accounts(self) -> bool:
-        """True if the embedded scheduler runs each user's jobs as the user's own Unix account."""
+        """True if the embedded scheduler runs each user's jobs under that user's own Unix
+        account.
+        """
         return self.accounts.mode == "own"
 
     @property
     def broker_dir(self) -> Path:
-        """Folder of root for the broker that ``aitne up`` starts."""
+        """Folder, owned by root, for the broker that ``aitne up`` starts."""
         return broker_dir(self.data_dir)
 
     @property
     def notes_file(self) -> Path:
-        """File with the scheduler's notes from the controller's start, one sentence a line."""
+        """File with the notes that the scheduler returned when the controller started, one sentence
+        per line.
+        """
         return self.run_dir / "notes"
 
     @property
     def secrets_dir(self) -> Path:
-        """One file per secret, mode 0600."""
+        """Folder with one file for each secret of the platform, mode 0600."""
         return self.data_dir / "secrets"
 
     @property
     def tls_dir(self) -> Path:
-        """The platform's CA and what it has issued; the keys are in ``secrets_dir``."""
+        """Folder with the certificates of the platform's CA and those that it has issued; the keys
+        are in ``secrets_dir``.
+        """
         return self.data_dir / "tls"
 
     @property
     def images_dir(self) -> Path:
-        """Folder of the images: the same path on every node."""
+        """Folder of the image files, with the same path on all nodes."""
         if self.containers.images_dir is not None:
             return self.containers.images_dir
         software = self.slurm.software_dir
@@ -339,17 +350,19 @@ class Settings(Strict):
 
     @property
     def manifests_dir(self) -> Path:
-        """One file per dataset's manifest, named by its digest."""
+        """Folder with one file for each dataset manifest, named after its digest."""
         return self.data_dir / "manifests"
 
     @property
     def trees_dir(self) -> Path:
-        """One folder per user, with the trees that the user has uploaded."""
+        """Folder with a folder for each user, which contains the trees that the user has
+        uploaded.
+        """
         return self.data_dir / "trees"
 
     @property
     def jobs_dir(self) -> Path:
-        """One folder per job, one below it per attempt."""
+        """Folder with a folder for each job, which contains a folder for each attempt."""
         return self.data_dir / "jobs"
 
 

@@ -1,7 +1,8 @@
-"""The settings of a sweep. Pure: the same sweep gives the same settings, today and in years.
+"""Parameter settings of a sweep. Pure: the same sweep always results in the same settings, also
+with later releases.
 
-Of Python's generator only ``random()`` is used, whose numbers for a seed are guaranteed to stay the
-same.
+Only ``random()`` of Python's generator is used, because only its numbers for a seed are guaranteed
+to stay the same.
 """
 
 from __future__ import annotations
@@ -22,17 +23,21 @@ from aitne.core.models.sweep import (
 
 PREFIX = "AITNE_PARAM_"
 _TRIES = 20
-"""Number of tries in a row in which a sample may equal an earlier one."""
+"""Number of consecutive random samples that may equal earlier ones before no further ones are
+drawn.
+"""
 _DIGITS = 6
 
 Setting = dict[str, Scalar]
 
 
 def expand(sweep: SweepSpec) -> list[Setting]:
-    """Return one setting for each task, in the order of their indices; none twice.
+    """Return one parameter setting for each task, in the order of their indices, without
+    duplicates.
 
-    Of random sweeps with the same seed the one with fewer samples is the start of the other. Where
-    there are not so many different settings, there are fewer.
+    If two random sweeps have the same seed, the settings of the one with fewer samples are the
+    first ones of the other. A random sweep has fewer settings than samples if there are not so many
+    different ones.
     """
     if sweep.method is Method.RANDOM:
         return _random(sweep)
@@ -43,20 +48,23 @@ def expand(sweep: SweepSpec) -> list[Setting]:
 
 
 def variables(setting: Mapping[str, Scalar]) -> dict[str, str]:
-    """Return the environment variables that hold a setting: ``lr`` is ``AITNE_PARAM_LR``."""
+    """Return the environment variables of a parameter setting: ``lr`` becomes
+    ``AITNE_PARAM_LR``.
+    """
     return {PREFIX + name.upper(): text_of(value) for name, value in setting.items()}
 
 
 def text_of(value: Scalar) -> str:
-    """Return a value as a program reads it from its environment."""
+    """Return the text of a parameter value for an environment variable."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
 
 
 def best_of(values: Mapping[int, float], goal: Goal) -> int | None:
-    """Return the index of the task with the best value, the first of equal ones, or None if there
-    are no values."""
+    """Return the index of the task with the best value; the smallest index if several are equal,
+    None if there are no values.
+    """
     if not values:
         return None
     sign = -1 if goal is Goal.MAX else 1
@@ -64,7 +72,9 @@ def best_of(values: Mapping[int, float], goal: Goal) -> int | None:
 
 
 def array_of(tasks: int, max_parallel: int | None) -> str:
-    """Return the tasks in the form of Slurm's ``--array``."""
+    """Return the array specification for ``tasks`` tasks in the form of Slurm's ``--array``, such
+    as ``0-9%2``.
+    """
     body = "0" if tasks == 1 else f"0-{tasks - 1}"
     return body if max_parallel is None else f"{body}%{max_parallel}"
 

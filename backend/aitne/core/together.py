@@ -1,4 +1,4 @@
-"""Concurrent coroutines, of which none outlives the wait for them."""
+"""Execution of concurrent coroutines, none of which continues after an error or a cancellation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ _T = TypeVar("_T")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Run all at once; return what each returned, in order.
+    """Run all coroutines concurrently; return their results in order.
 
-    When one fails, or the caller is cancelled, the others are cancelled and have ended before this
-    returns. With ``asyncio.gather`` they would continue with a store that is closed by then.
+    If one fails, or the caller is cancelled, the others are cancelled, and this function waits
+    until they have ended. With ``asyncio.gather`` they would continue and might use a store that is
+    closed.
 
     Raises:
-        BaseException: the first one that was raised, not wrapped in a group.
+        BaseException: the first exception that a coroutine raised, not wrapped in a group.
     """
     try:
         async with asyncio.TaskGroup() as group:

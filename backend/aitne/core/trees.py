@@ -1,13 +1,13 @@
-"""The document of a tree: the files of a working tree that a job runs in, each with its checksum.
+"""Document of a tree: the list of files of an uploaded working tree that a job runs in.
 
-It is JSON on one line, in one spelling alone (sorted keys, no spaces, ASCII), and its sha256 is the
-tree's digest::
+It is JSON on one line in a canonical form (sorted keys, no spaces, ASCII), and its SHA-256 digest
+is the digest of the tree::
 
     {"commit":null,"dirty":null,"files":[["train.py",120,"<sha256>",false]],"links":[["a","b"]],"version":1}
 
 A file has a path, a size in bytes, the sha256 of its content and whether it is executable; a
 symbolic link has a path and a target. Paths and targets obey the rules of datasets, except that
-names are UTF-8. Folders are no entries.
+names are UTF-8. Folders have no entries.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class TreeError(InvalidInput):
-    """A tree, or the document of one, breaks a rule."""
+    """Error: a tree (uploaded working tree), or its document, violates a rule."""
 
     code = "invalid_tree"
 
 
 class TreeFile(NamedTuple):
-    """A file: path below the tree, size in bytes, sha256, and whether it is executable."""
+    """File of a tree: path below the tree, size in bytes, SHA-256 digest, and whether it is
+    executable.
+    """
 
     path: str
     size: int
@@ -49,7 +51,7 @@ class TreeFile(NamedTuple):
 
 
 class TreeLink(NamedTuple):
-    """A symbolic link and where it points."""
+    """Symbolic link of a tree, with its path and its target."""
 
     path: str
     target: str
@@ -61,23 +63,23 @@ class JobTree(NamedTuple):
     files: tuple[TreeFile, ...]
     links: tuple[TreeLink, ...]
     commit: str | None
-    """Commit of git that was checked out; None: no working tree of git, or no commit yet."""
+    """Commit that was checked out; None if the working tree is not in git or has no commit yet."""
     dirty: bool | None
-    """Whether there were changes that were not committed; None without a commit."""
+    """Whether there were uncommitted changes; None if ``commit`` is None."""
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all files together."""
+        """Total size of all files in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def blobs(self) -> dict[str, int]:
-        """Return the size of each content by its sha256."""
+        """Size in bytes of each file content, by SHA-256 digest, without duplicates."""
         return {file.sha256: file.size for file in self.files}
 
 
 def digest_of(document: bytes) -> str:
-    """Return the digest that names a tree."""
+    """Return the digest that identifies the tree with this document."""
     return hashlib.sha256(document).hexdigest()
 
 
@@ -101,7 +103,7 @@ def parse(document: bytes) -> JobTree:
     """Return the tree that a document describes.
 
     Raises:
-        TreeError: it is no document of a tree, or not in its only permitted spelling.
+        TreeError: the text is not a document of a tree, or not in its canonical form.
     """
     if len(document) > MOST_BYTES:
         raise TreeError(f"The list of the tree's files has more than {MOST_BYTES} bytes.")

@@ -1,10 +1,10 @@
-"""Quantities in the notation of users and of schedulers, both ways.
+"""Conversion of quantities from and to the notations of users and of schedulers.
 
 Memory follows Slurm's ``--mem`` (https://slurm.schedmd.com/sbatch.html#OPT_mem): suffixes are
-powers of 1024. Durations are either words (``90m``, ``1h30m``, ``2d``) or Slurm's clock forms
+powers of 1024. Durations are either in units (``90m``, ``1h30m``, ``2d``) or in Slurm's clock forms
 (``minutes``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``). Host lists follow
-``scontrol show hostnames``. Every parser raises ``ValueError`` with what was given and what is
-allowed.
+``scontrol show hostnames``. Every parser raises ``ValueError`` with the given text and the
+permitted forms.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ _CLOCK = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?
 DURATION_HINT = "a duration such as 30m, 4h, 1h30m, 2d or Slurm's 1-12:00:00"
 
 MAX_HOSTS = 65_536
-"""Maximum number of names in a host list; a longer one is a typing error or an attack."""
+"""Maximum number of names in a host list; a longer list is probably a typing error or an attack."""
 
 
 def parse_memory(text: str) -> int:
-    """Return the bytes of text such as ``"16G"``. Fractions are rounded to whole bytes.
+    """Return the number of bytes for a text such as ``"16G"``. Fractions are rounded to whole
+    bytes.
 
-    A bare number is refused: Slurm reads it as megabytes, other tools as bytes, so it is often a
-    mistake.
+    A number without a unit is an error: Slurm reads it as megabytes, other tools as bytes, so it is
+    often a mistake.
     """
     match = _MEMORY.fullmatch(text.strip())
     if match is None:
@@ -46,8 +47,9 @@ def parse_memory(text: str) -> int:
 
 
 def format_memory(amount_bytes: int) -> str:
-    """Return the shortest exact form of bytes (``17179869184`` -> ``"16G"``); ``parse_memory``
-    reads it back."""
+    """Return the shortest exact text for a number of bytes (``17179869184`` -> ``"16G"``), which
+    ``parse_memory`` can read.
+    """
     if amount_bytes < 0:
         raise ValueError(f"{amount_bytes} is not an amount of memory: it is negative")
     for unit in reversed(_MEMORY_UNITS):
@@ -58,11 +60,12 @@ def format_memory(amount_bytes: int) -> str:
 
 
 def describe_bytes(amount_bytes: int, rounding: Rounding = "nearest") -> str:
-    """Return bytes for a reader, with a binary unit (``1610612736`` -> ``"1.5 GiB"``), as the portal
-    does: with one decimal at most, from 100 on with none. ``parse_memory`` reads it.
+    """Return a rounded text for a number of bytes with a binary unit (``1610612736`` -> ``"1.5
+    GiB"``), like the portal: with at most one decimal place, and none from 100 on. ``parse_memory``
+    can read it.
 
-    A limit is rounded down and an amount that exceeds it up, so that a sentence with both is true.
-    A negative amount is 0.
+    A limit should be rounded down and an amount that exceeds it up, so that a sentence with both is
+    true. A negative number results in 0.
     """
     amount = max(0, amount_bytes)
     for unit, scale in _MEMORY_UNITS.items():
@@ -82,8 +85,9 @@ def _divided(amount: int, scale: int, rounding: Rounding) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Return the seconds of ``"1h30m"`` or a Slurm clock form. A bare number is minutes, as Slurm's
-    is."""
+    """Return the number of seconds for ``"1h30m"`` or a Slurm clock form. A number without a unit
+    means minutes, as in Slurm.
+    """
     duration = text.strip()
     words = _WORDS.fullmatch(duration)
     if words and any(words.groups()):
@@ -106,7 +110,9 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(seconds: int) -> str:
-    """Return seconds in words (``5400`` -> ``"1h30m"``); ``parse_duration`` reads it back."""
+    """Return the text of a number of seconds with units (``5400`` -> ``"1h30m"``), which
+    ``parse_duration`` can read.
+    """
     if seconds < 0:
         raise ValueError(f"{seconds} is not a duration: it is negative")
     parts = []
@@ -118,7 +124,9 @@ def format_duration(seconds: int) -> str:
 
 
 def format_slurm_time(seconds: int) -> str:
-    """Return seconds as Slurm's ``D-HH:MM:SS``, which every release's ``--time`` takes."""
+    """Return a number of seconds in the form ``D-HH:MM:SS``, which ``--time`` accepts in every
+    release of Slurm.
+    """
     days, rest = divmod(seconds, 86_400)
     hours, rest = divmod(rest, 3_600)
     return f"{days}-{hours:02}:{rest // 60:02}:{rest % 60:02}"
@@ -143,8 +151,8 @@ _GRES = re.compile(
 
 
 def parse_gres(text: str) -> tuple[Gres, ...]:
-    """Return each ``Gres`` of Slurm's ``gpu:a100:4(S:0-1),shard:8``; socket and index notes are
-    dropped.
+    """Return the generic resources in a text of Slurm such as ``gpu:a100:4(S:0-1),shard:8``; the
+    parts in parentheses are ignored.
 
     An empty text, ``(null)`` and ``N/A`` mean none. A missing count is 1.
     """
@@ -166,8 +174,9 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Return the names of ``"node[01-03,7],gpu1"`` in the order written. Several brackets multiply
-    out."""
+    """Return the names in a host list such as ``"node[01-03,7],gpu1"``, in its order. Several pairs
+    of brackets result in all combinations.
+    """
     names: list[str] = []
     for part in _split_outside(text.strip(), "[]") if text.strip() else []:
         names.extend(_expand_one(part))
@@ -177,10 +186,10 @@ def expand_hostlist(text: str) -> list[str]:
 
 
 def compress_hostlist(names: Sequence[str]) -> str:
-    """Return one host list that expands to the same names in the same order.
+    """Return a host list that expands to the same names in the same order.
 
-    Neighbours that differ only in their last number, at the same width and one apart, share a
-    range.
+    Consecutive names that differ only in their last number, with the same number of digits and a
+    difference of one, are combined to a range.
     """
     parts: list[str] = []
     prefix, width, runs = "", 0, list[tuple[int, int]]()
@@ -276,14 +285,16 @@ def _split_outside(text: str, brackets: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ArrayRange:
-    """The tasks of an array job and how many may run at once (``None``: no bound)."""
+    """Indices of an array job's tasks, and the maximum number of tasks that run at once (None: no
+    maximum).
+    """
 
     indices: tuple[int, ...]
     throttle: int | None = None
 
     @classmethod
     def of(cls, indices: Iterable[int], throttle: int | None = None) -> ArrayRange:
-        """Return the range of these indices, in any order."""
+        """Return the array range of these indices, which may be in any order."""
         return cls(tuple(sorted(indices)), throttle)
 
     def __str__(self) -> str:
@@ -292,7 +303,7 @@ class ArrayRange:
 
 
 def _pieces(indices: Sequence[int]) -> Iterator[str]:
-    """Yield runs of equal distance, such as ``3``, ``0-9`` and ``10-90:10``."""
+    """Yield parts with a constant step, such as ``3``, ``0-9`` and ``10-90:10``."""
     start = 0
     while start < len(indices):
         end = start + 1
@@ -315,8 +326,9 @@ ARRAY_HINT = "indices such as 0-9, 1,3,5 or 0-99:10, and %N for at most N at onc
 
 @lru_cache(maxsize=64)
 def parse_array(text: str) -> ArrayRange:
-    """Return the indices of Slurm's ``--array`` form (``"0-9%2"``, ``"1,3,5"``, ``"0-99:10"``),
-    sorted, once each."""
+    """Return the indices in a text in the form of Slurm's ``--array`` (``"0-9%2"``, ``"1,3,5"``,
+    ``"0-99:10"``), sorted and without duplicates.
+    """
     body, percent, throttle = text.strip().partition("%")
     if percent and not re.fullmatch(r"[1-9][0-9]{0,6}", throttle):
         raise ValueError(f"{text!r} is not an array: write {ARRAY_HINT}")

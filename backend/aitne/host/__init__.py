@@ -1,4 +1,5 @@
-"""Readers of this machine: settings, folders, the own account, development clusters.
+"""Readers of this machine's state: settings, folders, the process's own account, development
+clusters.
 
-``core`` performs no I/O; what must be read before an adapter exists is read here.
+``core`` performs no I/O; data that is needed before an adapter exists is read here.
 """

@@ -1,4 +1,4 @@
-"""The account of this machine that this process runs as."""
+"""Unix account under which this process runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pwd
 
 
 def own_account_name() -> str:
-    """Return the name of the account that this process runs as, or its number."""
+    """Return the name of the Unix account under which this process runs, or its uid as text if it
+    has no name.
+    """
     uid = os.geteuid()
     try:
         return pwd.getpwuid(uid).pw_name

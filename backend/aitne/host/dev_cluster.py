@@ -1,4 +1,4 @@
-"""Records of the development clusters of this machine."""
+"""Records of the development clusters on this machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
 
 DESCRIPTORS = Path("/run/aitne-dev")
-"""One ``<name>.json`` for each cluster that runs on this machine."""
+"""Folder with a file ``<name>.json`` for each development cluster that runs on this machine."""
 
 
 def find_dev_cluster(name: str = "dev") -> DevCluster | None:
-    """Return the cluster of that name, as recorded when it was started; None if there is none.
+    """Return the record of the development cluster of that name; None if there is none.
 
     Raises:
-        SetupError: its record cannot be read.
+        SetupError: the record cannot be read.
     """
     path = DESCRIPTORS / f"{name}.json"
     try:

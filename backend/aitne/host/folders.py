@@ -18,8 +18,9 @@ def cache_dir() -> Path:
 
 
 def shipped(name: str) -> Path:
-    """Return a folder of shipped files: package data in a wheel, the repository's folder in a
-    checkout."""
+    """Return the folder ``name`` with files that are part of the platform: package data in a wheel,
+    a folder of the repository in a checkout.
+    """
     package = Path(__file__).parents[1]
     packaged = package / "_data" / name
     return packaged if packaged.is_dir() else package.parents[1] / name

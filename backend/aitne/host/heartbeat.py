@@ -1,4 +1,4 @@
-"""Heartbeat of a process that has no port which its supervisor could probe."""
+"""Heartbeat of a process that has no port at which its supervisor could check it."""
 
 from __future__ import annotations
 

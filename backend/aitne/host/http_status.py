@@ -1,4 +1,4 @@
-"""Minimal HTTP client that asks for the status of a service; it imports nothing large."""
+"""Minimal HTTP client for status checks of services, which imports no large modules."""
 
 from __future__ import annotations
 

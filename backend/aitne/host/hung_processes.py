@@ -1,7 +1,8 @@
-"""Hung processes: when one counts as hung, and the record of each restart.
+"""Hung processes: when a process counts as hung, and the record of each restart.
 
-The supervisor leaves a file for each restart in ``run/hung`` and the API moves it into the
-database, which may be away at the time of the restart. The totals stay. Standard library only.
+The supervisor writes a file for each restart to ``run/hung``, and the API copies it to the
+database, which may be unavailable at the time of the restart. The total numbers are kept in a file.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -14,31 +15,37 @@ from datetime import datetime
 from pathlib import Path
 
 HUNG_AFTER_S = 30.0
-"""A process that answered before is killed when it has not answered for so long."""
+"""Seconds without an answer after which a process is killed, if it has answered since its start."""
 START_WITHIN_S = 300.0
-"""The same for a process that has not answered since its start."""
+"""Seconds after its start after which a process is killed if it has not answered at all."""
 IDLE_SHARE = 1.5
-"""A process that has not answered since its start is also killed when it has done nothing for this
-many times as long as one that answered before may be silent: 45 s."""
+"""Factor for idle processes: one that has not answered since its start is also killed if it has
+used no CPU for this many times ``HUNG_AFTER_S`` (45 s).
+"""
 HEARTBEAT_VARIABLE = "AITNE_HEARTBEAT_FD"
-"""Names the descriptor of a pipe to which a process without a port writes."""
+"""Environment variable with the file descriptor of the pipe to which a process without a port
+writes its heartbeat.
+"""
 _FOLDER = "hung"
 _TOTALS = "totals"
 
 
 @dataclass(frozen=True, slots=True)
 class HungRestart:
-    """A process that was killed and started again because it did not answer."""
+    """Record of a process that was killed and started again because it did not answer."""
 
     process: str
     time: str
-    """ISO 8601, of the kill."""
+    """Time of the kill in ISO 8601."""
     silent_s: float
-    """Seconds without an answer."""
+    """Seconds for which the process had not answered."""
 
 
 def leave(run_dir: Path, restart: HungRestart) -> None:
-    """Write the record and count it. Raises ``OSError`` on a full disk."""
+    """Write the record to a file and increase the total of its process.
+
+    Raises ``OSError`` if the disk is full.
+    """
     folder = run_dir / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     counts = totals(run_dir)
@@ -48,9 +55,10 @@ def leave(run_dir: Path, restart: HungRestart) -> None:
 
 
 def left(run_dir: Path) -> Iterator[tuple[Path, HungRestart]]:
-    """Yield the records, oldest first; the reader removes each file that it has stored.
+    """Yield the records with their files, oldest first; the caller deletes each file after storing
+    its record.
 
-    A damaged record is renamed to ``*.damaged`` and left out.
+    A damaged record is renamed to ``*.damaged`` and skipped.
     """
     for path in sorted((run_dir / _FOLDER).glob("*.json")):
         try:
@@ -62,8 +70,9 @@ def left(run_dir: Path) -> Iterator[tuple[Path, HungRestart]]:
 
 
 def totals(run_dir: Path) -> dict[str, int]:
-    """Count the restarts since the data directory was made, by process; from 0 if the file is
-    damaged."""
+    """Return the number of restarts since the data directory was created, by process; empty if the
+    file is damaged.
+    """
     try:
         counts = json.loads((run_dir / _FOLDER / _TOTALS).read_text())
     except (FileNotFoundError, ValueError):
@@ -74,7 +83,7 @@ def totals(run_dir: Path) -> dict[str, int]:
 
 
 def _restart(text: str) -> HungRestart:
-    """Parse a record. Raises ``ValueError`` for one that is damaged."""
+    """Return the record in ``text``. Raises ``ValueError`` if it is damaged."""
     match json.loads(text):
         case {"process": str(process), "time": str(at), "silent_s": float() | int() as silent_s}:
             datetime.fromisoformat(at)

@@ -1,6 +1,6 @@
-"""Change of a process of root's into a process of one account, for good.
+"""Permanent change of a process of root to another Unix account.
 
-Standard library only and quick to import, since the runner of jobs uses it.
+Standard library only and quick to import, because the runner of jobs uses it.
 """
 
 from __future__ import annotations

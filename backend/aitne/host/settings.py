@@ -43,8 +43,9 @@ class _LoadedSettings(BaseSettings, Settings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources: passed values win over the environment, and that over
-        ``aitne.toml``."""
+        """Return the sources of values: passed arguments take precedence over the environment, and
+        that over ``aitne.toml``.
+        """
         path = config_path(init_settings()["data_dir"])
         toml = TomlConfigSettingsSource(settings_cls, path)
         if "data_dir" in toml.toml_data:
@@ -55,7 +56,9 @@ class _LoadedSettings(BaseSettings, Settings):
 
 
 def config_path(data_dir: Path) -> Path:
-    """Return the path of ``aitne.toml`` in a data directory, or what ``AITNE_CONFIG`` names."""
+    """Return the path of ``aitne.toml``: the value of ``AITNE_CONFIG``, otherwise the file in the
+    data directory.
+    """
     return Path(os.environ.get("AITNE_CONFIG") or data_dir / "aitne.toml")
 
 
@@ -95,8 +98,10 @@ def _on_dev_cluster(settings: Settings) -> Settings:
 
 
 def _with_own_accounts(settings: Settings) -> Settings:
-    """Return the settings; with ``accounts.mode = "own"`` add the broker that ``aitne up`` starts and
-    the folder of the software for jobs, which users cannot read in the platform's installation."""
+    """Return the settings; with ``accounts.mode = "own"``, add those of the broker that ``aitne
+    up`` starts, and the folder of the software for jobs, because users cannot read the platform's
+    own installation.
+    """
     if not settings.own_accounts:
         return settings
     if settings.capabilities.remote:
@@ -130,13 +135,13 @@ def _said(part: ErrorDetails) -> str:
 
 
 def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
-    """Return the settings of the platform in ``data_dir`` (else ``AITNE_DATA_DIR``, else the
-    default one).
+    """Return the settings of the platform in ``data_dir``; None: in ``AITNE_DATA_DIR`` or, if that
+    is not set, in the default folder.
 
-    ``overrides`` that are None are ignored.
+    ``overrides`` are further settings; those that are None are ignored.
 
     Raises:
-        SetupError: a value is wrong; the message names it and where it may come from.
+        SetupError: a value is invalid; the message names the setting and its possible source.
     """
     folder = data_dir or Path(os.environ.get("AITNE_DATA_DIR") or default_data_dir())
     values = {name: value for name, value in overrides.items() if value is not None}

@@ -1,7 +1,8 @@
-"""Sources of the values of all settings, for administrators.
+"""Sources of the values of all settings, which are shown to administrators.
 
-``aitne up`` passes all settings to its children in variables, and beside them the source of each
-(``AITNE_SOURCES``); a process that was started by hand determines the sources itself.
+``aitne up`` passes all settings to its child processes as environment variables, and the source of
+each in ``AITNE_SOURCES``; a process that was started without ``aitne up`` determines the sources
+itself.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class SourceKind(StrEnum):
     ENVIRONMENT = "environment"
     COMMAND_LINE = "command_line"
     FOUND = "found"
-    """Detected by the platform, such as from the development cluster on this machine."""
+    """Detected by the platform, for example from the development cluster on this machine."""
 
 
 class SettingView(Frozen):
@@ -60,7 +61,7 @@ class SettingView(Frozen):
 
 
 def shown(settings: Settings) -> list[SettingView]:
-    """Return all settings of this process, by name, secrets masked."""
+    """Return all settings of this process, sorted by name, with the values of secrets replaced."""
     sources_text = os.environ.get(VARIABLE)
     sources_by_name = sources(settings) if sources_text is None else _read(sources_text)
     default = Settings.model_construct()
@@ -83,7 +84,9 @@ def shown(settings: Settings) -> list[SettingView]:
 def sources(
     settings: Settings, environ: Mapping[str, str] | None = None
 ) -> dict[str, tuple[SourceKind, str | None]]:
-    """Return the source of each setting that has one, by name; the others have their defaults."""
+    """Return the kind and location of the source of each setting, by name; settings that are
+    missing have their defaults.
+    """
     environ = os.environ if environ is None else environ
     path = config_path(settings.data_dir)
     in_file = _in_file(path)
@@ -104,7 +107,7 @@ def sources(
 
 
 def written(settings: Settings) -> str:
-    """Return the sources as text for ``AITNE_SOURCES``."""
+    """Return the sources as text for the environment variable ``AITNE_SOURCES``."""
     return json.dumps({name: [kind, origin] for name, (kind, origin) in sources(settings).items()})
 
 
@@ -147,7 +150,9 @@ def _text(name: str, value: Any) -> str | None:
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the variable that sets it: its own, or its section's, or None if there is none."""
+    """Return the name of the environment variable that sets ``name``: its own, or that of its
+    section; None if there is none.
+    """
     parts = name.upper().split(".")
     for count in range(len(parts), 0, -1):
         variable = "AITNE_" + "__".join(parts[:count])
@@ -164,12 +169,16 @@ def _loaded(text: str) -> Any:
 
 
 def _same(source_value: Any, value: Any) -> bool:
-    """Return whether that text may have become this value."""
+    """Return whether the value of a source, usually a text, may have been converted to
+    ``value``.
+    """
     return bool(_json(value) == source_value or str(value) == str(source_value))
 
 
 def _in_file(path: Path) -> dict[str, tuple[Any, int]]:
-    """Return the values that the file sets, by full name, each with its line."""
+    """Return the values that the file sets, by full name of the setting, each with its line
+    number.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         tree = tomllib.loads(text)

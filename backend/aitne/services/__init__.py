@@ -1,1 +1,3 @@
-"""Services: use cases over ports. Knows no adapter."""
+"""Use cases of the platform. They reach outside systems only through the interfaces in
+``core.ports``.
+"""

@@ -24,7 +24,9 @@ from aitne.core.users.policy import PolicyAction, require
 log = logging.getLogger(__name__)
 
 MOST_TEXT = 500
-"""Length to which texts are cut: an entry tells what was done, not what was sent."""
+"""Maximum length of a text in an entry; longer texts are cut, because an entry describes what was
+done, not all data that was sent.
+"""
 _BATCH = 500
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COLUMNS = tuple(name for name in AuditEntry.model_fields if name != "id")
@@ -73,9 +75,10 @@ class AuditService:
     async def list(
         self, actor: Actor, criteria: AuditFilter, *, cursor: str | None, limit: int
     ) -> Page[AuditEntry]:
-        """List entries, newest first.
+        """Return a page of the entries that match ``criteria``, newest first.
 
-        Raises ``NotAllowed`` unless the actor is an administrator.
+        ``cursor`` is that of the previous page, None for the first page. Raises ``NotAllowed``
+        unless the actor is an administrator.
         """
         _administrator(actor)
         return await self._store.list_audit(criteria, cursor=cursor, limit=limit)
@@ -102,7 +105,7 @@ class AuditService:
         return self._rows(criteria) if as_csv else self._lines(criteria)
 
     async def check(self, actor: Actor) -> AuditCheck:
-        """Check the hashes of all entries of the audit log.
+        """Check the chain of hashes over all entries of the audit log, and return the result.
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
@@ -156,13 +159,17 @@ def _csv(rows: list[list[str]]) -> bytes:
 
 
 def _short(text: str) -> str:
-    """Return the text cut to an entry's length, in a form that every database can store."""
+    """Return the text shortened to ``MOST_TEXT``, without characters that some databases cannot
+    store.
+    """
     plain = text.replace("\0", "\ufffd").encode("utf-8", "backslashreplace").decode()
     return plain if len(plain) <= MOST_TEXT else f"{plain[: MOST_TEXT - 1]}…"
 
 
 def _storable(value: Any) -> Any:
-    """Return the value as JSON that survives a round trip."""
+    """Return the value converted to types that JSON can represent, with texts shortened by
+    ``_short``.
+    """
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Storage areas of a user: existence, use, and creation of missing ones."""
+"""Storage areas of a user: their existence and use, and the creation of missing ones."""
 
 from __future__ import annotations
 
@@ -19,23 +19,27 @@ from aitne.core.units import describe_bytes
 from aitne.core.users.policy import PolicyAction, require
 
 FRESH_S = 5.0
-"""Seconds for which one query serves all requests for the same areas."""
+"""Seconds for which the result of one query is reused for all requests about the same areas."""
 _KNOWN_S = 600.0
-"""Seconds for which a folder that was seen is not queried again."""
+"""Seconds for which a folder that existed in the last check is not checked again."""
 _MOST_KEPT = 5_000
 _Key = tuple[str | None, tuple[Area, ...]]
-"""Account and areas: accounts may share a folder and see it differently."""
+"""Unix account and areas. The account is part of the key because two accounts may see the same
+folder differently.
+"""
 
 
 class StorageView(Frozen):
     """The storage areas of one user with their quotas, and problems in reading them."""
 
     account: str | None
-    """Unix account of the areas; None if the user has none; `problems` tells why."""
+    """Unix account whose areas these are; None if the user has none, and `problems` contains the
+    reason.
+    """
     areas: tuple[AreaFacts, ...]
     """Areas, the home folder first."""
     problems: tuple[str, ...]
-    """Sentences for the user: areas that are missing, full or cannot be queried."""
+    """Sentences for the user about areas that are missing, full or cannot be queried."""
     as_of: UtcTime
 
 
@@ -64,12 +68,14 @@ class StorageService:
     async def areas(
         self, actor: Actor, project: str | None = None
     ) -> tuple[UnixAccount, Sequence[Area]]:
-        """Return the actor's Unix account and storage areas, from the settings alone: those of
-        ``project``, or of all projects of the actor if it is None.
+        """Return the actor's Unix account and storage areas according to the settings, without
+        reading the file system.
+
+        The areas are those of ``project`` or, if it is None, of all projects of the actor.
 
         Raises:
             NotFound: the actor is not a member of the project.
-            InvalidInput: the actor has no account, or no folder can be named after it.
+            InvalidInput: the actor has no account, or its name cannot be the name of a folder.
         """
         require(PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
         if project is not None:
@@ -81,8 +87,8 @@ class StorageService:
     async def mine(self, actor: Actor, project: str | None = None) -> StorageView:
         """Create the actor's storage folders that are missing, and return the state of all areas.
 
-        Folders that the platform is not configured to create are only reported, and so are an
-        unresponsive file system and a missing Unix account.
+        If the platform is not configured to create a folder, a file system does not answer, or the
+        actor has no Unix account, the result describes the problem.
 
         Raises:
             NotFound, NotAllowed: as ``areas``.
@@ -107,7 +113,7 @@ class StorageService:
     async def ensure(self, actor: Actor, project: str | None = None) -> tuple[str, ...]:
         """Create the actor's storage folders that are missing; return a sentence for each problem.
 
-        If all of them existed recently, no file system is queried.
+        If all folders existed in a recent check, no file system is accessed.
 
         Raises:
             NotFound, NotAllowed, InvalidInput: as ``areas``.
@@ -123,9 +129,9 @@ class StorageService:
             return (error.message,)
 
     async def _missing(self, account: UnixAccount, areas: Sequence[Area]) -> list[Area]:
-        """Return the areas that the platform creates and that are missing.
+        """Return those areas that are missing and that the platform is configured to create.
 
-        Raises ``Unavailable``.
+        Raises ``Unavailable`` if the file system or the broker does not answer.
         """
         now = time.monotonic()
         doubtful = [
@@ -171,9 +177,10 @@ class StorageService:
 
 
 def _no_account(error: InvalidInput) -> bool:
-    """Return whether the error's only problem is about the account, a complete sentence by itself.
+    """Return whether the error has one problem only, about the account, whose message is a complete
+    sentence.
 
-    A problem of a name or a home folder needs its field before it.
+    The message of any other problem needs the name of its field.
     """
     return [problem.field for problem in error.problems] == ["account"]
 

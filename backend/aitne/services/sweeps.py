@@ -53,7 +53,7 @@ class SweepService:
         )
 
     async def judge(self, task: Job, values: Mapping[str, float]) -> None:
-        """Cancel the other tasks of the sweep if ``values``, which ``task`` has reported, reach the
+        """Cancel the other tasks of the sweep if the values that ``task`` has reported reach the
         sweep's goal.
         """
         spec = task.spec.sweep

@@ -1,4 +1,4 @@
-"""Base models for the arguments and answers of the broker's verbs."""
+"""Base models for the arguments and results of the broker's verbs (its operations)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00-\x1f\x7f]+$", max_length=
 
 
 class Args(Strict):
-    """Arguments of a verb. ``about`` is what the audit log records of them: account and job."""
+    """Arguments of a verb. The audit log contains only what ``about`` returns: the Unix account and
+    the job.
+    """
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """The account that is acted for and the job, where there is one."""
+        """Unix account for which the broker acts, and the job; each is None if the verb has
+        none.
+        """
         return None, None
 
 
@@ -25,4 +29,4 @@ class NoArgs(Args):
 
 
 class EmptyResult(Frozen):
-    """Empty answer of a verb that succeeded."""
+    """Empty result of a verb that succeeded."""

@@ -1,4 +1,6 @@
-"""Errors as the broker's lines carry them: what was raised on one side is raised on the other."""
+"""Conversion of errors to JSON and back, so that an error raised on one side of the broker
+connection is raised on the other side too.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from aitne.core.errors import (
 
 
 def error_to_wire(error: AitneError) -> dict[str, Any]:
-    """Return the error in a form that JSON can carry; ``error_from_wire`` makes the same class of
-    it.
+    """Return the error as a dictionary for JSON, from which ``error_from_wire`` creates an error of
+    the same class.
 
-    An adapter's own class, which the other side does not know, becomes its nearest base class in
-    ``core.errors``.
+    A class that only an adapter defines is replaced by its first base class in ``core.errors``,
+    because the other side does not know it.
     """
     module = AitneError.__module__
     code = next(cls.code for cls in type(error).__mro__ if cls.__module__ == module)  # type: ignore[attr-defined]
@@ -39,7 +41,7 @@ def error_to_wire(error: AitneError) -> dict[str, Any]:
 
 
 def error_from_wire(facts: Mapping[str, Any]) -> AitneError:
-    """Return the error that ``error_to_wire`` wrote; of an unknown code, ``Unavailable``."""
+    """Return the error that ``error_to_wire`` converted; ``Unavailable`` if its code is unknown."""
     code, message = facts.get("code"), str(facts.get("message"))
     if code == InvalidInput.code:
         return InvalidInput(
@@ -56,7 +58,9 @@ def error_from_wire(facts: Mapping[str, Any]) -> AitneError:
 
 
 def _plain_classes(root: type[AitneError]) -> dict[str, type[AitneError]]:
-    """Return every class at or below ``root`` that is made of its message alone, by its code."""
+    """Return ``root`` and its subclasses by code, without those that need more than a message to be
+    created.
+    """
     classes = {root.code: root} if root.__init__ is AitneError.__init__ else {}
     for below in root.__subclasses__():
         classes.update(_plain_classes(below))

@@ -9,14 +9,16 @@ from aitne.core.models.base import Frozen
 
 
 class CheckPasswordArgs(AccountArgs):
-    """Arguments of the verb ``check_password``. The password is in no log: neither arguments nor
-    errors are written."""
+    """Arguments of the verb ``check_password``. They and the errors of this verb are never logged,
+    because they contain the password.
+    """
 
     password: str = Field(min_length=1, max_length=1_024, pattern=r"^[^\x00]*$", repr=False)
 
 
 class CheckPasswordResult(Frozen):
-    """Answer of ``check_password``: whether it is the account's password and the account may log in
-    now."""
+    """Result of ``check_password``: whether the password is that of the account and the account may
+    log in now.
+    """
 
     right: bool

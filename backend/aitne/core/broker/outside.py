@@ -1,4 +1,6 @@
-"""The broker's verbs for jobs that users submitted past the platform."""
+"""The broker's verbs for jobs that users submitted with the scheduler's own commands, such as
+sbatch.
+"""
 
 from __future__ import annotations
 
@@ -32,44 +34,44 @@ class WireOutsideLog(OutsideLog, extra="forbid"):
 
 
 class OutsideListArgs(Args):
-    """Arguments of the verb ``outside_list``."""
+    """Arguments of the verb ``outside_list``, which lists these jobs."""
 
     accounts: list[UserName] = Field(max_length=MAX_ACCOUNTS)
 
 
 class OutsideEndedArgs(Args):
-    """Arguments of the verb ``outside_ended``."""
+    """Arguments of the verb ``outside_ended``, which searches accounting for ended jobs."""
 
     runs: list[WireOutsideRun] = Field(max_length=MAX_RUNS)
 
 
 class OutsideActArgs(Args):
-    """Arguments of the verb ``outside_act``."""
+    """Arguments of the verb ``outside_act``, which changes or cancels such a job for its owner."""
 
     run: WireOutsideRun
     action: OutsideAction
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """Account, and ID and action, for the audit log."""
+        """Unix account, and the scheduler ID with the action, for the audit log."""
         return self.run.account, f"{self.run.scheduler_id}:{self.action}"
 
 
 class OutsideLogArgs(Args):
-    """Arguments of the verb ``outside_log``."""
+    """Arguments of the verb ``outside_log``, which reads the log of such a job."""
 
     log: WireOutsideLog
     offset: int = Field(ge=-(1 << 62), le=1 << 62)
     limit: int = Field(ge=0)
-    """Values above ``MAX_READ_BYTES`` are reduced to it."""
+    """Maximum number of bytes to return; values above ``MAX_READ_BYTES`` are reduced to that."""
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """Account and ID, for the audit log."""
+        """Unix account and scheduler ID, for the audit log."""
         return self.log.account, self.log.scheduler_id
 
 
 class OutsideResult(Frozen):
-    """Records of jobs from outside."""
+    """Scheduler records of jobs that were not submitted through the platform."""
 
     jobs: list[OutsideJob]

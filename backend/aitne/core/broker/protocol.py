@@ -51,17 +51,21 @@ from aitne.core.ports.files import (
 from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
 
 PROTOCOL = 2
-"""Increased when an older broker would ignore a part of a request: since 2 it has tasks."""
+"""Version of the protocol. It is increased when an older broker would ignore a part of a request;
+version 2 added array tasks.
+"""
 MAX_REQUEST_BYTES = 32 << 20
-"""Longest line of the platform: it may contain a script and the agent's specification."""
+"""Maximum length of a line from the platform, which may contain a script and the agent's
+specification.
+"""
 MAX_ANSWER_BYTES = 512 << 20
-"""Longest line of the broker: the first poll returns every job."""
+"""Maximum length of a line from the broker; the answer to the first poll contains all jobs."""
 MAX_READ_BYTES = 4 << 20
-"""Most bytes of a log in one answer."""
+"""Maximum number of bytes of a log in one answer."""
 MAX_RUNS = 20_000
 MAX_FILES_BYTES = 20 << 20
 MAX_LIMITS = 100_000
-"""Projects and members with limits that the scheduler itself holds."""
+"""Maximum number of projects and members with limits that the scheduler itself enforces."""
 
 _SCHEDULER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")
 SchedulerId = Annotated[str, Field(pattern=f"^{_SCHEDULER_ID.pattern}$")]
@@ -99,7 +103,7 @@ class WireRequest(SubmitRequest, extra="forbid"):
     account: UserName
     project: ProjectName
     name: str = Field(max_length=10_000)
-    """Any text, as for the scheduler: it is shown and never run."""
+    """Name of the job: any text, because the scheduler only displays it."""
     script: str = Field(max_length=4 << 20)
     files: Files = Field(default_factory=dict)
     job_dir: AbsolutePath
@@ -122,7 +126,7 @@ class WireRun(Run, extra="forbid"):
 
     @property
     def possible(self) -> bool:
-        """Return whether the id has a form that a scheduler could have assigned."""
+        """Return whether the scheduler ID has a form that a scheduler could have assigned."""
         return self.scheduler_id is None or _SCHEDULER_ID.fullmatch(self.scheduler_id) is not None
 
 
@@ -152,7 +156,9 @@ class FindArgs(Args):
 
 
 class PollArgs(Args):
-    """Arguments of the verb ``poll``: the generation that the caller holds, if any."""
+    """Arguments of the verb ``poll``: the generation (version of the answer) that the caller
+    already has, if any.
+    """
 
     since: str | None = Field(None, max_length=100)
 
@@ -187,7 +193,7 @@ class WireLimits(HeldLimits, extra="forbid"):
 
 
 class HoldLimitsArgs(Args):
-    """Arguments of the verb ``hold_limits``."""
+    """Arguments of the verb ``hold_limits``, which sets the limits that the scheduler enforces."""
 
     limits: WireLimits
 
@@ -199,8 +205,9 @@ class ResumeArgs(Args):
 
     @property
     def possible(self) -> bool:
-        """Return whether the name has the form of a single node's name; Slurm would take lists and
-        patterns too."""
+        """Return whether the name has the form of a single node's name. Slurm would also accept
+        lists and patterns.
+        """
         return _NODE_NAME.fullmatch(self.node) is not None
 
 
@@ -211,13 +218,13 @@ class DrainArgs(ResumeArgs):
 
 
 class JobLocationArgs(Args):
-    """Arguments of the verbs for files."""
+    """Arguments of verbs that access the job folder, and base class of others."""
 
     place: WireJobLocation
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """Account and ``job:attempt`` of the job's place, for the audit log."""
+        """Unix account and ``job:attempt`` of the job folder, for the audit log."""
         return self.place.account, f"{self.place.job_id}:{self.place.attempt}"
 
 
@@ -238,7 +245,7 @@ class ReadLogArgs(TaskArgs):
 
     offset: int = Field(ge=-(1 << 62), le=1 << 62)
     limit: int = Field(ge=0)
-    """Values above ``MAX_READ_BYTES`` are reduced to it."""
+    """Maximum number of bytes to return; values above ``MAX_READ_BYTES`` are reduced to that."""
 
 
 class AttachArgs(JobLocationArgs):
@@ -252,8 +259,9 @@ class AttachArgs(JobLocationArgs):
 
     @property
     def possible(self) -> bool:
-        """Return whether the id has the form of a scheduler's id and the node the form of a node's
-        name."""
+        """Return whether the scheduler ID and the node name have the forms that a scheduler
+        uses.
+        """
         return self.run.possible and _NODE_NAME.fullmatch(self.node) is not None
 
 
@@ -273,30 +281,34 @@ class UsageArgs(Args):
 
 
 class SubmitResult(Frozen):
-    """The job's id in the scheduler."""
+    """Result of ``submit``: the job's ID in the scheduler."""
 
     scheduler_id: str
 
 
 class ForecastResult(Frozen):
-    """The forecast; None if there is none."""
+    """Result of ``forecast``: when the scheduler expects the job to start; None if it makes no
+    forecast.
+    """
 
     forecast: Forecast | None
 
 
 class FindResult(Frozen):
-    """Records, and the time in which missing jobs may still appear, which the adapter may learn
-    late."""
+    """Result of ``find``: records of the jobs, and the period in which a missing job may still
+    appear, which the adapter may learn only during a query.
+    """
 
     jobs: list[SchedulerJob]
     settle_s: float
 
 
 class PollResult(Frozen):
-    """Changes since the caller's generation; all records when ``full``.
+    """Result of ``poll``: changes since the caller's generation, or all records if ``full`` is
+    True.
 
-    A record is immutable and has a number; a changed one is removed and returned under a new
-    number.
+    A record is immutable and has a number. A record that changed is removed and sent again with a
+    new number.
     """
 
     generation: str
@@ -306,31 +318,35 @@ class PollResult(Frozen):
 
 
 class ChangedResult(Frozen):
-    """Answer of ``changed``. False: no change was reported within a moment."""
+    """Result of ``changed``: True if the scheduler reported a change, False if it reported none
+    within a short time.
+    """
 
     changed: bool
 
 
 class AttachResult(Frozen):
-    """Answer of ``attach``. The socket to it comes beside this answer (SCM_RIGHTS)."""
+    """Result of ``attach``. The socket of the started program is sent together with the line, as
+    SCM_RIGHTS.
+    """
 
     _socket: socket.socket | None = PrivateAttr(None)
 
     @classmethod
     def with_socket(cls, connection: socket.socket) -> AttachResult:
-        """Return the answer that hands over ``connection``."""
+        """Return the result with which ``connection`` is sent."""
         made = cls()
         made._socket = connection
         return made
 
     @property
     def handed_over(self) -> socket.socket | None:
-        """The socket that is passed beside the answer, or None if no connection was set."""
+        """Socket that is sent together with this result; None if there is none."""
         return self._socket
 
 
 class ReadLogResult(Frozen):
-    """``LogChunk`` in a form for JSON."""
+    """Result of ``read_log``: a ``LogChunk`` in a form for JSON."""
 
     data: Base64Bytes
     offset: int
@@ -338,25 +354,27 @@ class ReadLogResult(Frozen):
 
 
 class FenceResult(Frozen):
-    """The fence, or None if no run has taken it."""
+    """Result of ``fence`` and ``close_fence``: the fence, None if no run has created it."""
 
     fence: Fence | None
 
 
 class OutcomeResult(Frozen):
-    """The outcome; None if there is none."""
+    """Result of ``outcome``: the outcome that the agent recorded; None if there is none."""
 
     outcome: ProgramOutcome | None
 
 
 class TidyResult(Frozen):
-    """Size of the job folder; None if it has too many files to be measured."""
+    """Result of ``tidy``: the size of the job folder; None if it has too many files to be
+    measured.
+    """
 
     size: FolderSize | None
 
 
 class UsageResult(Frozen):
-    """Usage rows of the requested period."""
+    """Result of ``accounting_usage``: usage by project and user in the requested period."""
 
     rows: list[Usage]
 
@@ -372,19 +390,20 @@ Audited = Literal["always", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb with the models of its arguments and its answer."""
+    """One verb (operation of the broker) with the models of its arguments and its result."""
 
     name: str
     args: type[Args]
     answer: type[BaseModel]
     timeout_s: float
-    """The broker gives up after this; the caller a little later."""
+    """Seconds after which the broker ends the operation; the caller waits a little longer."""
     lost: type[Unavailable] = SchedulerUnavailable
-    """Class of the error that is raised when no answer came."""
+    """Class of the error that the caller raises if no answer came."""
     audited: Audited = "always"
     bulk: bool = False
-    """Its answer may be long: it has a connection of its own, so that no other request waits for
-    it."""
+    """Whether its answer may be long; the verb then uses a connection of its own, so that other
+    requests do not wait for it.
+    """
 
 
 VERBS: Mapping[str, Verb] = {
@@ -432,14 +451,14 @@ VERBS: Mapping[str, Verb] = {
 
 
 class Hello(Strict):
-    """The platform's first line."""
+    """First line that the platform sends after connecting."""
 
     protocol: int
     release: str = Field(max_length=40)
 
 
 class Welcome(Frozen):
-    """The broker's first line."""
+    """First line that the broker sends, as answer to ``Hello``."""
 
     protocol: int
     release: str
@@ -448,7 +467,7 @@ class Welcome(Frozen):
 
 
 class BrokerRequest(Strict):
-    """One request of the platform."""
+    """One request that the platform sends to the broker."""
 
     id: int = Field(ge=0)
     verb: str = Field(max_length=40)

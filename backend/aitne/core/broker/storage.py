@@ -1,5 +1,6 @@
-"""The broker's verbs for folders: facts about an account's areas and paths, and creation of missing
-folders."""
+"""The broker's verbs for folders: they read the properties of an account's storage areas and paths,
+and create missing folders.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ class WireArea(Area, extra="forbid"):
 
 
 class AccountArgs(Args):
-    """Arguments of verbs that act for an account without a job."""
+    """Arguments of verbs that act for a Unix account without a job."""
 
     account: UserName
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """The account, for the audit log; no job."""
+        """Unix account, and None because there is no job, for the audit log."""
         return self.account, None
 
 
@@ -50,18 +51,18 @@ class PathsArgs(AccountArgs):
 
 
 class AreasResult(Frozen):
-    """Facts about each requested area."""
+    """Result of the verb ``areas``: properties of each requested area."""
 
     areas: list[AreaFacts]
 
 
 class PathsResult(Frozen):
-    """Facts about each requested path."""
+    """Result of the verb ``paths``: properties of each requested path."""
 
     paths: list[PathFacts]
 
 
 class MakeAreasResult(Frozen):
-    """Folders that could not be created, one sentence each."""
+    """Result of the verb ``make_areas``: one sentence for each folder that could not be created."""
 
     problems: list[str]

@@ -1,5 +1,6 @@
-"""Check of a request against the cluster: ever, and now. Pure arithmetic on a snapshot of the
-nodes."""
+"""Check whether the cluster can run a request at all, and whether it can start it now. Pure
+arithmetic on a snapshot of the nodes.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +19,27 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Result of a check: ``problems`` if it never fits; ``reason`` if it does not start now."""
+    """Result of a check: ``problems`` if the cluster can never run the request; ``reason`` if it
+    can, but not start it now.
+    """
 
     fits: bool
     starts_now: bool
     reason: str | None = None
     problems: tuple[FieldProblem, ...] = ()
     notes: tuple[str, ...] = ()
-    """Notes for the user about a request that fits."""
+    """Notes for the user about a request without problems."""
     away: bool = False
-    """Whether it waits for nodes to come back; a scheduler may report that there are none."""
+    """Whether the request can start only after unavailable nodes return; a scheduler may then
+    answer that no nodes exist for it.
+    """
 
 
 def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
-    """Compare the request with every node as if it were empty, then with what is free.
+    """Compare the request with the total resources of each node, then with the free resources.
 
-    Without any node nothing is known: the request is accepted and waits.
+    If no node is known, nothing can be decided: the result has no problems, and the request is
+    pending.
     """
     if not nodes:
         return Fit(True, False, "No node has reported to the platform yet.")
@@ -60,8 +66,9 @@ def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
 
 
 def _away(unavailable: Sequence[Node], needed: int) -> str:
-    """Return a sentence that names the unavailable nodes that the request waits for, with the
-    reasons."""
+    """Return a sentence with the names and reasons of the unavailable nodes that the request waits
+    for.
+    """
     parts = [
         f"{node.name} is {node.state}{f' ({node.reason})' if node.reason else ''}"
         for node in sorted(unavailable, key=lambda node: node.name)
@@ -73,7 +80,7 @@ def _away(unavailable: Sequence[Node], needed: int) -> str:
 
 
 def able(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes that could satisfy the per-node request if they were empty."""
+    """Return the nodes that could run their part of the request if no other job used them."""
     return [node for node in nodes if not _short(resources, _total(resources, node))]
 
 
@@ -90,7 +97,9 @@ def _total(resources: Resources, node: Node) -> dict[str, int]:
 
 
 def _is(has: str, name: str) -> bool:
-    """Return whether a node's GRES matches the requested one: ``fpga:u280`` is an ``fpga`` too."""
+    """Return whether the GRES ``has`` of a node satisfies a request for ``name``: ``fpga:u280``
+    also satisfies ``fpga``.
+    """
     return has == name or has.startswith(f"{name}:")
 
 
@@ -118,7 +127,9 @@ def _asked(resources: Resources) -> dict[str, int]:
 
 
 def _short(resources: Resources, has: dict[str, int]) -> dict[str, int]:
-    """Return the missing amount of each resource; empty when there is enough."""
+    """Return the missing amount of each resource; empty if a node with the free resources ``has``
+    is sufficient.
+    """
     return {
         kind: amount - has[kind] for kind, amount in _asked(resources).items() if amount > has[kind]
     }

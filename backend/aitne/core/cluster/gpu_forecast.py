@@ -1,5 +1,6 @@
-"""Forecast of free GPUs: running jobs end by their time limits, waiting jobs take their share. Pure
-arithmetic."""
+"""Forecast of free GPUs: running jobs end at their time limits, and pending jobs use released GPUs.
+Pure arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from aitne.core.models.node import Node
 from aitne.core.ports.store.gpus import GpuUse
 
 HORIZON = timedelta(hours=24)
-"""Range of a forecast: later, jobs that are not submitted yet decide."""
+"""Length of a forecast; what happens later depends mostly on jobs that are not submitted yet."""
 
 
 class FreeGpus(Frozen):
-    """Number of GPUs of a type that are free from a time on."""
+    """Number of GPUs of one type that are free from a time on, in a forecast."""
 
     at: UtcTime
     """Time from which they are free."""
@@ -29,22 +30,22 @@ class GpuCapacity(Frozen):
     """The GPUs of one type on all nodes."""
 
     type: str | None
-    """None: GPUs without a type."""
+    """GPU type; None means GPUs without a type."""
     total: int
     """Number of GPUs of this type."""
     free: int
-    """Number that a job could get now."""
+    """Number that could be allocated to a job now."""
     used: int
     unavailable: int
-    """Number on nodes that accept no jobs."""
+    """Number on nodes that start no jobs."""
     end_unknown: int
     """Number in use by jobs whose end is unknown, such as those past their time limit."""
     waiting: int
-    """Requested by waiting jobs; requests without a type count for every type."""
+    """Number that pending jobs request; requests without a type count for every type."""
     next_free_at: UtcTime | None
-    """Latest time at which the next one is released; None: unknown."""
+    """Time by which the next GPU is released at the latest; None if that is unknown."""
     forecast: tuple[FreeGpus, ...]
-    """Steps of how many are free, the first of them now, if nothing else is started."""
+    """Number of free GPUs over time, beginning now, if no further job is started."""
     out: ClassVar = deprecated_copy("unavailable", int)
     without_end: ClassVar = deprecated_copy("end_unknown", int)
 
@@ -52,8 +53,11 @@ class GpuCapacity(Frozen):
 def capacity(
     nodes: Sequence[Node], uses: Sequence[GpuUse], awaited: Sequence[GpuUse], now: datetime
 ) -> tuple[GpuCapacity, ...]:
-    """Return, per GPU type by name, the total, what is free, and a forecast of what becomes
-    free."""
+    """Return, for each GPU type in alphabetical order, the total, the number that is free, and a
+    forecast.
+
+    ``uses`` are the GPUs of running jobs, ``awaited`` those that pending jobs request.
+    """
     types = sorted(
         {gpu.type for node in nodes for gpu in node.gpus if gpu.total}, key=lambda name: name or ""
     )
@@ -108,9 +112,11 @@ def _of_type(
 def _returned(
     nodes: dict[str, Node], uses: Sequence[GpuUse], now: datetime
 ) -> dict[str | None, list[tuple[datetime, int]]]:
-    """Return when jobs release GPUs on usable nodes: by type, pairs of time and count.
+    """Return when running jobs release GPUs on usable nodes: for each GPU type, pairs of time and
+    number.
 
-    A job past its time limit is about to end: its GPUs are released a moment from now.
+    A job past its time limit is about to end, so its GPUs are counted as released shortly after
+    ``now``.
     """
     releases: dict[str | None, list[tuple[datetime, int]]] = {}
     for use in uses:
@@ -129,14 +135,15 @@ def _returned(
 
 
 def _minute(moment: datetime) -> datetime:
-    """Return the next full minute: forecasts need no seconds, and rounding keeps their steps
-    few."""
+    """Return the next full minute, so that forecasts have fewer steps."""
     full = moment.replace(second=0, microsecond=0)
     return full if full == moment else full + timedelta(minutes=1)
 
 
 def _type_on(node: Node, use: GpuUse) -> str | None:
-    """Return the type that a job without a requested type got: the type most in use on the node."""
+    """Return the GPU type that a job on the node uses; if it requested no type, the type most used
+    on the node.
+    """
     if use.type is not None:
         return use.type
     return max(node.gpus, key=lambda gpu: gpu.used).type if node.gpus else None

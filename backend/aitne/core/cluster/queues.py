@@ -1,7 +1,7 @@
-"""Rules for a job's partition, QOS and the other names of Slurm, from a snapshot of the cluster.
+"""Check of a job's partition, QOS and other Slurm names against a snapshot of the cluster.
 
-What a snapshot does not show (limits of associations, licences, plug-ins of the site) is left to
-the scheduler itself; see ``Scheduler.forecast``.
+Properties that the snapshot does not contain (limits of associations, licences, plug-ins of the
+site) are checked only by the scheduler; see ``Scheduler.forecast``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 @dataclass(frozen=True, slots=True)
 class NodeSelection:
-    """The nodes that a job may get, and the problems with its request."""
+    """Nodes on which a job may run according to its Slurm options, and the problems with these
+    options.
+    """
 
     nodes: tuple[Node, ...]
     problems: tuple[FieldProblem, ...] = ()
@@ -38,8 +40,9 @@ def choose_queue(
     array: str | None,
     extra_allowed: Sequence[str],
 ) -> NodeSelection:
-    """Return the nodes and partitions for which the job would wait. Without a snapshot nothing is
-    refused."""
+    """Return the nodes and partitions that the job may use, and problems. Nothing is a problem if
+    ``cluster`` is empty.
+    """
     problems = [*_extra_problems(slurm, extra_allowed), *_array_problems(array, cluster)]
     partitions, unknown = _partitions(slurm, cluster)
     problems += unknown
@@ -81,8 +84,9 @@ def _limit_problems(
     wanted_nodes: int,
     max_duration_s: int,
 ) -> list[FieldProblem]:
-    """Return the problems of the best partition: a job that names several needs one that takes
-    it."""
+    """Return the problems with the limits of the partition that has the fewest; a job that names
+    several partitions needs only one without problems.
+    """
     account = slurm.account or project
     best: list[FieldProblem] | None = None
     for partition in partitions:
@@ -186,8 +190,10 @@ def _name_problems(slurm: SlurmOptions, cluster: Cluster) -> list[FieldProblem]:
 
 
 def _needed_features(constraint: str | None) -> set[str]:
-    """Return the features that every node must have; empty where the expression is more than a
-    list."""
+    """Return the features that every node must have according to the constraint.
+
+    Empty if the constraint is more complex than a list of features.
+    """
     if constraint is None or re.search(r"[|*()\[\]]", constraint):
         return set()
     return set(re.split(r"[&,]", constraint)) - {""}

@@ -1,4 +1,4 @@
-"""The settings of a Slurm cluster."""
+"""Settings of a Slurm cluster, the section ``[slurm]``."""
 
 from __future__ import annotations
 

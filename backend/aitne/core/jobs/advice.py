@@ -1,7 +1,7 @@
-"""Advice on what a user can do about a waiting job. Pure arithmetic on a snapshot of the cluster.
+"""Advice on how a pending job could start earlier. Pure arithmetic on a snapshot of the cluster.
 
-The advice states only what the snapshot shows: a scheduler may still decide otherwise, by priority
-or by rules that it does not report.
+The advice is based only on the snapshot: the scheduler may decide otherwise, by priority or by
+rules that it does not report.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.units import describe_bytes
 
 _LEAST_MEMORY = 256 << 20
-"""Minimum memory in bytes that is worth advising: hardly any program runs with less."""
+"""Minimum amount of memory in bytes that is advised, because hardly any program runs with less."""
 _MOST_NAMED = 5
 _THINGS = {
     "resources.cpu": "CPUs",
@@ -33,18 +33,20 @@ _THINGS = {
 
 
 class NamedJob(Frozen):
-    """Job that an advice refers to."""
+    """Job that a piece of advice refers to."""
 
     id: UUID
     name: str
-    """Its name."""
+    """Name of the job."""
     owner: str | None = Field(
         None, description="Its owner, for administrators; null: the owner of the queued job."
     )
 
 
 class Advice(Frozen):
-    """A piece of advice on a queued job: an action that would help, or when the job can start."""
+    """Piece of advice on a queued job: an action that would help, or the time at which the job can
+    start.
+    """
 
     text: str = Field(description="A sentence, or its beginning where `at` or `jobs` complete it.")
     at: UtcTime | None = Field(None, description="Time with which the sentence ends.")
@@ -61,11 +63,11 @@ def advise(
     limit: str | None,
     all_users: bool = False,
 ) -> tuple[Advice, ...]:
-    """Return advice for a job in the queue; empty: nothing is known that would help.
+    """Return advice for a queued job; empty if no action would help, as far as is known.
 
-    ``nodes`` are those that it may get, ``running`` the running jobs of its owner or, with
-    ``all_users``, of all users, ``before`` the jobs that must complete first, and ``limit`` names
-    the limit of its project or QOS that it waits for.
+    ``nodes`` are those that the job may use. ``running`` are the running jobs of its owner or, with
+    ``all_users``, of all users. ``before`` are the jobs that must complete first, and ``limit``
+    names the limit of its project or QOS that keeps it pending, if there is one.
     """
     if before:
         return (Advice(text="It starts when these have completed:", jobs=_named(before, job)),)
@@ -97,7 +99,9 @@ def _named(jobs: Iterable[Job], waiting: Job) -> tuple[NamedJob, ...]:
 
 
 def _held(waiting: Job, jobs: Sequence[Job], *, all_users: bool) -> Iterator[Advice]:
-    """Yield the largest of the jobs: those with the most GPUs, then CPUs."""
+    """Yield advice about the largest of the running jobs ``jobs``: those with the most GPUs, then
+    CPUs.
+    """
     if not jobs:
         return
     whose = "Running jobs" if all_users else "Your running jobs"
@@ -111,8 +115,9 @@ def _size(job: Job) -> tuple[int, int]:
 
 
 def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) -> Iterator[Advice]:
-    """Yield another GPU type that is free, and the time at which enough GPUs of the requested type
-    are."""
+    """Yield advice about another GPU type that is free, and about the time at which enough GPUs of
+    the requested type are.
+    """
     resources = job.spec.resources
     request = resources.gpu
     if not request.count:
@@ -137,7 +142,9 @@ def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) ->
 
 
 def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
-    """Yield the largest request, at most the job's own, that fits into what is free on one node."""
+    """Yield advice to request less: the largest part of the request that fits into the free
+    resources of one node.
+    """
     if resources.nodes > 1 or resources.gres:
         return
     best: tuple[float, int, int] | None = None

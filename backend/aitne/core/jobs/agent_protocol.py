@@ -34,11 +34,11 @@ EXIT_OUT_OF_MEMORY = 119
 EXIT_NOT_READY = 120
 """Exit code: a file or program that the job needs is missing on the node; the outcome names it."""
 EXIT_DUPLICATE = 121
-"""The fence was taken by another run of this attempt; nothing was started."""
+"""Exit code: another run of this attempt had created the fence; nothing was started."""
 EXIT_NO_FENCE = 122
-"""The fence could be neither taken nor read; nothing was started."""
+"""Exit code: the fence could be neither created nor read; nothing was started."""
 EXIT_NEVER_ANSWERED = 123
-"""The app did not answer within its time."""
+"""Exit code: the app did not answer within its time."""
 
 
 class AgentApp(Frozen):
@@ -57,43 +57,51 @@ class AgentNeed(Frozen):
     """A file or folder that must exist before the agent starts any program."""
 
     what: str
-    """For the message: ``the image jupyter:1.0``, ``the dataset div2k:1``."""
+    """Description for messages, such as ``the image jupyter:1.0`` or ``the dataset div2k:1``."""
     path: str
     kind: str
-    """``file`` or ``folder``."""
+    """Kind of the entry: ``file`` or ``folder``."""
     within: tuple[str, ...] = ()
-    """If any: with symbolic links followed it must lie in one of these folders."""
+    """If not empty, the path with symbolic links resolved must lie in one of these folders."""
     size_bytes: int | None = None
     mtime_ns: int | None = None
     sha256: str | None = None
-    """Checksum of a file, verified if its size or time differs from the two above."""
+    """SHA-256 digest of a file, which is verified if its size or time differs from the two fields
+    above.
+    """
 
 
 EXIT_PREEMPTED = 75
-"""Exit code (EX_TEMPFAIL) of a program that was asked to end, saved its state and wants to
-resume."""
+"""Exit code (EX_TEMPFAIL) of a program that was asked to end, has saved its state and is to be
+resumed later.
+"""
 
 
 RUN_DIR, NODE_RANK = "{run_dir}", "{node_rank}"
-"""Each stands alone in an argument vector of a program with ranks where its agent puts the folder
-of the ranks, and the number of its node."""
+"""Placeholders that are whole arguments in the command of a program with ranks; the agent replaces
+them by the folder of the ranks, and the number of its node.
+"""
 
 
 class AgentRanks(Frozen):
-    """Ranks of a distributed program: ``commands`` start those of one node, with these values in
-    their environment. With several nodes an agent runs on each, started by the agent of the first
-    node."""
+    """Ranks of a distributed program: ``commands`` start those of one node, with the values below
+    in their environment.
+
+    On several nodes an agent runs on each; the agent of the first node starts the others.
+    """
 
     nodes: int = Field(ge=1)
     ranks_per_node: int = Field(ge=1)
     agent: tuple[str, ...]
-    """The agent's own argument vector, up to ``--node`` and the job's folder."""
+    """Command that starts the agent, as a list of arguments before ``--node`` and the job
+    folder.
+    """
     env: dict[str, str] = Field(default_factory=dict)
-    """Variables for the ranks' runtime, such as ``AITNE_TRANSPORT``."""
+    """Environment variables for the runtime of the ranks, such as ``AITNE_TRANSPORT``."""
 
 
 class AgentSetting(Frozen):
-    """Parameter setting of one task of a sweep, which the agent passes in a file and in environment
+    """Parameter setting of one task of a sweep, which the agent writes to a file and to environment
     variables.
     """
 
@@ -108,13 +116,15 @@ class AgentTree(Frozen):
     path: str
     """Absolute path of the folder. All attempts and tasks share it; the first one fills it."""
     digest: str | None = None
-    """sha256 of the list of the tree's files (``core.trees``)."""
+    """SHA-256 digest of the list of the tree's files (``core.trees``); None for a git
+    repository.
+    """
     url: str | None = None
-    """Address of a git repository."""
+    """URL of a git repository; None for an uploaded tree."""
     ref: str | None = None
     """Branch, tag or commit of the repository."""
     subdir: str | None = None
-    """Folder of the repository in which the job runs; None: its top."""
+    """Folder of the repository in which the job runs; None: the top folder."""
 
 
 class AgentSpec(Frozen):
@@ -122,73 +132,82 @@ class AgentSpec(Frozen):
 
     protocol: int = VERSION
     job_id: UUID
-    """Id of the job; of the array job for an array."""
+    """ID of the job; for an array job, that of the array job and not of a task."""
     attempt: int
     platform_url: str | None
-    """None: the agent sends no reports."""
+    """URL to which the agent sends reports; None: it sends none."""
     authority: str | None = None
-    """The certificate of the platform's CA (PEM), trusted beside the node's own; an app then serves
-    TLS with a certificate of its own. None: the platform does not use TLS."""
+    """Certificate of the platform's CA (PEM), which is trusted in addition to the node's own; an
+    app then serves TLS with a certificate of its own. None: the platform does not use TLS.
+    """
     commands: tuple[tuple[str, ...], ...] = ()
-    """One argument vector per entry of ``commands``, run in order until one fails."""
+    """One list of arguments for each entry of ``commands`` in the job file; they run in order until
+    one fails.
+    """
     apps: tuple[AgentApp, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
     secrets: bool = False
-    """Whether there are secrets to be fetched."""
+    """Whether the job has secrets, which the agent must fetch."""
     path: tuple[str, ...] = ()
     """Folders put before the node's own PATH; a PATH in ``env`` replaces both."""
     workdir: str
     tree: AgentTree | None = None
-    """Source of the folder in which the job runs; None: the folder exists."""
+    """Source of the folder in which the job runs; None: the folder exists already."""
     launch: RuntimeLaunch = RuntimeLaunch()
-    """``commands`` and the apps' ``argv`` are the programs' own; this comes before each."""
+    """Command prefix and environment with which ``commands`` and the apps' ``argv`` are started,
+    for example in a container.
+    """
     needs: tuple[AgentNeed, ...] = ()
     datasets: dict[str, str] = Field(default_factory=dict)
-    """Name to folder: linked below a folder that ``AITNE_DATASETS`` names. In a container they are
-    bound, and ``env`` has the variable."""
+    """Folder of each dataset by name: linked below a folder that ``AITNE_DATASETS`` names. In a
+    container they are bind mounts instead, and ``env`` contains the variable.
+    """
     limits: RuntimeLimits = RuntimeLimits()
     tmp_dir: str = "/tmp"  # noqa: S108 - a default that a site may change
-    """Node-local disk, where the run's own temporary folder is made."""
+    """Folder on the disk of the node, in which the run's own temporary folder is created."""
     listen: str = "127.0.0.1"
     """Listening address of the apps: ``node`` (the node's own address), a network (the node's
     address in it), or an address."""
     sample_interval_s: float = 2.0
     inactivity_duration_s: int | None = None
-    """Time without activity after which a session ends, in seconds: the agent reports periodically
-    how long the session has been inactive."""
+    """Seconds without activity after which a session ends; the agent reports periodically how long
+    the session has been inactive. None: no limit.
+    """
     ranks: AgentRanks | None = None
-    """None: a program that runs once, on the first node."""
+    """Ranks of a distributed program; None for a program that runs once, on the first node."""
     venv: str | None = None
     conda: str | None = None
-    """Environments that are loaded before the programs: the snapshot has their packages."""
+    """Environments that are loaded before the programs; the snapshot contains their packages."""
     log_files: tuple[str, ...] = ()
-    """Paths at which the log also appears, as formats of Python with the letters of
-    ``core.jobs.log_pattern``."""
+    """Paths at which the log also appears, as format strings for ``str.format`` with the letters of
+    ``core.jobs.log_pattern``.
+    """
     settings: tuple[AgentSetting, ...] = ()
-    """Settings of a sweep, by the tasks' indices."""
+    """Parameter settings of a sweep, by the indices of its tasks."""
 
 
 class ProgramPhase(StrEnum):
     """Progress of the program, as an ``AgentReport`` states it."""
 
     STARTED = "started"
-    """The fence is taken; the program is about to start. For an app: its address is known."""
+    """The fence was created; the program is about to start. The address of an app is known."""
     RUNNING = "running"
-    """A heartbeat with samples."""
+    """The program runs; the report is a heartbeat with resource usage samples."""
     READY = "ready"
-    """The app answers."""
+    """The app has answered a request."""
     FINISHED = "finished"
 
 
 class AgentReport(Frozen):
-    """Report of the agent to the platform. No report is essential: a later one makes up for a lost
-    one."""
+    """Report of the agent to the platform. A lost report does no harm, because the next one
+    contains its information.
+    """
 
     protocol: int
     attempt: int
     task: int | None = None
     restart_count: int = Field(0, ge=0, le=1_000_000)
-    """Number of restarts of the attempt by the scheduler, from the agent's environment."""
+    """Number of restarts of the attempt by the scheduler, according to the agent's environment."""
     phase: ProgramPhase
     node: str = Field(max_length=253)
     address: str | None = Field(None, pattern=r"^[A-Za-z0-9_.:\[\]-]{1,255}:[0-9]{1,5}$")
@@ -197,63 +216,70 @@ class AgentReport(Frozen):
     message: str | None = Field(None, max_length=2_000)
     samples: tuple[Sample, ...] = Field(default=(), max_length=1_000)
     node_rank: int | None = Field(None, ge=0)
-    """Number of a further node, from its agent: it reports only its samples and the profile."""
+    """Number of the node, only in reports from other nodes than the first; such reports contain
+    only samples and the profile.
+    """
     idle_s: float | None = Field(None, ge=0)
-    """For how long the agent has seen no activity in the session."""
+    """Seconds for which the agent has seen no activity in the session."""
     profile: dict[str, Any] | None = None
-    """Profile of the ranks' collectives, from their runtime (``core.models.profile``); the last one
-    counts."""
+    """Profile of the ranks' collectives, from their runtime (``core.models.profile``); a later one
+    replaces it.
+    """
     snapshot: dict[str, Any] | None = None
-    """Snapshot of what the job runs on (``core.models.snapshot.Taken``)."""
+    """Snapshot of the environment that the job runs in (``core.models.snapshot.Taken``)."""
     results: dict[str, Any] | None = None
-    """Measurements of its program (``core.models.sweep.Results``): the last ones count."""
+    """Metrics that the job's program reported (``core.models.sweep.Results``); later ones replace
+    them.
+    """
     files: dict[str, Any] | None = None
-    """Files that it has written (``core.models.snapshot.WrittenFiles``)."""
+    """Files that the job has written (``core.models.snapshot.WrittenFiles``)."""
 
 
 class AgentReply(Frozen):
-    """The platform's answer to a report."""
+    """Answer of the platform to a report."""
 
     protocol: int = VERSION
 
 
 class JobSecrets(Frozen):
-    """The owner's secrets that the job names: set on its programs, never in files."""
+    """Secrets of the owner that the job names. They are passed to its programs as environment
+    variables and never written to files.
+    """
 
     env: dict[str, str]
 
 
 class SessionStatus(Frozen):
-    """Facts about a session that the bar in its own page shows."""
+    """Data about a session that the status bar of its page in the browser shows."""
 
     name: str
     portal_url: str
-    """Page of the session in the portal."""
+    """URL of the session's page in the portal."""
     expires_at: UtcTime | None
     memory_bytes: int | None
-    """Memory in use at the last measurement; None: not measured yet."""
+    """Memory in use in the last sample, in bytes; None: not measured yet."""
     memory_limit_bytes: int
     gpus: int
-    """Number of its GPUs."""
+    """Number of GPUs of the session."""
     gpu_utilization: float | None
-    """Mean over its GPUs, 0 to 1; None: not measured, or no GPUs."""
+    """Mean utilization of its GPUs, from 0 to 1; None: not measured, or the session has no GPUs."""
 
 
 class SessionExtension(Strict):
-    """Time by which the session's own page extends it."""
+    """Seconds by which the session is extended, as requested from its own page."""
 
     duration_s: int = Field(ge=1, le=7 * 86_400)
 
 
 class CertificateRequest(Strict):
-    """A certificate signing request for the key that a session has made."""
+    """Certificate signing request for a key that a session has created."""
 
     request: str = Field(max_length=8_192, description="The request in PEM format.")
     address: str = Field(max_length=300, description="``host:port`` at which the session listens.")
 
 
 class IssuedCertificate(Frozen):
-    """The certificate of a session's server, for its address and its host in browsers."""
+    """Certificate of a session's server, for its address and its host name in browsers."""
 
     certificate: str = Field(
         description="The certificate in PEM format, followed by that of the CA of sessions."
@@ -261,8 +287,9 @@ class IssuedCertificate(Frozen):
 
 
 class Handover(Frozen):
-    """Environment and arguments from JupyterHub for the single-user server. ``env`` is set on the
-    process, never passed in arguments."""
+    """Environment and arguments from JupyterHub for the single-user server. ``env`` is passed as
+    environment variables, never as arguments.
+    """
 
     env: dict[str, str]
     args: tuple[str, ...] = ()

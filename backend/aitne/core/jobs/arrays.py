@@ -1,4 +1,4 @@
-"""The ids of an array job's tasks, and how the row of an array job follows from its tasks.
+"""IDs of an array job's tasks, and derivation of an array job's row from its tasks.
 
 An array job does not run itself.
 """
@@ -13,7 +13,7 @@ from uuid import UUID
 from aitne.core.jobs.states import LIVE, TERMINAL, JobState, TerminationReason
 
 TaskCounts = Mapping[tuple[JobState, TerminationReason | None], int]
-"""Number of tasks in each state and with each reason."""
+"""Number of tasks in each state and with each termination reason."""
 
 _S = JobState
 _GOAL = TerminationReason.GOAL_REACHED
@@ -30,8 +30,9 @@ PROGRESS = (
     _S.READY,
     _S.RUNNING,
 )
-"""The live states, least advanced first. RUNNING is last: an array runs if any of its tasks
-does."""
+"""Live states, least advanced first. RUNNING is last, because an array is running if any of its
+tasks is.
+"""
 
 SEVERITY = (
     _S.COMPLETED,
@@ -43,7 +44,9 @@ SEVERITY = (
     _S.OUT_OF_MEMORY,
     _S.FAILED,
 )
-"""The terminal states, best first: an error of the user's program outweighs an outside cause."""
+"""Terminal states, best first: an error of the user's program counts as worse than an external
+cause.
+"""
 
 if frozenset(PROGRESS) != LIVE or frozenset(SEVERITY) != TERMINAL:
     raise AssertionError("a state is missing from the order of an array's states")
@@ -63,26 +66,32 @@ class ArrayState:
 
 
 _INDEX_BITS = (1 << 32) - 1
-"""The bits of an id that number a task: 0 is the array job, these all are the tasks' shared row."""
+"""Bits of an ID that contain the task index: 0 is the array job, all bits set is the row that the
+pending tasks share.
+"""
 
 
 def array_id(random_id: UUID) -> UUID:
-    """Make the id of an array job from a random one: its last 32 bits number the tasks."""
+    """Return the ID of an array job, derived from a random one: its last 32 bits are 0, because
+    they number the tasks.
+    """
     return UUID(int=random_id.int & ~_INDEX_BITS)
 
 
 def task_id(array_job_id: UUID, index: int) -> UUID:
-    """Return the id of a task, which is known before the task has a row.
+    """Return the ID of a task, which can be computed before the task has a row.
 
     Args:
-        array_job_id: made by ``array_id``.
-        index: of the task, from 0.
+        array_job_id: ID that ``array_id`` returned.
+        index: array index of the task, from 0.
     """
     return UUID(int=array_job_id.int + index + 1)
 
 
 def task_group_id(array_job_id: UUID) -> UUID:
-    """Return the id of the row that the array's waiting tasks share: above all their own ids."""
+    """Return the ID of the row that the array's pending tasks share, which is greater than the IDs
+    of its tasks.
+    """
     return UUID(int=array_job_id.int | _INDEX_BITS)
 
 
@@ -95,9 +104,9 @@ def task_index(job_id: UUID) -> int | None:
 def array_state(tasks: TaskCounts) -> ArrayState:
     """Return the state of an array job, derived from its tasks.
 
-    While any task is live: the most advanced state among the live ones, and no reason. When all
-    have ended: COMPLETED if all completed, else the worst (``SEVERITY``), with the most frequent
-    reason of the tasks in that state (ties: the first by name).
+    While any task is live, it is the most advanced state of the live tasks, without a reason. When
+    all have ended, it is COMPLETED if all completed, otherwise the worst state (``SEVERITY``) with
+    the most frequent reason of the tasks in that state (if there are several, the first by name).
 
     A sweep that has reached its goal is COMPLETED as soon as one of its tasks is, whatever the
     states of the others.

@@ -1,4 +1,4 @@
-"""The argument vector of a job's command: a line of bash, or a script with an interpreter."""
+"""Argument vector of a job's command: a line of bash, or a script with an interpreter."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ def interpreter(command: str) -> tuple[str, ...] | None:
 
 
 def argv_of(command: str, path: str) -> tuple[str, ...]:
-    """Return the argument vector of a command; ``path`` is the file with the text of a script."""
+    """Return the arguments that run a command; ``path`` is the file that contains the command if it
+    is a script.
+    """
     program = interpreter(command)
     return ("bash", "-c", command) if program is None else (*program, path)

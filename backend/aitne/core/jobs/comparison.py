@@ -1,4 +1,4 @@
-"""Differences between two runs. Pure."""
+"""Computation of the differences between two jobs. Pure."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class ComparisonInput:
     samples: Sequence[Sample] = ()
     values: Mapping[str, float] | None = None
     image_packages: Mapping[str, str] | None = None
-    """Packages of the image's software bill; None: there is none."""
+    """Version of each package in the image's software bill; None if there is no software bill."""
 
 
 def compare(a: ComparisonInput, b: ComparisonInput) -> Comparison:
-    """Return every section in which at least one of the runs has a value."""
+    """Return all sections of the comparison in which at least one of the jobs has a value."""
     both = (a, b)
     sections = [
         _section("job", *(_job(run) for run in both)),
@@ -68,7 +68,9 @@ def compare(a: ComparisonInput, b: ComparisonInput) -> Comparison:
 
 
 def setting_of(job: Job) -> dict[str, Scalar]:
-    """Return the parameters of a template, and for a task of a sweep also its setting."""
+    """Return the values of the template's parameters and, for a task of a sweep, of its parameter
+    setting.
+    """
     parameters = dict(job.spec.parameters)
     sweep, task = job.spec.sweep, job.array_task_id
     if sweep is not None and task is not None:
@@ -102,8 +104,9 @@ def _section(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Section:
 
 
 def _close(a: Cell, b: Cell) -> bool:
-    """Return whether two numbers differ by no more than the noise of two measurements of one
-    run."""
+    """Return whether two numbers differ so little that repeated runs of one job could measure
+    both.
+    """
     if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
         return False
     return abs(a - b) <= _NOISE * max(abs(a), abs(b))
@@ -244,7 +247,7 @@ def _outcome(run: ComparisonInput) -> dict[str, Any]:
 
 
 def _use(run: ComparisonInput) -> dict[str, Any]:
-    """Return mean and maximum use over all nodes and samples; empty without samples."""
+    """Return mean and maximum resource usage over all nodes and samples; empty without samples."""
     samples = run.samples
     if not samples:
         return {}

@@ -1,7 +1,7 @@
-"""The one place that defines what may be bound into a container.
+"""Rules that determine what may be mounted into a container; all code uses these.
 
-It examines names alone. A name that leads elsewhere by a symbolic link is detected where the link
-is: the agent on the node resolves it (``AgentNeed.within``).
+They examine only paths. A symbolic link that leads out of a permitted folder is detected by the
+agent on the node, which resolves it (``AgentNeed.within``).
 """
 
 from __future__ import annotations
@@ -25,32 +25,37 @@ SYSTEM_PLACES = (
     "/var/lib/docker",
     "/var/run",
 )
-"""Paths that are never bound, as source or target; neither are those below and above them."""
+"""Paths that are never used for bind mounts, neither as source nor as target, and neither are the
+paths below and above them.
+"""
 TEMPORARY_PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - they are the container's own
-"""The container has its own; folders below them may be bound."""
+"""Paths of temporary folders, of which each container has its own; only folders below them may be
+mounted.
+"""
 SOCKETS = frozenset({"containerd.sock", "crio.sock", "docker.sock", "podman.sock"})
 _PATH_LENGTH = 4000
 
 
 class BindRoot(Frozen):
-    """A folder or file that may be bound into containers, with everything below it."""
+    """Folder or file that may be mounted into containers, with everything below it."""
 
     source: str
     target: str | None = None
-    """Path in the container; None: the same as outside."""
+    """Path in the container; None: the same path as on the node."""
     writable: bool = False
 
 
 def check_binds(binds: Sequence[Bind], roots: Sequence[BindRoot]) -> None:
-    """Check that every bind lies in a root, keeps the root's target, and is writable only if the
-    root is.
+    """Check that every bind mount is below a permitted folder (``roots``), has the target that the
+    folder prescribes, and is writable only if the folder is.
 
-    If roots are nested, the rules of the deepest root that contains the bind apply.
+    If permitted folders are nested, the rules of the deepest one that contains the bind mount
+    apply.
 
     Raises:
-        InvalidInput: a bind lies outside the roots, has another target than its root, is writable
-            in a read-only root, is of or over a system folder, has the target of another bind, or
-            is hidden by a later bind.
+        InvalidInput: a bind mount is below no permitted folder, has a wrong target, is writable in
+            a read-only folder, covers a system folder, has the target of another one, or is hidden
+            by a later one.
     """
     check_paths(binds)
     for bind in binds:
@@ -66,10 +71,10 @@ def check_binds(binds: Sequence[Bind], roots: Sequence[BindRoot]) -> None:
 
 
 def check_paths(binds: Sequence[Bind]) -> None:
-    """Check the rules for binds that do not depend on the roots.
+    """Check the rules for bind mounts that do not depend on the permitted folders.
 
     Raises:
-        InvalidInput: as ``check_binds``, but for the roots.
+        InvalidInput: as ``check_binds``, except for the permitted folders.
     """
     targets: list[str] = []
     for bind in binds:
@@ -82,10 +87,10 @@ def check_paths(binds: Sequence[Bind]) -> None:
 
 
 def check_spec(spec: ContainerSpec) -> None:
-    """Check the rules for every container, whatever its runtime.
+    """Check the rules that apply to a container with any runtime.
 
     Raises:
-        InvalidInput: a bind or path that no container gets, or text that no program can receive.
+        InvalidInput: a bind mount or path is not permitted, or a program cannot receive a text.
     """
     check_paths(spec.binds)
     check_path(spec.home, "home")
@@ -98,10 +103,11 @@ def check_spec(spec: ContainerSpec) -> None:
 
 
 def check_path(path: str, field: str) -> None:
-    """Check that a path is absolute and normalized, and that every runtime can take it.
+    """Check that a path is absolute and normalized, and that all runtimes accept it; ``field`` is
+    named in the error.
 
     Raises:
-        InvalidInput: the path is not absolute and normalized, or a runtime cannot take it.
+        InvalidInput: the path is not absolute and normalized, or a runtime does not accept it.
     """
     check_text(path, field)
     if len(path) > _PATH_LENGTH:
@@ -123,7 +129,7 @@ def check_path(path: str, field: str) -> None:
 
 
 def check_text(text: str, field: str) -> None:
-    """Check that the text can be passed to a program.
+    """Check that the text can be passed to a program; ``field`` is named in the error.
 
     Raises:
         InvalidInput: the text contains a NUL character.

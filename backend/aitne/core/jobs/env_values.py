@@ -1,4 +1,4 @@
-"""The values of a job's environment variables, which only its owner reads."""
+"""Visibility of the values of a job's environment variables, which only its owner may read."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 
 HIDDEN = "***"
-"""Shown instead of a value; names are shown."""
+"""Text in place of a hidden value; names of variables are not hidden."""
 
 
 def sees_env_values(actor: Actor, job: Job) -> bool:
-    """Return whether the actor is the job's owner, not an administrator who acts as the owner."""
+    """Return whether the actor is the job's owner, and not an administrator who impersonates the
+    owner.
+    """
     return actor.name == job.owner and actor.impersonator is None
 
 
 def with_visible_env(actor: Actor, job: Job) -> Job:
-    """Return the job as the actor may see it."""
+    """Return the job; its environment variables have hidden values unless the actor may see
+    them.
+    """
     if not job.spec.env or sees_env_values(actor, job):
         return job
     env = dict.fromkeys(job.spec.env, HIDDEN)

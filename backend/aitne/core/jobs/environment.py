@@ -13,7 +13,7 @@ from aitne.core.jobs.shell_functions import CONDA_FOLDERS, DEFINE, MODULE_FILES
 from aitne.core.models.job_options import EnvironmentOptions
 
 NAME = "aitne-environment"
-"""By it the agent knows such a program in an argument vector."""
+"""Name by which the agent recognizes such a program in a list of arguments."""
 
 # The parameters: how many modules, the modules, conda, venv, how many lines, the lines, the program.
 # They are kept in arrays, for a line may well say `set --`. Nothing here may read the standard
@@ -138,9 +138,10 @@ exec "${aitne_program[@]}"
 
 
 def wrap(environment: EnvironmentOptions, argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the argument vector that loads ``environment`` on the node and then becomes ``argv``.
+    """Return the argument vector that loads ``environment`` on the node and then executes ``argv``
+    in place of itself.
 
-    It needs bash on the node's PATH. If something cannot be loaded, it exits with
+    It requires bash on the node's PATH. If something cannot be loaded, it exits with
     ``EXIT_ENVIRONMENT`` and writes to standard error what is missing and what is available instead.
     """
     if environment == EnvironmentOptions():

@@ -1,4 +1,4 @@
-"""Errors in logs: the table of what programs write when they fail.
+"""Patterns of error messages in logs, with an explanation for each.
 
 Has no side effects. Lines have a maximum length, which bounds the time of a search.
 """
@@ -13,14 +13,15 @@ from enum import StrEnum
 from aitne.core.jobs.log_lines import LogLine
 
 NEAR_END = 15
-"""Number of lines with text at the end of a log within which a line that programs also write without
-failing counts as the error."""
+"""Number of non-empty lines at the end of a log in which a line of ``_MESSAGES`` counts as the
+error.
+"""
 _MOST_NAME = 120
-"""Maximum number of characters of a name from a log that a sentence quotes."""
+"""Maximum number of characters of a name that a sentence quotes from a log."""
 
 
 class FailureCause(StrEnum):
-    """Cause of a job's failure."""
+    """Kind of cause of a job's failure."""
 
     OUT_OF_MEMORY = "out_of_memory"
     GPU_OUT_OF_MEMORY = "gpu_out_of_memory"
@@ -35,22 +36,22 @@ class FailureCause(StrEnum):
     COMMAND_NOT_FOUND = "command_not_found"
     NOT_EXECUTABLE = "not_executable"
     KILLED = "killed"
-    """Ended by SIGKILL."""
+    """The program was ended by SIGKILL."""
     CRASHED = "crashed"
-    """Ended by SIGSEGV."""
+    """The program was ended by SIGSEGV."""
     TERMINATED = "terminated"
-    """Ended by SIGTERM."""
+    """The program was ended by SIGTERM."""
     SIGNAL = "signal"
-    """Ended by another signal."""
+    """The program was ended by another signal."""
     ERROR = "error"
-    """The program ended with an exit code of its own."""
+    """The program ended with a non-zero exit code of its own."""
     OTHER = "other"
-    """The platform, the scheduler or a node ended it; the text has the reason."""
+    """The platform, the scheduler or a node ended the program; the text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorLine:
-    """The error in a log: its cause, its sentence (None: the line explains nothing) and its line."""
+    """Error in a log: its cause, an explaining sentence (None: there is none) and its line."""
 
     cause: FailureCause
     text: str | None
@@ -62,12 +63,14 @@ class _Pattern:
     cause: FailureCause
     pattern: re.Pattern[str]
     text: str | None = None
-    """The sentence; ``{name}`` is the group of that name."""
+    """Sentence that explains the error; ``{name}`` is replaced by the group of that name. None: the
+    line explains nothing.
+    """
 
 
 _C = FailureCause
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?"
-"""Beginning of the last line of a Python traceback, with the module of the exception."""
+"""Pattern of the beginning of the last line of a Python traceback: the module of the exception."""
 _NO_FILE = "{name} does not exist: check the path and the working directory."
 _NO_ACCESS = "Access to {name} was denied: check its permissions."
 _NO_QUOTA = "The disk quota is used up: delete files, or ask for a larger quota."
@@ -144,7 +147,9 @@ _EXCEPTIONS = (
         re.compile(r"^terminate called after throwing|^Fatal Python error|^thread '.*' panicked"),
     ),
 )
-"""Lines that only a failure writes, wherever they are; the first pattern that matches decides."""
+"""Patterns of lines that occur only in case of a failure, wherever they are in the log; the first
+match is used.
+"""
 
 _MESSAGES = (
     _Pattern(_C.QUOTA_EXCEEDED, re.compile(r"\bDisk quota exceeded\b"), _NO_QUOTA),
@@ -180,21 +185,23 @@ _MESSAGES = (
     # "error: 0.12" is a measurement.
     _Pattern(_C.ERROR, re.compile(r"(?:^|\s)(?:fatal )?[Ee]rror:\s*(?![\d.eE+-]+\b)\S")),
 )
-"""Lines that programs also write without failing: they count near the end of the log only."""
+"""Patterns of lines that programs also write without failing; they count only near the end of the
+log.
+"""
 
 _IGNORED = re.compile(
     r"^aitne: |^(?:srun|slurmstepd|sbatch|prterun|mpirun|aitne-run): "
     r"|\b(?:CalledProcessError|ChildFailedError|SystemExit|BrokenPipeError)\b"
 )
-"""Lines in which a launcher reports that its program failed."""
+"""Pattern of lines in which a launcher reports that its program failed."""
 _RANK = re.compile(r"^(?:\[(?:rank)?\d{1,6}\]:? ?|  \| |\d{1,6}: )")
-"""What launchers write before each line of a rank."""
+"""Pattern of the prefix that launchers write before each line of a rank."""
 
 
 def find_error(lines: Sequence[LogLine]) -> ErrorLine | None:
-    """Return the error in the last lines of a log; None if no line looks like one.
+    """Return the error in the last lines of a log; None if no line matches a pattern.
 
-    The last error counts: programs report errors that they handle before the one that ends them.
+    The last matching line is used, because programs may also report errors that they handle.
     """
     near = 0
     likely: ErrorLine | None = None

@@ -1,7 +1,7 @@
 """Explanation of a failed job: what happened, the line of the log that shows it, and remedies.
 
-Has no side effects. The sentences are translated by the portal; ``error_patterns`` is the table of
-what programs write.
+Has no side effects. The portal translates the sentences; ``error_patterns`` contains the patterns
+of errors in logs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ LOG_BYTES = 64 << 10
 """Number of bytes at the end of a log that are read to explain a failure."""
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _FIRST_SIGNAL = 128
-"""A shell adds this to the number of the signal that ended its program."""
+"""Number that a shell adds to the number of the signal that ended its program, to form an exit
+code.
+"""
 _MIB = 1 << 20
 _FACTORS = (2.0, 1.5)
-"""Factors by which a request is raised, in the order in which they are tried."""
+"""Factors by which a requested amount is increased, in the order in which they are tried."""
 _EXPLAINED = frozenset(
     {
         JobState.FAILED,
@@ -41,12 +43,12 @@ _OF_MEMORY = frozenset({FailureCause.OUT_OF_MEMORY, FailureCause.KILLED})
 
 
 class RemedyKind(StrEnum):
-    """Kind of a remedy: what a user can do with one action."""
+    """Kind of remedy: what the user can do with one action in the portal."""
 
     RESUBMIT = "resubmit"
-    """Run again with other resources."""
+    """Resubmit the job with other resources."""
     PACKAGES = "packages"
-    """Look at the packages of the job's environment."""
+    """Show the packages of the job's environment."""
 
 
 class Remedy(Frozen):
@@ -69,7 +71,7 @@ class Failure(Frozen):
 def explain(job: Job, lines: Sequence[LogLine]) -> Failure | None:
     """Return the explanation of the job's failure; None if it has not failed.
 
-    ``lines`` are the last lines of its log; empty if they are not known.
+    ``lines`` are the last lines of its log; empty if the log cannot be read.
     """
     if job.state not in _EXPLAINED:
         return None
@@ -93,8 +95,8 @@ def explain(job: Job, lines: Sequence[LogLine]) -> Failure | None:
 
 
 def options_of(job: Job, cause: FailureCause) -> tuple[ResubmitOptions, ...]:
-    """Return changed requests that may prevent the failure, the best one first; empty if no other
-    request would help.
+    """Return changes with which a resubmitted job may not fail again, the best ones first; empty if
+    no change would help.
     """
     if cause in _OF_MEMORY:
         memory = job.spec.resources.memory_bytes
@@ -108,7 +110,7 @@ def options_of(job: Job, cause: FailureCause) -> tuple[ResubmitOptions, ...]:
 
 
 def _time_limit_s(job: Job) -> int:
-    """Return the job's time limit in seconds, with its extensions."""
+    """Return the job's time limit in seconds, including its extensions."""
     began, end = job.allocated_at or job.started_at, job.expires_at
     extended_s = 0 if began is None or end is None else round((end - began).total_seconds())
     return max(job.spec.max_duration_s, extended_s)
@@ -120,8 +122,8 @@ def _memory(job: Job) -> str:
 
 
 def _program(job: Job, log_error: ErrorLine | None) -> tuple[FailureCause, str] | None:
-    """Return why the program failed, from its exit code or signal and its log; None if they
-    explain nothing.
+    """Return the cause and an explanation of the program's failure, from its exit code or signal
+    and its log; None if they are not sufficient.
     """
     number = job.signal or _signal_of(job.exit_code)
     cause = None if log_error is None else log_error.cause

@@ -1,4 +1,6 @@
-"""The job file that would create the same job again, for the composer and for templates."""
+"""Conversion of a job back to the job file that would create the same job, for the job editor of
+the portal and for templates.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,10 @@ from aitne.core.units import format_duration, format_memory
 
 
 def job_to_file(spec: JobSpec) -> dict[str, Any]:
-    """Return the content of a job file in its shortest form: defaults of the template are left out.
+    """Return the content of a job file in its shortest form: values that are defaults of the
+    template are omitted.
 
-    The jobs that it waited for are left out: they have ended, or will soon.
+    Dependencies on other jobs are omitted too, because these jobs have ended or will end soon.
     """
     env = {name: value for name, value in spec.env.items() if not name.startswith(RESERVED_ENV)}
     options = JobOptions.model_fields.keys() - DEPENDENCIES

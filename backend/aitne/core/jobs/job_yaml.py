@@ -1,4 +1,4 @@
-"""A job file's content as YAML in the form that a user would write."""
+"""Conversion of a job file's content to YAML in the style that users write."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import yaml
 
 _WIDEST = 1 << 16
-"""Line width of the YAML: a command stays on one line, because folded ones are hard to read."""
+"""Line width of the YAML, large enough to keep a command on one line."""
 
 
 _NUMBERS = frozenset("0123456789+-.")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Dumper in block style; a text of several lines is kept as it is."""
+    """YAML writer in block style; a text of several lines is written as a literal block."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Indent lists below their name, the usual style of hand-written YAML."""
+        """Indent lists below their key, which is usual in hand-written YAML."""
         super().increase_indent(flow, False)
 
 
@@ -39,7 +39,9 @@ _Dumper.add_representer(str, _text)
 
 
 def write_job_file(content: dict[str, Any], comments: Sequence[str] = ()) -> str:
-    """Return the YAML, below ``comments``; ``aitne apply`` reads the same content back."""
+    """Return the YAML, below ``comments``, one comment line for each; ``aitne apply`` reads the
+    same content back.
+    """
     head = "".join(f"# {' '.join(line.split())}\n" if line else "#\n" for line in comments)
     body = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDEST)
     return head + body

@@ -1,5 +1,6 @@
-"""Locations of files: a job's, below the jobs directory, and those that the platform ships. The
-single source of these paths."""
+"""Locations of the files of a job, below the jobs directory, and of the files that are part of the
+platform. All code uses these.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +19,25 @@ UNNEEDED = re.compile(
     r"script\.sh|agent\.json|token|ssh-host-key|(?:command|params)-[0-9]+(?:\.json)?"
     r"|outcome(?:-[0-9]+)?|run(?:-[0-9]+)?|tls"
 )
-"""Names of what a job that has ended needs no more in the folder of an attempt."""
+"""Names of files in the folder of an attempt that are no longer needed after the job has ended."""
 
 
 def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
-    """Return the folder of one attempt; the tasks of an array share it, named by the array job's
-    id."""
+    """Return the folder of one attempt; the tasks of an array share it, and ``job_id`` is then that
+    of the array job.
+    """
     return jobs_dir / str(job_id) / str(attempt)
 
 
 def command_name(number: int) -> str:
-    """Return the name of the file of a command that is a script; commands count from 0."""
+    """Return the name of the file that contains a command that is a script; ``number`` counts the
+    commands from 0.
+    """
     return f"command-{number}"
 
 
 def log_name(task: int | None) -> str:
-    """Return the name of the log: the program's stdout and stderr merged."""
+    """Return the name of the log file with the program's stdout and stderr; ``task`` is the index
+    of an array's task or None.
+    """
     return "output.log" if task is None else f"output-{task}.log"

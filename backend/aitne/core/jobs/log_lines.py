@@ -9,23 +9,25 @@ from pydantic import Field
 from aitne.core.models.base import Frozen
 
 MOST_IN_LINE = 300
-"""Maximum number of characters of a line; the rest is replaced by an ellipsis."""
+"""Maximum number of characters of a line; further characters are replaced by an ellipsis."""
 _LONGEST_BYTES = 64 << 10
-"""Number of bytes at the end of a line that are read: a progress bar rewrites its line for hours."""
+"""Maximum number of bytes at the end of a line that are read, because a progress bar may rewrite
+one line for hours.
+"""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 class LogLine(Frozen):
-    """A line of a job's log."""
+    """One line of a job's log, with its position."""
 
     text: str = Field(description="The line without escape sequences, shortened if it is long.")
     offset: int = Field(description="Offset in the log of the line's first byte.")
 
 
 def lines_of(data: bytes, offset: int) -> list[LogLine]:
-    """Return the lines of ``data``, a piece of a log that begins at the byte ``offset`` of the log.
+    """Return the lines of ``data``, a part of a log that begins at the byte ``offset`` of the log.
 
-    An incomplete first line is left out unless it is the only one.
+    An incomplete first line is omitted unless it is the only one.
     """
     pieces = data.split(b"\n")
     lines = []
@@ -40,7 +42,7 @@ def lines_of(data: bytes, offset: int) -> list[LogLine]:
 def readable(line: bytes) -> str:
     """Return one line of a log as text without escape sequences and control characters.
 
-    Of a line that a progress bar rewrites, only the last version is returned.
+    If a progress bar has rewritten the line, only its last version is returned.
     """
     text = _ESCAPES.sub("", line[-_LONGEST_BYTES:].decode("utf-8", "replace"))
     last = text.rstrip("\r").rpartition("\r")[2]

@@ -1,5 +1,6 @@
-"""Wildcards in the paths of logs, as sbatch has them in ``--output``
-(https://slurm.schedmd.com/sbatch.html#SECTION_FILENAME-PATTERN)."""
+"""Wildcards in the paths of logs, as in the option ``--output`` of sbatch
+(https://slurm.schedmd.com/sbatch.html#SECTION_FILENAME-PATTERN).
+"""
 
 from __future__ import annotations
 
@@ -10,15 +11,17 @@ _WILDCARD = re.compile(r"%(?:(%)|([0-9]*)([A-Za-z]))")
 _BRACE = re.compile(r"[{}]")
 _MAX_WIDTH = 10
 LETTERS = frozenset("AaJjNbnrstux")
-"""Letters of the wildcards."""
+"""Letters that are wildcards after ``%``."""
 _TEXTS = frozenset("Nsux")
 
 Values = Mapping[str, int | str]
-"""Values of wildcards by their letters. Numbers are padded with zeros as the pattern says."""
+"""Values of wildcards by their letters. Numbers are padded with zeros to the width in the
+pattern.
+"""
 
 
 def fill(pattern: str, values: Values) -> str:
-    """Replace the wildcards whose values are known; the result is a pattern, too."""
+    """Replace the wildcards that have a value in ``values``; the result is again a pattern."""
 
     def text(match: re.Match[str]) -> str:
         known = match[3] in values
@@ -28,7 +31,9 @@ def fill(pattern: str, values: Values) -> str:
 
 
 def path_of(pattern: str, values: Values) -> str:
-    """Return the path that the pattern stands for. Letters that are no wildcards stay."""
+    """Return the path with all wildcards replaced. Letters that are no wildcards are not
+    changed.
+    """
 
     def text(match: re.Match[str]) -> str:
         if match[1]:
@@ -44,8 +49,8 @@ def wildcards(pattern: str) -> frozenset[str]:
 
 
 def format_of(pattern: str, values: Values) -> str:
-    """Return the pattern for ``str.format``: with the values that are known and a replacement field
-    for each other wildcard of ``LETTERS``.
+    """Return the pattern as a format string for ``str.format``: known values are inserted, each
+    other wildcard of ``LETTERS`` becomes a replacement field.
     """
 
     def text(match: re.Match[str]) -> str:
@@ -60,8 +65,8 @@ def format_of(pattern: str, values: Values) -> str:
 
 
 def without_backslashes(pattern: str) -> str:
-    """Return the pattern without backslashes, one of which keeps all wildcards from being
-    replaced.
+    """Return the pattern without backslashes; sbatch replaces no wildcards in a pattern that
+    contains one.
     """
     return pattern.replace("\\", "").replace("%", "%%") if "\\" in pattern else pattern
 

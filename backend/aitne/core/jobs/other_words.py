@@ -1,4 +1,4 @@
-"""Words of Slurm and of other job descriptions, with the job file's field for each."""
+"""Terms of Slurm and of other job descriptions, with the corresponding field of the job file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ JOB_FILE_FIELDS = {
     "working_directory": "workdir",
     "wrap": "commands",
 }
-"""By the word, in small letters and with underscores."""
+"""Field of the job file by term, in lower case and with underscores."""
 SBATCH_LETTERS = {
     "A": "project",
     "C": "slurm.constraint",
@@ -60,12 +60,13 @@ SBATCH_LETTERS = {
     "q": "slurm.qos",
     "t": "max_duration",
 }
-"""The short options of sbatch, likewise."""
+"""Field of the job file by short option of sbatch."""
 
 
 def job_file_field(word: str) -> str | None:
-    """Return the field of a job file for a word or an option such as ``--time``; None if there is
-    none."""
+    """Return the field of a job file for a term or an option such as ``--time``; None if there is
+    none.
+    """
     if len(word.lstrip("-")) == 1:
         return SBATCH_LETTERS.get(word.lstrip("-"))
     return JOB_FILE_FIELDS.get(word.lstrip("-").replace("-", "_").lower())

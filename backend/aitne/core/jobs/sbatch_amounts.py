@@ -1,4 +1,6 @@
-"""Nodes, tasks, CPUs, memory and GPUs of a batch script, as what each node of a job gives."""
+"""Conversion of the nodes, tasks, CPUs, memory and GPUs of a batch script to the resources per node
+of a job file.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 def resources(wish: SbatchConversion) -> dict[str, Any]:
-    """Return the nodes and the resources of each, from all options that concern them."""
+    """Return the number of nodes and the resources of each node, from all options that concern
+    them.
+    """
     nodes, tasks = _tasks(wish, _nodes(wish))
     cpus = _count(wish, "cpus-per-task")
     fields: dict[str, Any] = {}
@@ -49,10 +53,10 @@ def resources(wish: SbatchConversion) -> dict[str, Any]:
 
 
 def step_setup(wish: SbatchConversion, command: str) -> list[str]:
-    """Return lines of bash with which the job's steps take memory as with sbatch.
+    """Return lines of bash that set the memory of the job's steps as sbatch would.
 
-    A job requests memory for each node, of which every step would take all, so steps that run side by
-    side with sbatch would wait for each other.
+    The job file requests memory for each node. Each step would use all of it, so steps that run
+    concurrently with sbatch would wait for each other.
     """
     side_by_side = {"ntasks", "ntasks-per-node"} & wish.amounts.keys() or (
         "srun" in command and "&" in command
@@ -95,10 +99,9 @@ def _count(wish: SbatchConversion, name: str) -> int | None:
 
 
 def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int | None]:
-    """Return the number of nodes and of tasks on each; None where no option sets it.
+    """Return the number of nodes, and of tasks on each node; None if no option sets it.
 
-    A note says that the execution changes if sbatch would start other tasks, or on another number
-    of nodes.
+    A note is added if sbatch would start another number of tasks, or on another number of nodes.
     """
     per_node, tasks = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
     if tasks is None:
@@ -143,7 +146,7 @@ def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int |
 
 
 def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, int, dict[str, int]]:
-    """Return the type and number of GPUs on each node, and the other GRES."""
+    """Return the type and number of GPUs on each node, and the other GRES on each node."""
     kind: str | None = None
     count = 0
     gres: dict[str, int] = {}
@@ -183,7 +186,7 @@ def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, i
 
 
 def _memory(wish: SbatchConversion, cpus: int, gpus: int) -> str | None:
-    """Return the memory on each node, or None if no option sets a usable amount."""
+    """Return the memory on each node as text; None if no option sets a usable amount."""
     text: str | None = None
     for name, times in (("mem-per-gpu", gpus), ("mem-per-cpu", cpus), ("mem", 1)):
         option = wish.amounts.get(name)

@@ -1,4 +1,4 @@
-"""The commands of a batch script, and the environment that its first lines make."""
+"""Commands of a batch script, and the environment that its first commands load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOGIN = re.compile(r"(?:^|\s)(?:-[A-Za-z]*l|--login\b)")
 
 @dataclass
 class ScriptBody:
-    """Rest of a batch script after its directives."""
+    """Part of a batch script after its ``#SBATCH`` lines: commands and environment."""
 
     command: str = ""
     modules: list[str] = field(default_factory=list)
@@ -33,10 +33,11 @@ class ScriptBody:
 def read_body(
     lines: list[str], begin: int, wish: SbatchConversion, folder: str | None
 ) -> ScriptBody:
-    """Return the commands without the leading lines that load modules or an environment.
+    """Return the commands without the leading lines that load modules or an environment, which
+    become part of the job's environment.
 
-    A script of another interpreter than plain bash keeps its first line, by which the job starts that
-    interpreter. ``begin`` is the index of the first line that is neither blank nor a comment.
+    A script that names another interpreter than bash keeps its first line. ``begin`` is the index
+    of the first line that is neither blank nor a comment.
     """
     body = ScriptBody()
     shebang = lines[0].strip() if lines and lines[0].startswith("#!") else ""
@@ -80,7 +81,9 @@ def _check_submit_dir(command: str, line: int, wish: SbatchConversion, folder: s
 
 
 def _environment(line: str, number: int, body: ScriptBody, wish: SbatchConversion) -> bool:
-    """Return whether the line only sets up the environment, so that it need not stay a command."""
+    """Add what the line loads to the environment of ``body``, and return True; return False if the
+    line must stay a command.
+    """
     if not line or line.startswith("#"):
         return True
     if _PURGE.fullmatch(line):

@@ -23,31 +23,31 @@ from aitne.core.models.job_file import JobFile
 
 MAX_CHARS = 256 << 10
 LONGEST_DIRECTIVE = 4_096
-"""Characters of one line. Longer ones could keep the parser busy."""
+"""Maximum number of characters of a directive; longer ones could occupy the parser for too long."""
 MOST_DIRECTIVES = 1_000
 _DIRECTIVE = re.compile(r"#(?:SBATCH|SLURM)(.*)", re.DOTALL)
 _OTHER_DIRECTIVE = re.compile(r"#(?:PBS|BSUB|BB|DW|STB)\s+\S")
-"""Directives of PBS and LSF, which sbatch translates, and of burst buffers."""
+"""Pattern of directives of PBS and LSF, which sbatch translates, and of burst buffers."""
 
 
 class ImportedScript(Frozen):
-    """A job file, ready to be written out, and notes about what it lacks."""
+    """Job file converted from a batch script, and notes on what could not be converted."""
 
     file: dict[str, Any]
     notes: tuple[Note, ...]
 
 
 def import_sbatch(text: str, folder: str | None = None, name: str | None = None) -> ImportedScript:
-    """Read a batch script. ``file`` is always a valid job file; the notes list what was left out or
-    changed.
+    """Convert a batch script. The result is always a valid job file; the notes list what was
+    omitted or changed.
 
-    ``folder`` is where sbatch would have been called, and with that where the job starts; a note
-    says so where it is not known. ``name`` is the script's, by which sbatch names a job without
+    ``folder`` is the folder in which sbatch would be called, where the job starts; None: unknown,
+    which is noted. ``name`` is the script's file name, which sbatch uses as name of a job without
     ``--job-name``.
 
     Raises:
-        ValueError: the script is too long, holds a character that no program can receive, or is no
-            job that the platform could run, such as a heterogeneous job.
+        ValueError: the script is too long, contains a character that no program can receive, or
+            describes a job that the platform cannot run, such as a heterogeneous job.
     """
     if len(text) > MAX_CHARS:
         raise ValueError(f"a batch script of more than {MAX_CHARS >> 10} KiB is refused")
@@ -114,7 +114,9 @@ def _body_begins(lines: list[str]) -> int:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the arguments of a directive: quotes hold words together, ``#`` starts a comment."""
+    """Yield the arguments of a directive: text in quotes is one argument, ``#`` starts a
+    comment.
+    """
     word: list[str] | None = None
     quote = ""
     escaped = False
@@ -195,8 +197,9 @@ def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOpt
 
 
 def _long(prefix: str) -> str | None:
-    """Return the full name of an option that may be shortened where unambiguous, or None if there
-    is no such option."""
+    """Return the full name of an option, which may be shortened if that is unambiguous; None if
+    there is no such option.
+    """
     options = sbatch_options.KNOWN
     meant = (
         [prefix]
@@ -237,7 +240,9 @@ def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
 
 
 def _checked(file: dict[str, Any], wish: SbatchConversion) -> ImportedScript:
-    """Remove invalid fields, with a note each, until the rest is a valid job file; return it."""
+    """Return the result after removing invalid fields, with a note for each, until the remaining
+    fields are a valid job file.
+    """
     while True:
         try:
             JobFile.model_validate(file)

@@ -12,24 +12,28 @@ from aitne.core.models.job_options import EXTRA, MOST_EXTRA, SIGNAL, SlurmOption
 from aitne.core.units import format_duration, parse_array, parse_duration
 
 MOST_NOTES = 500
-"""Limit of the notes: a script with only mistakes could have a hundred thousand."""
+"""Maximum number of notes, because a script of mistakes alone could cause a hundred thousand."""
 
 
 class Note(Frozen):
-    """Note on an option of the script that the job file does not have, or has differently."""
+    """Note on an option of the script that the job file does not contain, or contains with another
+    meaning.
+    """
 
     line: int
-    """The line in the script, from 1."""
+    """Line number in the script, from 1."""
     option: str
-    """The option it is about."""
+    """Name of the option."""
     message: str
     changes_execution: bool = True
-    """Whether the job would run differently from sbatch."""
+    """Whether the job would run differently than with sbatch."""
     serious: ClassVar = deprecated_copy("changes_execution", bool)
 
 
 class SbatchOption(NamedTuple):
-    """An option as it was written. ``value`` is None if it was written without a value."""
+    """Option as it is written in the script. ``value`` is None if it was written without a
+    value.
+    """
 
     line: int
     name: str
@@ -43,13 +47,15 @@ class SbatchConversion:
     fields: dict[str, Any] = field(default_factory=dict)
     slurm: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, str] = field(default_factory=dict)
-    """The text of each option in ``slurm.extra``, by name."""
+    """Values of the options that are copied to ``slurm.extra``, by name."""
     env: dict[str, str] = field(default_factory=dict)
     amounts: dict[str, SbatchOption] = field(default_factory=dict)
-    """The options about nodes, tasks, CPUs, memory and GPUs: they have a meaning only together."""
+    """Options about nodes, tasks, CPUs, memory and GPUs by name; they are converted together
+    because they depend on each other.
+    """
     notes: list[Note] = field(default_factory=list)
     logs: dict[str, SbatchOption] = field(default_factory=dict)
-    """The options about files for stdout and stderr, by name."""
+    """Options about files for stdout and stderr, by name."""
     lines: dict[str, int] = field(default_factory=dict)
     """Line of the script from which each field of the job file comes."""
 
@@ -116,7 +122,9 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("help", "test-only", "usage", "version"), _NO_JOB),
     "external": "makes a placeholder for a job that Slurm does not run; the platform has none",
 }
-"""Options with which a script is no job that the platform could run."""
+"""Options of sbatch with which the script describes no job that the platform could run, each with
+the reason.
+"""
 
 LEFT_OUT: Mapping[str, str] = {
     "bbf": "the file of burst buffer directives is not read",
@@ -137,7 +145,7 @@ LEFT_OUT: Mapping[str, str] = {
     "uid": _ACCOUNT,
     "wrap": "is for the command line; write the command into `commands`",
 }
-"""Options that are not converted though they change what runs, each with the reason."""
+"""Options that are not converted although they affect the execution, each with the reason."""
 
 IGNORED: Mapping[str, str] = {
     **dict.fromkeys(("mail-type", "mail-user"), _MAIL),
@@ -146,7 +154,7 @@ IGNORED: Mapping[str, str] = {
         ("autocomplete", "ignore-pbs", "parsable", "quiet", "verbose", "wait"), _CLIENT
     ),
 }
-"""Options that are not converted and make no difference to what runs, each with the reason."""
+"""Options that are not converted and do not affect the execution, each with the reason."""
 
 SITE = frozenset(
     {
@@ -161,7 +169,9 @@ SITE = frozenset(
         *("tres-per-task", "use-min-nodes", "wait-all-nodes", "wckey"),
     }
 )
-"""Options that are kept in ``slurm.extra``, whose options the site permits one by one."""
+"""Options that are copied to ``slurm.extra``; the site decides for each option there whether it is
+permitted.
+"""
 
 AMOUNTS = frozenset(
     {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"}
@@ -182,13 +192,13 @@ OPTIONAL_VALUE = frozenset(
         *("requeue", "resv-ports"),
     }
 )
-"""Options whose value, if there is one, follows after ``=`` only."""
+"""Options whose value is optional and can be given only after ``=``."""
 ALIASES = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
-"""Further names that sbatch has for an option."""
+"""Alternative names of options, with the name that sbatch documents."""
 
 
 def take(wish: SbatchConversion, option: SbatchOption) -> None:
-    """Take over one option of the script, or note why it is left out.
+    """Convert one option of the script, or add a note why it is not converted.
 
     Raises:
         ValueError: with this option the script is no job that the platform could run.
@@ -213,8 +223,8 @@ def take(wish: SbatchConversion, option: SbatchOption) -> None:
 
 
 def log_files(wish: SbatchConversion) -> list[str]:
-    """Return the paths at which the script lets stdout and stderr appear, with a note on what
-    differs.
+    """Return the paths to which the script directs stdout and stderr; add a note if the job would
+    behave differently.
     """
     paths: list[str] = []
     for name in ("output", "error"):

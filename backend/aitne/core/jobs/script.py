@@ -1,7 +1,7 @@
-"""The batch script: complete, readable, and free of anything that a user wrote.
+"""Batch script of a job: complete, readable, and without any text that a user wrote.
 
-Commands, names, parameters and variables travel in ``agent.json`` beside it. What stands in the
-script are UUIDs, numbers, words that were checked here, and paths of the platform, quoted.
+Commands, names, parameters and variables are in ``agent.json`` in the same folder. The script
+contains only UUIDs, numbers, words that were checked here, and quoted paths of the platform.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def render_script(
     job_dir: str,
     agent: Sequence[str],
 ) -> str:
-    """Return the batch script of one attempt. ``job_id`` is the array job's for an array.
+    """Return the batch script of one attempt. For an array, ``job_id`` is that of the array job.
 
-    ``agent`` is the argument vector that the job's folder is added to.
+    ``agent`` is the command that starts the agent; the job folder is appended as its last argument.
 
     Raises:
-        ValueError: a value that has to be a plain word or an array is not one.
+        ValueError: a value that must be a plain word or an array specification is not one.
     """
     facts = {
         "nodes": _describe(resources),

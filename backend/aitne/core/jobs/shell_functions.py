@@ -1,7 +1,9 @@
-"""The functions `module`, `ml` and `conda` for bash programs of a job, as a login shell defines them.
+"""Functions `module`, `ml` and `conda` for the bash programs of a job, as a login shell defines
+them.
 
-They are exported, so that each bash below has them, and read the node's own definitions at the first
-call. A function exists only where the node has the software, so ``command -v module`` is right.
+They are exported to all bash processes of the job, and load the node's own definitions at the first
+call. A function is defined only if the node has the software, so that ``command -v module`` gives
+the right answer.
 """
 
 from __future__ import annotations
@@ -13,17 +15,19 @@ MODULE_FILES = (
     "/usr/share/modules/init/bash /usr/share/Modules/init/bash "
     "/usr/local/Modules/init/bash /opt/modules/init/bash /opt/lmod/lmod/init/bash"
 )
-"""Words of bash: files that may define ``module``. Sites' own come first, for they know where the
-modules are."""
+"""Files that may define ``module``, as words of bash. Files of the site come first, because they
+know the folders of its modules.
+"""
 CONDA_FOLDERS = (
     '"$HOME"/{miniconda3,miniforge3,mambaforge,anaconda3} '
     "/opt/{conda,miniconda3,miniforge3,anaconda3} /usr/local/{miniconda3,miniforge3,anaconda3}"
 )
-"""Words of bash: folders that may contain a conda that is not on the path."""
+"""Folders that may contain a conda that is not on PATH, as words of bash."""
 
 DEFINE = "aitne_functions"
-"""The function that defines the others. A shell that has read the real ones calls it before it starts
-a program."""
+"""Name of the function that defines the others. A shell that has loaded the real definitions calls
+it before it starts a program.
+"""
 
 # Files are read without the shell's -e and -u, which they need not support. The real functions are
 # kept under other names and are not exported: they may call others that a new shell does not have.
@@ -99,4 +103,4 @@ aitne_conda_file() {
 export -f aitne_functions aitne_conda_too aitne_module_file aitne_conda_file
 aitne_functions
 """.replace("MODULE_FILES", MODULE_FILES).replace("CONDA_FOLDERS", CONDA_FOLDERS)
-"""Lines of bash that define and export the functions. They contain nothing of a user's."""
+"""Lines of bash that define and export the functions. They contain no text of a user."""

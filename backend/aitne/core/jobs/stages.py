@@ -1,6 +1,7 @@
-"""The stages of a job as users see them: where it is, how long each took, where it ended.
+"""Stages of a job as shown to users: the current stage, how long each took, and the one in which
+the job ended.
 
-Pure: drawn from the job's own row, so a list of a thousand jobs costs no further query.
+Pure: computed from the job's own row, so that no further query is needed for a list of jobs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from aitne.core.models.job import Job, JobType
 
 
 class StageKey(StrEnum):
-    """The stages in their order; ``running`` and ``done`` are a job's, the last two a session's."""
+    """Stages in their order; ``running`` and ``done`` occur only for batch jobs, the last two only
+    for sessions.
+    """
 
     SUBMITTED = "submitted"
     QUEUED = "queued"
@@ -22,35 +25,35 @@ class StageKey(StrEnum):
     RUNNING = "running"
     DONE = "done"
     CONNECTING = "connecting"
-    """JupyterHub hands over and the server comes up."""
+    """JupyterHub connects to the session, and its server starts."""
     READY = "ready"
 
 
 class StageStatus(StrEnum):
-    """Progress of a stage."""
+    """Status of a stage: what has happened in it so far."""
 
     DONE = "done"
     CURRENT = "current"
     WAITING = "waiting"
     FAILED = "failed"
     SKIPPED = "skipped"
-    """The stage was never reached, or it was left because the job was cancelled."""
+    """The stage was never reached, or the job was cancelled in it."""
 
 
 class Stage(Frozen):
-    """A stage in the life of a job, as the portal draws it; ``detail`` says why the present stage
-    lasts or how it ended.
+    """Stage of a job as shown in the portal; ``detail`` says why the current stage lasts or how it
+    ended.
     """
 
     key: StageKey
-    """Key of the step."""
+    """Key that identifies the stage."""
     title: str
     status: StageStatus
     """Progress of the stage."""
     started_at: UtcTime | None = None
     ended_at: UtcTime | None = None
     detail: str | None = None
-    """Reason why it lasts or why it ended."""
+    """Reason why the stage lasts or how it ended; None if there is none."""
 
 
 _COMMON = (
@@ -76,7 +79,7 @@ _GOOD_ENDS = frozenset({JobState.COMPLETED, JobState.CANCELLED, JobState.TIMED_O
 
 
 def stages_of(job: Job) -> list[Stage]:
-    """Return the five stages of the job's present attempt."""
+    """Return the five stages of the job's current attempt."""
     reached = _reached(job)
     starts = _starts(job, reached)
     return [
@@ -93,7 +96,7 @@ def stages_of(job: Job) -> list[Stage]:
 
 
 def _reached(job: Job) -> int:
-    """Return the index of the stage the job is in, or was in when it ended."""
+    """Return the index of the stage that the job is in or has ended in."""
     if job.state is JobState.COMPLETED:
         return 4
     if job.state in _BY_STATE:
@@ -104,7 +107,9 @@ def _reached(job: Job) -> int:
 
 
 def _starts(job: Job, reached: int) -> list[datetime | None]:
-    """Return when each stage started. One that passed unobserved started when the next one did."""
+    """Return the start time of each stage. A stage that was passed between two polls gets the start
+    time of the next one.
+    """
     last = job.ended_at if job.type is JobType.JOB else job.ready_at
     starts = [job.created_at, job.submitted_at, job.allocated_at, job.started_at, last]
     for index in range(min(reached, 4) - 1, 0, -1):

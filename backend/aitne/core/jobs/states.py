@@ -1,7 +1,7 @@
-"""Job and session states, the legal transitions between them, and the reasons of an end.
+"""States of jobs and sessions, the permitted transitions between them, and termination reasons.
 
-One machine serves jobs and sessions: a session is a job whose apps listen, and READY is the one
-state only a session has. The words are Slurm's where Slurm has one
+Jobs and sessions have the same states: a session is a job whose apps listen on a port, and only
+READY is limited to sessions. The names are those of Slurm where Slurm has one
 (https://slurm.schedmd.com/job_state_codes.html).
 """
 
@@ -16,22 +16,24 @@ class JobState(StrEnum):
     """State of a job in its life cycle. The API, the CLI and the database use these values."""
 
     PENDING_SUBMIT = "PENDING_SUBMIT"
-    """Accepted and stored; the controller has not yet given it to the scheduler."""
+    """Accepted and stored; the controller has not submitted it to the scheduler yet."""
     SUBMITTING = "SUBMITTING"
-    """The controller is giving it to the scheduler right now."""
+    """The controller is submitting it to the scheduler now."""
     UNCERTAIN = "UNCERTAIN"
-    """The scheduler's answer was ambiguous; its UUID is being searched for."""
+    """The scheduler's answer to the submission was ambiguous; the controller searches for the job's
+    UUID.
+    """
     QUEUED = "QUEUED"
-    """The scheduler holds it and it waits."""
+    """The scheduler has the job in its queue."""
     STARTING = "STARTING"
-    """It has an allocation; the agent has not reported yet."""
+    """The job has an allocation; its agent has not reported yet."""
     RUNNING = "RUNNING"
     """The user's program runs."""
     READY = "READY"
-    """Sessions only: the app answers."""
+    """Sessions only: the app answers requests."""
     SUSPENDED = "SUSPENDED"
     COMPLETING = "COMPLETING"
-    """The program has ended; the scheduler still cleans up."""
+    """The program has ended; the scheduler is still cleaning up."""
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
@@ -40,18 +42,18 @@ class JobState(StrEnum):
     NODE_FAILED = "NODE_FAILED"
     PREEMPTED = "PREEMPTED"
     LOST = "LOST"
-    """The scheduler no longer knows it, and a separate query has confirmed that."""
+    """The scheduler has no record of the job any more, which a separate query has confirmed."""
     UNKNOWN = "UNKNOWN"
-    """The scheduler does not answer for it. This never means finished."""
+    """The scheduler does not report the job's state. This never means that the job has ended."""
 
     @property
     def terminal(self) -> bool:
-        """Return whether nothing more happens to a job in this state (in this attempt)."""
+        """Return whether this state is final for the attempt."""
         return self in TERMINAL
 
     @property
     def active(self) -> bool:
-        """Return whether the job holds an allocation, as far as is known."""
+        """Return whether a job in this state has an allocation, as far as is known."""
         return self in ACTIVE
 
 
@@ -80,7 +82,7 @@ LIVE = frozenset(JobState) - TERMINAL
 WAITING = frozenset(
     {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED}
 )
-"""States of a job that has not been given nodes."""
+"""States of a job that has no allocation yet."""
 
 _S = JobState
 _ENDS = TERMINAL | {_S.UNKNOWN}
@@ -107,10 +109,10 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 
 
 def check_transition(old: JobState, new: JobState) -> None:
-    """Pass when ``old -> new`` is legal or no change at all.
+    """Check that the transition from ``old`` to ``new`` is permitted or is no change.
 
     Raises:
-        IllegalTransition: the machine has no such edge.
+        IllegalTransition: the state machine has no such transition.
     """
     if old is not new and new not in TRANSITIONS[old]:
         allowed = ", ".join(sorted(TRANSITIONS[old]))
@@ -120,8 +122,9 @@ def check_transition(old: JobState, new: JobState) -> None:
 
 
 class TerminationReason(StrEnum):
-    """Reason why an attempt ended, finer than its state. Names a metric label, so the set stays
-    small."""
+    """Reason why an attempt ended, more specific than its state. It is used as a label of metrics,
+    so there are few values.
+    """
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -136,11 +139,11 @@ class TerminationReason(StrEnum):
     """The scheduler refused the submission."""
     DEPENDENCY_FAILED = "dependency_failed"
     DUPLICATE = "duplicate"
-    """The fence was already taken by another run of this attempt. Never an outcome of a job."""
+    """Another run of this attempt had created the fence. It is never the reason of a job's end."""
     IDLE = "idle"
-    """A session without activity for as long as it allows."""
+    """The session had no activity during its inactivity duration."""
     GOAL_REACHED = "goal_reached"
-    """A task of a sweep that has reached its goal, or the sweep itself."""
+    """The sweep has reached its goal; the reason of the array job and of its cancelled tasks."""
     START_FAILED = "start_failed"
     """The app never answered, or the agent could not start the program."""
 
@@ -154,7 +157,7 @@ RETRYABLE = frozenset(
         TerminationReason.LOST,
     }
 )
-"""Reasons that a job file may name under ``retry.on``."""
+"""Reasons that a job file may contain in ``retry.on``."""
 
 STATE_OF_REASON: dict[TerminationReason, JobState] = {
     TerminationReason.COMPLETED: JobState.COMPLETED,
@@ -177,9 +180,10 @@ STATE_OF_REASON: dict[TerminationReason, JobState] = {
 def retries(
     reason: TerminationReason, on: frozenset[TerminationReason], runs: int, max_retries: int
 ) -> bool:
-    """Return whether a run (counted from 1) that ended for ``reason`` is followed by another.
+    """Return whether a run that ended for ``reason`` is followed by another; ``runs`` is its
+    number, counted from 1.
 
-    ``on`` and ``max_retries`` are the job's retry policy: its reasons, and the number of further
-    runs, whether the platform starts them as a new attempt or the scheduler as a restart.
+    ``on`` and ``max_retries`` are the job's retry policy: the reasons, and the number of further
+    runs. Both new attempts by the platform and restarts by the scheduler count as runs.
     """
     return reason in RETRYABLE and reason in on and runs <= max_retries

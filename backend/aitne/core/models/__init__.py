@@ -1,1 +1,3 @@
-"""The models. Input from outside is strict (``Strict``); stored and passed values are frozen."""
+"""Data models. Models for external input are strict (``Strict``); those for stored and internal
+values are immutable (``Frozen``).
+"""

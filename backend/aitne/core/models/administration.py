@@ -1,4 +1,4 @@
-"""Messages of administrators for all users: announcements, and periods of maintenance."""
+"""Announcements of administrators to users, and periods of maintenance."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Severity(StrEnum):
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
-    """Users cannot dismiss it."""
+    """Severity of an announcement that users cannot dismiss."""
 
 
 class Announcement(Frozen):
-    """Message of an administrator to users, for a time."""
+    """Message of an administrator to users, shown during a period."""
 
     id: str = Field(examples=["5f2d1c0b9a8e7d6c"])
     severity: Severity = Field(description="Severity; users cannot dismiss critical announcements.")
@@ -42,11 +42,11 @@ class Announcement(Frozen):
     updated_at: UtcTime = Field(description="Time of its last change.")
 
     def current(self, now: datetime) -> bool:
-        """Return whether it is shown at ``now``."""
+        """Return whether the announcement is shown at the time ``now``."""
         return self.starts_at <= now and (self.ends_at is None or now < self.ends_at)
 
     def concerns(self, projects: frozenset[str]) -> bool:
-        """Return whether it is meant for a member of these projects."""
+        """Return whether the announcement is addressed to a member of these projects."""
         return not self.projects or bool(projects.intersection(self.projects))
 
 
@@ -63,11 +63,11 @@ class Maintenance(Frozen):
     created_by: str = Field(description="The administrator who set it.")
 
     def over(self, now: datetime) -> bool:
-        """Return whether it has ended by itself at ``now``."""
+        """Return whether the end of the maintenance has passed at ``now``."""
         return self.ends_at is not None and self.ends_at <= now
 
     def on(self, now: datetime) -> bool:
-        """Return whether new jobs are held at ``now``."""
+        """Return whether the maintenance is in progress at ``now``, so that new jobs are held."""
         return self.starts_at <= now and not self.over(now)
 
 

@@ -17,15 +17,17 @@ class Outcome(StrEnum):
     """Outcome of an audited action."""
 
     ALLOWED = "allowed"
-    """The action was done."""
+    """The action was permitted and carried out."""
     DENIED = "denied"
-    """The user may not do this, or did not prove their identity."""
+    """The user is not permitted to do this, or did not authenticate."""
     FAILED = "failed"
-    """The action failed: the request was wrong, or a component did not work."""
+    """The action failed: the request was invalid, or a component did not work."""
 
 
 class AuditDraft(Frozen):
-    """Content of an audit log entry before the store gives it its number and hash in the chain."""
+    """Content of an audit log entry before the store adds its number and the hashes of the
+    chain.
+    """
 
     time: UtcTime = Field(
         description="Time of the action.", json_schema_extra={"format": "date-time"}
@@ -63,7 +65,7 @@ class AuditDraft(Frozen):
 
 
 class AuditEntry(AuditDraft):
-    """One entry of the log."""
+    """Stored entry of the audit log, with its number and hashes."""
 
     id: int = Field(
         description="Number of the entry, counted from 1 without gaps.", examples=[1042]
@@ -73,7 +75,9 @@ class AuditEntry(AuditDraft):
 
     @classmethod
     def after(cls, last_id: int, last_hash: str | None, draft: AuditDraft) -> Self:
-        """Return the draft as the next link of the chain."""
+        """Return the entry that the draft becomes after the entry with the number ``last_id`` and
+        the hash ``last_hash``.
+        """
         content = {
             **draft.model_dump(mode="json"),
             "id": last_id + 1,
@@ -82,7 +86,7 @@ class AuditEntry(AuditDraft):
         return cls.model_validate({**content, "hash": digest(content)})
 
     def line(self) -> str:
-        """Return the entry as it is exported and as its hash is checked."""
+        """Return the entry as one line of JSON, as it is exported and hashed."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 
 
@@ -90,10 +94,10 @@ class AuditFilter(Frozen):
     """Filter for audit log entries; a field that is None does not restrict the result."""
 
     actor: str | None = None
-    """The user, or the administrator who impersonated a user."""
+    """Name of the user, or of the administrator who impersonated a user."""
     action: str | None = None
     object: str | None = None
-    """This one, or what lies below it."""
+    """Name of the object; objects below it are included."""
     outcome: Outcome | None = None
     since: UtcTime | None = None
     until: UtcTime | None = None
@@ -102,7 +106,7 @@ class AuditFilter(Frozen):
 
 
 class AuditCheck(Frozen):
-    """Result of checking the hashes of the whole audit log."""
+    """Result of checking the chain of hashes over the whole audit log."""
 
     intact: bool = Field(description="Whether no entry was changed, removed or inserted.")
     entries: int = Field(description="Number of valid entries, from the first on.")

@@ -19,7 +19,7 @@ from aitne.core import units
 
 
 class Strict(BaseModel):
-    """Base class of models for input from outside: an unknown field is an error, and text is never
+    """Base class of models for external input: an unknown field is an error, and text is never
     converted to a number.
     """
 
@@ -35,9 +35,9 @@ class Frozen(BaseModel):
 
 
 def deprecated_copy(field: str, kind: Any) -> Any:
-    """Return a computed field that sends the value of ``field`` under its old name as well.
+    """Return a computed field that contains the value of ``field`` under a deprecated name.
 
-    In a model, ``says: ClassVar = deprecated_copy("message", str)`` keeps ``says`` in the answers
+    In a model, ``says: ClassVar = deprecated_copy("message", str)`` keeps ``says`` in responses
     after the field was renamed to ``message``; ``kind`` is the type of that field. The OpenAPI
     document marks the old name as deprecated, and the portal's types omit it. ``CHANGELOG.md``
     states the release that removes it.
@@ -59,12 +59,16 @@ _LONGEST_QUANTITY = 32
 
 
 def read_memory(value: object) -> object:
-    """Return a ``MemoryText`` as bytes; anything else as it is."""
+    """Return the number of bytes for a text such as ``16G``; other values are returned
+    unchanged.
+    """
     return units.parse_memory(_short(value)) if isinstance(value, str) else value
 
 
 def read_duration(value: object) -> object:
-    """Return a ``DurationText`` as seconds; anything else as it is."""
+    """Return the number of seconds for a text such as ``4h``; other values are returned
+    unchanged.
+    """
     return units.parse_duration(_short(value)) if isinstance(value, str) else value
 
 
@@ -93,19 +97,26 @@ def _short(text: str) -> str:
 
 
 def _scalar_text(value: object) -> object:
-    """Return a number or a truth value as its text in YAML; anything else as it is."""
+    """Return the text of a number or truth value as in YAML; other values are returned
+    unchanged.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
 
 
 MAX_STRING_BYTES = 120_000
-"""Linux refuses to start a program with an argument or a variable of 128 KiB (MAX_ARG_STRLEN)."""
+"""Maximum number of bytes of an argument or environment variable; Linux starts no program with one
+of 128 KiB or more (MAX_ARG_STRLEN).
+"""
 
 
 def passable(text: str) -> str:
-    """Return the text if a program can receive it as one argument or one variable; else raise
-    ``ValueError``."""
+    """Return the text unchanged if it can be passed to a program as one argument or environment
+    variable.
+
+    Raises ``ValueError`` if it cannot.
+    """
     if "\0" in text:
         raise ValueError("it contains a NUL character, which no program can receive")
     if len(text.encode()) > MAX_STRING_BYTES:
@@ -135,13 +146,13 @@ MemoryBytes = Annotated[
     Field(strict=True, ge=1, le=1 << 60),
     BeforeValidator(read_memory, json_schema_input_type=int | MemoryText),
 ]
-"""Bytes, read from ``16G`` too."""
+"""Number of bytes; input may also be a text such as ``16G``."""
 Seconds = Annotated[
     int,
     Field(strict=True, ge=1, le=10 * 365 * 86_400),
     BeforeValidator(read_duration, json_schema_input_type=int | DurationText),
 ]
-"""Seconds, read from ``4h`` too."""
+"""Number of seconds; input may also be a text such as ``4h``."""
 FOREVER: Literal["forever"] = "forever"
 
 
@@ -153,12 +164,12 @@ KeepTime = Annotated[
     Annotated[int, Field(strict=True, ge=1, le=100 * 365 * 86_400)] | Literal["forever"],
     BeforeValidator(_read_keep_time, json_schema_input_type=int | DurationText),
 ]
-"""Seconds, read from ``90d`` too, or ``forever``."""
+"""Number of seconds, or ``forever``; input may also be a text such as ``90d``."""
 
 Flag = Annotated[bool, Field(strict=True)]
-"""In a body: true or false. A number or a word is a mistake, not a truth value."""
+"""Truth value in a request body; numbers and words are errors."""
 AskedFlag = Annotated[bool, BeforeValidator(_truth, json_schema_input_type=bool)]
-"""The same where it may stand in a query too, in which everything is text."""
+"""Truth value that may also occur in a query string, where all values are text."""
 USER_NAME = r"^[a-z_][a-z0-9_-]{0,31}$"
 PROJECT_NAME = r"^[a-z][a-z0-9_-]{0,39}$"
 ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
@@ -170,12 +181,14 @@ NAME_RULES = {
     ENV_NAME: "the name of a variable begins with a letter or _ and consists of letters, digits and "
     "_, at most 128",
 }
-"""Patterns in words, for messages."""
+"""Description of each pattern for names, for error messages."""
 UserName = Annotated[str, Field(pattern=USER_NAME)]
-"""A login name: what Unix and JupyterHub both take."""
+"""Login name that both Unix and JupyterHub accept."""
 ProjectName = Annotated[str, Field(pattern=PROJECT_NAME)]
 JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(passable)]
-"""Any text: quotes, newlines and emoji included. It is data, never part of a script."""
+"""Name of a job: any text, including quotes, newlines and emoji, because it never becomes part of a
+script.
+"""
 EnvName = Annotated[str, Field(pattern=ENV_NAME)]
 EnvValue = Annotated[
     str,
@@ -183,9 +196,13 @@ EnvValue = Annotated[
     BeforeValidator(_scalar_text, json_schema_input_type=str | int | float | bool),
     AfterValidator(passable),
 ]
-"""The value of a variable; a number or a truth value is its text, such as ``1`` or ``true``."""
+"""Value of an environment variable; a number or truth value is converted to text, such as ``1`` or
+``true``.
+"""
 Command = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(passable)]
 UtcTime = Annotated[
     AwareDatetime, BeforeValidator(_no_number, json_schema_input_type=AwareDatetime)
 ]
-"""A moment with its zone: text, never a number, which could be seconds or milliseconds."""
+"""Time with a time zone. Input must be text, because a number could mean seconds or
+milliseconds.
+"""

@@ -10,15 +10,15 @@ from aitne.core.models.base import Frozen, UtcTime
 
 
 class LoadPeriod(StrEnum):
-    """Period of the cluster's history that is shown."""
+    """Period for which the portal shows the load of the cluster."""
 
     DAY = "day"
     WEEK = "week"
 
 
 class ClusterLoad(Frozen):
-    """Resources of the nodes that accept jobs, how much of them is allocated, and the waiting jobs:
-    a sample, or means over samples.
+    """Resources of the nodes that accept jobs, how much of them is allocated, and the number of
+    pending jobs: one sample, or means over samples.
     """
 
     time: UtcTime = Field(description="Start of the interval over which the means are taken.")
@@ -32,4 +32,4 @@ class ClusterLoad(Frozen):
 
 
 LOAD_VALUES = tuple(name for name in ClusterLoad.model_fields if name != "time")
-"""Names of the values of a sample."""
+"""Names of the fields of a sample, without its time."""

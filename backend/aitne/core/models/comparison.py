@@ -1,4 +1,4 @@
-"""Two runs side by side."""
+"""Comparison of two jobs side by side."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Section(Frozen):
 
 
 class Compared(Frozen):
-    """One of the two compared jobs, as the head of its column shows it."""
+    """One of the two compared jobs, as described in the heading of its column."""
 
     id: UUID = Field(description="The job's id.")
     name: str = Field(description="The job's name.")
@@ -55,7 +55,7 @@ class Compared(Frozen):
 
 
 class Comparison(Frozen):
-    """Comparison of two jobs: all fields in which they may differ."""
+    """Comparison of two jobs, with the values of all fields in which they may differ."""
 
     a: Compared = Field(description="The first run.")
     b: Compared = Field(description="The second run.")

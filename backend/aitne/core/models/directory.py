@@ -1,4 +1,4 @@
-"""Filters and order of the lists of users and projects."""
+"""Filters and sort keys for lists of users and projects."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class UserSort(StrEnum):
     NAME = "name"
     CREATED = "created"
     LAST_LOGIN = "last_login"
-    """Users who have never logged in are least."""
+    """Sort by last login; users who have never logged in count as earliest."""
 
 
 class UserSearch(Strict):
-    """Filter on users: all conditions hold at once."""
+    """Filter for users; all given conditions must be met."""
 
     q: _Text = Field(
         None,
@@ -39,7 +39,7 @@ class UserSearch(Strict):
 
 
 class UserListItem(User):
-    """User in a list, with the last login."""
+    """User in a list, with the time of the last login."""
 
     last_login_at: UtcTime | None = Field(
         None, description="Time of the last login in a browser; null: never, or not recorded."
@@ -47,7 +47,7 @@ class UserListItem(User):
 
 
 class ProjectSearch(Strict):
-    """Filter on projects: all conditions hold at once."""
+    """Filter for projects; all given conditions must be met."""
 
     q: _Text = Field(None, description="Part of the name or the title.", examples=["vision"])
     state: ProjectState | None = Field(

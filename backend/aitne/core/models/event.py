@@ -1,4 +1,4 @@
-"""The event log: every change that a browser or a script may follow, in commit order."""
+"""Event log: all changes that a browser or a script can follow, in commit order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from aitne.core.models.base import Frozen, UtcTime
 
 
 class Event(Frozen):
-    """One event row. ``id`` grows in commit order, so a reader that has seen N has seen all before.
+    """One entry of the event log. ``id`` grows in commit order, so a reader that has seen an ID has
+    seen all earlier events.
 
     ``kind`` is ``job.state``, ``job.changed``, ``job.created``, ``nodes.changed`` …; ``owner`` and
-    ``project`` determine who may see it (None: every user who is logged in).
+    ``project`` determine which users may see it (both None: every user who is logged in).
     """
 
     id: int
@@ -23,10 +24,10 @@ class Event(Frozen):
     kind: str
     """Kind of the change: ``job.state``, ``nodes.changed``, …"""
     job_id: UUID | None = None
-    """The job it is about; None: no job."""
+    """ID of the job that changed; None if the event is not about a job."""
     owner: str | None = None
-    """The user whom it concerns; None: every user, or a project."""
+    """User who may see the event; None: the members of ``project``, or all users."""
     project: str | None = None
-    """Project whose members it concerns."""
+    """Project whose members may see the event; None: none."""
     data: dict[str, Any] = Field(default_factory=dict)
     """Details of the change, by kind."""

@@ -17,13 +17,13 @@ class HealthState(StrEnum):
     UNKNOWN = "unknown"
     """The state could not be determined."""
     DEGRADED = "degraded"
-    """It works, and an administrator should check it."""
+    """It works, but needs the attention of an administrator."""
     DOWN = "down"
     """It does not work."""
 
 
 SEVERITY = (HealthState.OK, HealthState.UNKNOWN, HealthState.DEGRADED, HealthState.DOWN)
-"""From good to bad."""
+"""All states from the best to the worst."""
 
 
 class PartHealth(Frozen):

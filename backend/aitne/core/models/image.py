@@ -1,4 +1,6 @@
-"""Images in which programs run, as catalogue entries and as folders of ``containers/``."""
+"""Container images in which programs run: entries of the catalogue, and the files in
+``containers/``.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,15 @@ from aitne.core.models.base import (
 )
 
 BARE = "bare"
-"""Name for no image: the node as it is."""
+"""Image name which means that the job uses no image and runs directly on the node."""
 IMAGE_NAME = r"^[a-z][a-z0-9]*(?:[._-][a-z0-9]+){0,9}$"
 IMAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$"
 IMAGE_REFERENCE = (
     r"^(?:[a-z][a-z0-9._-]{0,63}(?::[A-Za-z0-9][A-Za-z0-9_.+-]{0,63})?|/[^\x00-\x1f\x7f]{1,4000})$"
 )
-"""``name``, ``name:version``, or the absolute path of an image of one's own."""
+"""Pattern of an image reference: ``name``, ``name:version``, or the absolute path of the user's own
+image.
+"""
 DIGEST = r"^sha256:[0-9a-f]{64}$"
 CUDA_VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}$"
 
@@ -36,7 +40,7 @@ AppName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 
 
 class ImageNeeds(Strict):
-    """Requirements of an image on the node."""
+    """Requirements of an image on the node that runs it."""
 
     cuda: Annotated[str | None, Field(pattern=CUDA_VERSION)] = Field(
         None,
@@ -45,7 +49,7 @@ class ImageNeeds(Strict):
 
 
 class ImageApp(Strict):
-    """A program of the image that a session can show, by the kind of app that starts it."""
+    """Program in the image that a session can start and show, by the kind of app that starts it."""
 
     kind: str = Field("jupyterhub", pattern=r"^[a-z][a-z0-9-]{0,39}$")
     python: str | None = Field(
@@ -62,7 +66,7 @@ class ImageApp(Strict):
 
 
 class ImageFile(Strict):
-    """The schema of ``containers/<name>/image.yaml``."""
+    """Content of the file ``containers/<name>/image.yaml``, which describes an image to build."""
 
     name: ImageName
     version: ImageVersion
@@ -104,22 +108,25 @@ class ImageState(StrEnum):
 
     OFFERED = "offered"
     RETIRED = "retired"
-    """Kept for existing jobs; no new job starts with it."""
+    """Kept for existing jobs; new jobs cannot use it."""
 
 
 class Artifact(Frozen):
-    """The file or Docker image with which one runtime starts an image."""
+    """File or Docker image from which one runtime starts a container."""
 
     runtime: str
-    """The runtime's name: ``apptainer`` or ``docker``."""
+    """Name of the runtime, such as ``apptainer`` or ``docker``."""
     digest: Digest
-    """Digest of the file, or Docker's own id of the image."""
+    """Digest of the file, or the ID that Docker assigned to the image."""
     size_bytes: int = Field(ge=0)
     path: str | None = None
-    """The file, absolute; None: the runtime's own store holds it under the digest."""
+    """Absolute path of the file; None: the runtime's own store contains the image under the
+    digest.
+    """
     mtime_ns: int | None = None
-    """Modification time of the file when it was verified: a node that sees another checks the
-    content."""
+    """Modification time of the file when it was verified, in nanoseconds since 1970. If it differs,
+    the node verifies the content again.
+    """
 
 
 class Package(Frozen):
@@ -128,32 +135,34 @@ class Package(Frozen):
     name: str
     version: str
     source: str
-    """``debian`` or ``python``."""
+    """Package manager, such as ``debian`` or ``python``."""
 
 
 class Image(Frozen):
-    """One version of one image in the catalogue. Only what was verified is ever in it."""
+    """One version of an image in the catalogue, added after its artifacts were verified."""
 
     name: ImageName
     version: ImageVersion
     description: str = ""
     apps: dict[str, ImageApp] = Field(default_factory=dict)
-    """The apps that sessions may start in it."""
+    """Apps that sessions may start in the image."""
     needs: ImageNeeds = ImageNeeds()
-    """Requirements on a node that runs it."""
+    """Requirements that a node must meet to run the image."""
     env: dict[str, str] = Field(default_factory=dict)
     artifacts: tuple[Artifact, ...]
-    """At least one, at most one of each runtime."""
+    """Artifacts of the image: at least one, and at most one for each runtime."""
     packages: tuple[Package, ...] = ()
-    """The software bill; left out of lists."""
+    """Packages of the image (its software bill); empty in lists of images."""
     state: ImageState = ImageState.OFFERED
     projects: tuple[ProjectName, ...] = ()
-    """Projects whose members see it; empty: all users."""
+    """Projects whose members may use the image; empty: all users may."""
     created_at: UtcTime
     created_by: UserName
     verified_at: UtcTime | None = None
     damage: str | None = None
-    """Result of the last verification if it failed, as a sentence; such an image is not offered."""
+    """Problem that the last verification found, as a sentence; None if it found none. New jobs
+    cannot use a damaged image.
+    """
 
     @property
     def reference(self) -> str:
@@ -162,29 +171,29 @@ class Image(Frozen):
 
     @property
     def offered(self) -> bool:
-        """Return whether a new job may use it."""
+        """Return whether new jobs may use the image."""
         return self.state is ImageState.OFFERED and self.damage is None
 
     def artifact(self, runtime: str) -> Artifact | None:
-        """Return the artifact for that runtime; None if there is none."""
+        """Return the image's artifact for the runtime; None if there is none."""
         return next((artifact for artifact in self.artifacts if artifact.runtime == runtime), None)
 
 
 class ImageUse(Frozen):
-    """The image that a job uses, fixed when the job is created, so that later versions of the image
-    do not change the job.
+    """Image that a job uses. It is chosen when the job is created, so that later versions of the
+    image do not change the job.
     """
 
     reference: str
     """``name:version``, or the path of an image of the user's own."""
     digest: Digest | None = None
-    """None: the user's own image, which is not verified."""
+    """Digest of the artifact; None for a user's own image, which is not verified."""
     path: str | None = None
     size_bytes: int | None = None
     mtime_ns: int | None = None
     """Last modification time of a user's own image, in nanoseconds since 1970."""
     env: dict[str, str] = Field(default_factory=dict)
     python: str | None = None
-    """The interpreter of the app that the job shows."""
+    """Path of the Python interpreter for the app that the job starts; None if there is none."""
     cuda: str | None = None
     """CUDA release that the node's driver must support."""

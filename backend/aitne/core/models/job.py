@@ -29,19 +29,21 @@ from aitne.core.models.sweep import SweepSpec
 from aitne.core.models.tree import TreeUse
 
 Scalar = str | int | float | bool
-"""A template parameter's value."""
+"""Value of a template parameter or of a parameter in a sweep."""
 
 
 class JobType(StrEnum):
-    """Type of a job: a batch job ends by itself; a session has apps in which its owner works."""
+    """Type of a job: a batch job ends by itself; a session runs apps, such as JupyterLab, that its
+    owner uses in a browser.
+    """
 
     JOB = "job"
     SESSION = "session"
 
 
 class JobOrigin(StrEnum):
-    """Way by which a job was submitted: through the platform, or past it with the scheduler's own
-    commands.
+    """Origin of a job: submitted through the platform, or directly with the scheduler's own
+    commands, such as sbatch.
     """
 
     PLATFORM = "platform"
@@ -54,12 +56,13 @@ class DistributedSpec(DistributedOptions, Frozen):
     """
 
     ranks_per_node: int = Field(1, ge=1)
-    """Programs on each node."""
+    """Number of ranks that the agent starts on each node."""
 
 
 class Readiness(Frozen):
-    """Check by which the agent detects that an app answers: any HTTP response below 500 on
-    ``path``."""
+    """Check by which the agent determines that an app answers: an HTTP response on ``path`` with a
+    status below 500.
+    """
 
     path: str = "/"
     """Path of the request, below the app's base URL."""
@@ -68,8 +71,8 @@ class Readiness(Frozen):
 
 
 class AppSpec(Frozen):
-    """An app of a session. The first one is the program that listens on a port; the others are
-    further pages of that program.
+    """App of a session. The first one is a program that listens on a port; the others are further
+    pages of that program.
 
     ``kind`` names what starts the app: ``jupyterhub`` is the single-user server, which gets its
     environment from JupyterHub.
@@ -78,15 +81,15 @@ class AppSpec(Frozen):
     name: str
     title: str
     icon: str = "notebook"
-    """A name from the portal's icon set."""
+    """Name of an icon in the portal's icon set."""
     optional: bool = False
-    """An image need not have it; the session is then without."""
+    """Whether the session can run without the app, if the image does not have it."""
     kind: str = "jupyterhub"
-    """Starter of the app, such as ``jupyterhub``."""
+    """Name of what starts the app, such as ``jupyterhub``."""
     path: str = "/lab"
-    """Path to which Open leads, below the app's base URL."""
+    """Path below the app's base URL that the portal opens."""
     readiness: Readiness = Readiness()
-    """Check that decides whether it answers."""
+    """Check by which the agent determines that the app answers."""
 
 
 class RetryPolicy(Frozen):
@@ -97,20 +100,20 @@ class RetryPolicy(Frozen):
     max: int = 0
     """Maximum number of retries."""
     on: frozenset[TerminationReason] = frozenset()
-    """Termination reasons after which it runs again."""
+    """Termination reasons after which the job is retried."""
 
 
 class HeldBy(Frozen):
-    """Components that enforce the job's limits of memory and CPUs beside the scheduler: the runtime
-    or the agent.
+    """Components besides the scheduler that enforce the job's limits of memory and CPUs: the
+    runtime or the agent.
     """
 
     runtime: bool = False
-    """The container runtime holds it."""
+    """Whether the container runtime enforces the limits."""
     agent_memory: bool = False
-    """The agent ends it when it takes more memory."""
+    """Whether the agent limits the job's memory with a cgroup."""
     agent_cpus: bool = False
-    """The agent binds it to its CPUs."""
+    """Whether the agent limits the job's CPUs with a cgroup."""
 
 
 class JobDescription(JobOptions, Frozen):
@@ -120,7 +123,7 @@ class JobDescription(JobOptions, Frozen):
     template_version: str | None = None
     parameters: dict[str, Scalar] = Field(default_factory=dict)
     image: str = "bare"
-    """``bare``, ``name:version``, or the path of an image of the owner's own."""
+    """Image of the job: ``bare`` (none), ``name:version``, or the path of the owner's own image."""
     runtime: str = Field("bare", description="Runtime that starts the image; bare without one.")
     datasets: tuple[DatasetUse, ...] = Field((), description="Dataset versions that it reads.")
     commands: tuple[str, ...] = ()
@@ -128,7 +131,7 @@ class JobDescription(JobOptions, Frozen):
         None, description="How its ranks are started; null: it has no ranks."
     )
     env: dict[str, str] = Field(default_factory=dict)
-    """The user's variables and the template's ``AITNE_PARAM_*``; never a secret."""
+    """Environment variables of the user, and the template's ``AITNE_PARAM_*``; never secrets."""
     workdir: str | None = None
     tree: TreeUse | None = Field(
         None, description="Uploaded tree in which it runs; null: it has none."
@@ -140,7 +143,7 @@ class JobDescription(JobOptions, Frozen):
         None, description="Sessions: time without activity after which it ends; null: none."
     )
     retry: RetryPolicy = RetryPolicy()
-    """Conditions under which a new attempt starts by itself."""
+    """Conditions under which the platform starts a new attempt."""
     array: str | None = None
     """Indices of an array job's tasks, such as ``0-9%2``; None: not an array job."""
     sweep: SweepSpec | None = Field(
@@ -158,21 +161,21 @@ class JobSpec(JobDescription):
     name: str
     project: str
     image_use: ImageUse | None = None
-    """None: the node as it is."""
+    """Image with its digest; None if the job has no image."""
     home: str | None = None
-    """The home folder of the account that it runs as; None in records from before there were
-    images."""
+    """Home folder of the Unix account of the job; None in records of releases without images."""
     areas: tuple[Area, ...] = ()
-    """The owner's other folders, and the project's."""
+    """Storage areas of the owner and the project, except the home folder."""
     caches: str | None = None
-    """Folder for caches instead of home."""
+    """Folder in which programs store caches; None: in the home folder."""
     apps: tuple[AppSpec, ...] = ()
-    """The programs that a session serves."""
+    """Apps that a session starts; empty for a batch job."""
     held_by: HeldBy = HeldBy()
-    """Components that enforce its memory and CPUs beside the scheduler."""
+    """Components besides the scheduler that enforce the job's memory and CPUs."""
     lineage: UUID | None = None
-    """First session of a chain of sessions that continue one another, which all share its
-    workspace."""
+    """ID of the first session in a chain of sessions that continue one another and share its
+    workspace; None: the session continues none.
+    """
 
 
 class JobStatus(Frozen):
@@ -196,13 +199,13 @@ class JobStatus(Frozen):
     )
     message: str | None = Field(None, description="Why it waits or why it ended, as a sentence.")
     attempt: int = 1
-    """Counted from 1; a retry by the platform is the next one."""
+    """Number of the attempt, counted from 1; each retry by the platform increases it."""
     restart_count: int = 0
     """Number of restarts of this attempt by the scheduler itself (Slurm's SLURM_RESTART_COUNT)."""
     exit_code: int | None = None
-    """Exit code of the program; None: none yet, or a signal ended it."""
+    """Exit code of the program; None: it has not ended, or a signal ended it."""
     signal: int | None = None
-    """Number of the signal that ended the program; None: none did."""
+    """Number of the signal that ended the program; None if no signal did."""
     nodes: tuple[str, ...] = ()
     """Names of the nodes on which the job runs or ran."""
     account: str | None = Field(
@@ -213,11 +216,11 @@ class JobStatus(Frozen):
         None, description="Priority in the queue while it waits; higher is sooner."
     )
     array_job_id: UUID | None = None
-    """For an array task: its array job."""
+    """ID of the array job, for an array task; None otherwise."""
     array_task_id: int | None = None
-    """For an array task: its index."""
+    """Index of the task, for an array task; None otherwise."""
     scheduler_id: str | None = None
-    """Id of the job in the scheduler."""
+    """ID of the job in the scheduler; None before the scheduler has accepted it."""
     log_path: str | None = Field(
         None,
         description="Path of the log of a job from outside, of an array with wildcards such as %a "
@@ -227,14 +230,14 @@ class JobStatus(Frozen):
     submitted_at: UtcTime | None = None
     """Time at which the scheduler accepted the job."""
     allocated_at: UtcTime | None = None
-    """Time at which the scheduler gave it nodes."""
+    """Time at which the scheduler allocated nodes to the job."""
     started_at: UtcTime | None = None
     """Time at which the agent started the user's program."""
     ready_at: UtcTime | None = None
-    """For sessions: time at which the app answered."""
+    """Time at which the app of a session first answered; None for batch jobs."""
     ended_at: UtcTime | None = None
     expires_at: UtcTime | None = None
-    """Time at which its time limit ends; None: not yet known."""
+    """Time at which the job reaches its time limit; None: not yet known."""
     expected_start_at: UtcTime | None = None
     """Start time that the scheduler expects; None: unknown."""
     idle_ends_at: UtcTime | None = Field(
@@ -266,36 +269,44 @@ class JobStatus(Frozen):
 
 
 class Job(JobStatus):
-    """One job, session or array task as the store holds it.
+    """Job, session or array task as the store contains it.
 
-    An array job is a row of its own (``spec.array`` set, ``array_task_id`` None) above the rows of
-    its tasks (``array_job_id`` set); only the tasks run. Tasks of which nothing differs but the
-    index share one row, a task group (``array_task_ids`` set), until something happens to one of
-    them.
+    An array job has a row of its own (``spec.array`` set, ``array_task_id`` None) in addition to
+    the rows of its tasks (``array_job_id`` set); only the tasks run. Tasks that differ only in
+    their index share one row, a task group (``array_task_ids`` set), until one of them changes.
     """
 
     spec: JobSpec
     folder: str | None = None
-    """Folder of script, log, fence and outcome, one folder per attempt below it; of an array's
-    task, the array job's. None: below the platform's own jobs directory."""
+    """Folder with a folder for each attempt, which contains its script, log, fence and outcome; for
+    an array task that of the array job. None: below the platform's own jobs directory.
+    """
     scheduler_record: dict[str, Any] | None = None
-    """The scheduler's own record of it at its last change."""
+    """Record of the scheduler at the job's last change; None if there is none."""
     address: str | None = None
-    """Listening address of the session's app: ``host:port``, reported by the agent."""
+    """Listening address ``host:port`` of the session's app, as the agent reported it."""
     cancel_requested_at: UtcTime | None = None
     array_task_ids: str | None = None
-    """Indices of a task group's tasks, such as ``2-9,17``."""
+    """Indices of the tasks that a task group stands for, such as ``2-9,17``; None for all other
+    rows.
+    """
     log_seal: str | None = None
-    """Proof of the broker that the scheduler named ``log_path``."""
+    """Signature of the broker which proves that the scheduler reported ``log_path``; None if there
+    is none.
+    """
 
     @property
     def is_outside(self) -> bool:
-        """Return whether it was submitted past the platform, which only observes it."""
+        """Return whether the job was submitted directly to the scheduler, not through the platform,
+        which only observes it.
+        """
         return self.origin is JobOrigin.OUTSIDE
 
     @property
     def begins_at(self) -> datetime | None:
-        """Return the earliest time at which the job may start; None if it sets none."""
+        """Return the earliest time at which the job may start, as its job file requests; None if it
+        requests none.
+        """
         begin = self.spec.begin
         return self.created_at + timedelta(seconds=begin) if isinstance(begin, int) else begin
 
@@ -307,11 +318,13 @@ class Job(JobStatus):
 
     @property
     def is_task_group(self) -> bool:
-        """Return whether this row stands for several tasks of an array."""
+        """Return whether this row stands for several tasks of an array, a task group."""
         return self.array_task_ids is not None
 
     def task(self, index: int) -> Job:
-        """Return one task of this task group as it would be in a row of its own."""
+        """Return the task with this index, which belongs to the task group, as it would be in a row
+        of its own.
+        """
         if self.array_job_id is None:
             raise ValueError(f"job {self.id} is no task group")
         fields = {
@@ -324,13 +337,15 @@ class Job(JobStatus):
 
     @property
     def attachable(self) -> bool:
-        """Return whether its owner can attach a terminal beside its program now."""
+        """Return whether the job's owner can open a terminal in the job now."""
         open_ = self.state in (JobState.STARTING, JobState.RUNNING, JobState.READY)
         return open_ and bool(self.nodes) and not self.is_array and not self.is_outside
 
 
 class JobChanges(Strict):
-    """The fields a transition may set beside the state; what is not set stays as it is."""
+    """Fields that a transition may change in addition to the state; fields that are not set keep
+    their values.
+    """
 
     scheduler_id: str | None = None
     attempt: int | None = None
@@ -360,7 +375,7 @@ class JobChanges(Strict):
 
 
 class ResubmitOptions(Strict):
-    """Changes to a job that is submitted again; what is not set stays as it was."""
+    """Changes to a job that is resubmitted; fields that are not set keep their values."""
 
     memory: MemoryBytes | None = Field(None, description="Memory on each node, such as 16G.")
     max_duration: Seconds | None = Field(None, description="Time limit, such as 4h.")
@@ -389,54 +404,54 @@ class JobFilter(Frozen):
     name_contains: str | None = None
     array_job_id: UUID | None = None
     top_level_only: bool = False
-    """Leave array tasks out (their array job stands for them)."""
+    """Whether array tasks are omitted; their array job is listed."""
     template: str | None = None
     image: str | None = None
-    """``name``, of any version, or ``name:version``."""
+    """Image as ``name``, which stands for all versions, or ``name:version``."""
     node: str | None = None
     created_from: UtcTime | None = None
     created_before: UtcTime | None = None
     min_gpus: int | None = None
-    """On all its nodes together."""
+    """Minimum number of GPUs on all nodes of the job together."""
     gpu_type: str | None = None
     array: bool | None = None
-    """True: only array jobs; False: none of them."""
+    """True: only array jobs; False: only other jobs; None: both."""
 
 
 class Plan(Frozen):
-    """Job as it would be submitted, shown before the submission: nothing is stored."""
+    """Job as it would be submitted, shown before the submission; nothing is stored."""
 
     spec: JobSpec
-    """The job as it would be made."""
+    """Specification of the job that would be created."""
     fits: bool
-    """Whether the cluster, empty, could ever run it."""
+    """Whether the cluster could ever run the job, if no other job ran."""
     starts_now: bool
-    """Whether the resources are free at this moment."""
+    """Whether the job would start at once, because its resources are free."""
     pending_reason: str | None = None
-    """Reason why it does not start now, in plain words."""
+    """Reason why the job would not start at once; None if it would."""
     warnings: tuple[str, ...] = ()
-    """Warnings that deserve attention, as sentences."""
+    """Warnings about the job, one sentence each."""
     expected_start_at: UtcTime | None = None
-    """Time at which the scheduler plans to start it; None: it gives none."""
+    """Time at which the scheduler expects to start the job; None: it makes no forecast."""
     enforcement: tuple[str, ...] = ()
-    """Components that enforce its memory and its CPUs, a sentence each."""
+    """Sentences about which components enforce the job's limits of memory and CPUs."""
     script: str
-    """The exact batch script."""
+    """Batch script that would be submitted."""
     settings: tuple[dict[str, Scalar], ...] = ()
-    """Settings of a sweep's tasks, by index."""
+    """Parameter settings of a sweep, by array index; empty without a sweep."""
     limits: ClassVar = deprecated_copy("enforcement", tuple[str, ...])
     waits_for: ClassVar = deprecated_copy("pending_reason", str | None)
 
 
 class Sample(Frozen):
-    """Measurement of the resource use of a job's processes on one node, at one time."""
+    """Sample of the resource usage of a job's processes on one node, at one time."""
 
     time: UtcTime
     node: str
     cpu: float = Field(ge=0)
-    """CPUs in use since the sample before: 1.0 is one core busy."""
+    """Mean number of CPUs in use since the previous sample: 1.0 is one fully used core."""
     memory_bytes: int = Field(ge=0)
     processes: int = Field(0, ge=0)
-    """Number of its processes."""
+    """Number of processes of the job on the node."""
     gpu: tuple[dict[str, Any], ...] = ()
-    """Per GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``."""
+    """Values of each GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``."""

@@ -1,5 +1,6 @@
-"""The file a user writes: ``*.aitne.yml``, and the body of a request. Strict: what it does not know
-is an error."""
+"""Job file, which users write as ``*.aitne.yml`` or send as a request body. Unknown fields are
+errors.
+"""
 
 from __future__ import annotations
 
@@ -35,31 +36,39 @@ RESERVED_ENV = (
     "APPTAINER",
     "SINGULARITY",
 )
-"""Prefixes that a job file's ``env`` may not set: the platform, the scheduler and the runtimes own
-them."""
+"""Prefixes of variables that a job file's ``env`` must not set, because the platform, the scheduler
+and the runtimes use them.
+"""
 MAX_ENV_BYTES = 512 << 10
-"""Names and values of ``env`` together: a program's arguments and environment share 2 MiB."""
+"""Maximum number of bytes of all names and values in ``env``; a program's arguments and environment
+have 2 MiB together.
+"""
 
 
 MAX_SCRIPTS = 50
-"""Commands of a job that are scripts: each is a file in the job's folder."""
+"""Maximum number of commands in a job that are scripts, because each becomes a file in the job
+folder.
+"""
 
 OFF = "off"
 
 
 def _off(value: object) -> object:
-    """Return ``off`` for False, because YAML reads a bare ``off`` as false; other values as they
-    are."""
+    """Return ``off`` for False, because YAML reads an unquoted ``off`` as False; other values are
+    returned unchanged.
+    """
     return OFF if value is False else value
 
 
 def _listed(value: object) -> object:
-    """Return a text as a list with one entry; anything else as it is."""
+    """Return a list with the text as its only entry; values other than text are returned
+    unchanged.
+    """
     return [value] if isinstance(value, str) else value
 
 
 class RetryFile(Strict):
-    """Conditions and number of retries of a job that ended badly."""
+    """Conditions under which a failed job is retried, and the number of retries."""
 
     max: int = Field(1, strict=True, ge=0, le=100, description="Maximum number of retries.")
     on: list[TerminationReason] = Field(
@@ -83,7 +92,7 @@ class RetryFile(Strict):
 
 
 class DistributedFile(DistributedOptions, Strict):
-    """The ``distributed`` part of a job file: its commands run on every rank of every node."""
+    """Content of ``distributed`` in a job file: the commands run on every rank of every node."""
 
     ranks_per_node: int | None = Field(
         None,
@@ -95,8 +104,9 @@ class DistributedFile(DistributedOptions, Strict):
 
 
 class JobFile(JobOptions, Strict):
-    """A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
-    schema."""
+    """Content of a ``*.aitne.yml`` file, and of the body of ``POST /api/v1/jobs`` and
+    ``/sessions``.
+    """
 
     type: JobType = Field(JobType.JOB, description="job or session.")
     name: JobName | None = Field(None, description="Any text; it is displayed and never executed.")

@@ -1,7 +1,7 @@
-"""Fields of a job file that the job keeps unchanged.
+"""Fields of a job file that are copied unchanged to the job.
 
-``JobFile``, ``JobSpec`` and ``JobView`` inherit them from ``JobOptions``. So a field that needs no
-resolution is declared once here and used where it acts.
+``JobFile``, ``JobSpec`` and ``JobView`` inherit them from ``JobOptions``, so a field that needs no
+resolution is declared only once.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from aitne.core.models.tree import RepoOptions
 T = TypeVar("T")
 
 PLUGIN = r"^[a-z][a-z0-9_]{0,39}$"
-"""A plug-in's name: its module's."""
+"""Pattern of a plug-in's name, which is the name of its module."""
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 SlurmName = Annotated[str, Field(pattern=f"^{_NAME}$")]
-"""A partition, QOS, account or reservation, as Slurm lets it be named."""
+"""Name of a partition, QOS, account or reservation, in the form that Slurm permits."""
 LICENSES = r"^[A-Za-z0-9_@.:-]{1,100}([,|;][A-Za-z0-9_@.:-]{1,100}){0,19}$"
 NODE_LIST = r"^[A-Za-z0-9][A-Za-z0-9_.,\[\]-]{0,1999}$"
 LogFile = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4_000)]
@@ -67,7 +67,10 @@ def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def _begin(value: object) -> object:
-    """Return a time in UTC or a number of seconds. Raises ``ValueError`` for anything else."""
+    """Return the value as a time in UTC or a number of seconds.
+
+    Raises ``ValueError`` if it is neither.
+    """
     read = value
     if isinstance(value, str):
         with suppress(ValueError):
@@ -88,20 +91,20 @@ def _begin(value: object) -> object:
 _MOST_DELAY_S = 10 * 365 * 86_400
 MOST_DEPENDENCIES = 100
 DEPENDENCIES = ("after", "afterany", "afternotok", "aftercorr")
-"""Fields of a job that name other jobs."""
+"""Fields of a job file that contain the IDs of other jobs."""
 JobIds = Annotated[tuple[UUID, ...], AfterValidator(_unique)]
 Begin = Annotated[
     UtcTime | Seconds,
     BeforeValidator(_begin, json_schema_input_type=AwareDatetime | int | DurationText),
 ]
-"""A time, or seconds after the job's submission."""
+"""Earliest start of a job: a time, or a number of seconds after the submission."""
 
 
 class SlurmOptions(Strict):
-    """The ``slurm`` part of a job: options that only Slurm has.
+    """Content of ``slurm`` in a job file: options that exist only in Slurm.
 
-    A field becomes the option of sbatch of the same name, unless
-    ``adapters/schedulers/_slurm/options.py`` says otherwise.
+    A field is passed as the option of sbatch with the same name, unless
+    ``adapters/schedulers/_slurm/options.py`` defines another one.
     """
 
     partition: Annotated[str | None, Field(pattern=f"^{_NAME}(,{_NAME}){{0,19}}$")] = Field(
@@ -153,7 +156,7 @@ class SlurmOptions(Strict):
 
 
 class ContainerOptions(Strict):
-    """The ``container`` part of a job: how the image is run."""
+    """Content of ``container`` in a job file: how a container of the image is started."""
 
     runtime: Annotated[str | None, Field(pattern=PLUGIN)] = Field(
         None,
@@ -168,7 +171,9 @@ class ContainerOptions(Strict):
 
 
 class EnvironmentOptions(Strict):
-    """The ``environment`` part of a job: software loaded on the node before the program."""
+    """Content of ``environment`` in a job file: software that is loaded on the node before the
+    program starts.
+    """
 
     modules: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+/-]{0,199}$")], ...] = (
         Field(
@@ -213,7 +218,9 @@ class DistributedOptions(BaseModel):
 
 
 class JobOptions(BaseModel):
-    """Fields that a job file sets and the job keeps unchanged; ``null`` means omitted."""
+    """Fields that are copied unchanged from a job file to the job; ``null`` is the same as an
+    omitted field.
+    """
 
     container: Annotated[ContainerOptions, _null_as_default(ContainerOptions)] = Field(
         default_factory=ContainerOptions,

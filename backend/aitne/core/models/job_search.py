@@ -1,4 +1,6 @@
-"""Filters and order of job lists, as the API, saved views and bulk verbs state them."""
+"""Filters and sort keys for lists of jobs, used by the API, saved views and requests about many
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +18,27 @@ NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$")]
 
 
 class JobSort(StrEnum):
-    """Sort key of a job list. A job without such a time yet counts as the latest."""
+    """Sort key for a list of jobs. A job that does not have the time yet counts as the latest."""
 
     CREATED = "created"
     STARTED = "started"
     ENDED = "ended"
     DURATION = "duration"
-    """From its start to its end, or to the moment of the first page; a job that never started is
-    least."""
+    """Sort by the time from start to end, or until the first page was requested; jobs that never
+    started have the smallest value.
+    """
     NAME = "name"
     OWNER = "owner"
     PROJECT = "project"
     STATE = "state"
     GPUS = "gpus"
-    """On all its nodes together."""
+    """Sort by the number of GPUs on all nodes of the job together."""
 
 
 class SessionSearch(Strict):
-    """Filter for jobs or sessions: all conditions hold at once. Without any: all that the user may
-    see."""
+    """Filter for jobs or sessions; all given conditions must be met. Without conditions, it matches
+    all that the user may see.
+    """
 
     state: list[JobState] = Field(
         [], max_length=40, description="Only these states; may be repeated."
@@ -71,8 +75,9 @@ class SessionSearch(Strict):
     top_level: AskedFlag = Field(False, description="Omit array tasks.")
 
     def where(self, kind: JobType | None = None) -> JobFilter:
-        """Return the same filter as the store takes it, for jobs of type ``kind``, or of every type
-        if ``kind`` is None."""
+        """Return the corresponding ``JobFilter`` for the store, for jobs of type ``kind``; None: of
+        both types.
+        """
         return JobFilter(
             owner=self.owner,
             project=self.project,
@@ -93,7 +98,7 @@ class SessionSearch(Strict):
 
 
 class JobSearch(SessionSearch):
-    """Filter for jobs: that for sessions, with the type of job."""
+    """Filter for jobs: the conditions for sessions, and the type of the job."""
 
     type: JobType | None = Field(None, description="Only jobs, or only sessions.")
     origin: JobOrigin | None = Field(
@@ -101,7 +106,8 @@ class JobSearch(SessionSearch):
     )
 
     def where(self, kind: JobType | None = None) -> JobFilter:
-        """Return the same filter as the store takes it; ``kind`` overrides the type of this
-        search."""
+        """Return the corresponding ``JobFilter`` for the store; ``kind``, if not None, replaces the
+        type in this filter.
+        """
         job_filter = super().where(kind or self.type)
         return job_filter.model_copy(update={"origin": self.origin})

@@ -1,5 +1,6 @@
-"""Limits of a project, or of one member of it, on what is in use at once: what Slurm's associations
-can hold."""
+"""Limits on the concurrent resource usage of a project or of one member; they correspond to the
+limits of Slurm's associations.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from aitne.core.models.project import ProjectRole
 
 MIB = 1 << 20
 GPU_TRES = "gres/gpu"
-"""Slurm's name of the resource GPU."""
+"""Name of GPUs among Slurm's trackable resources (TRES)."""
 GPU_TYPE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
 QOS_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 MOST = 1 << 40
@@ -55,8 +56,9 @@ _Wall = Annotated[
 
 
 class Limits(Strict):
-    """Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
-    association."""
+    """Maximum amounts; None means no limit. The names in parentheses are the options of sacctmgr
+    for an association.
+    """
 
     max_gpus: _Count | None = Field(None, description="GPUs in use at once (GrpTRES gres/gpu).")
     max_gpus_by_type: dict[Annotated[str, Field(pattern=GPU_TYPE)], _Count] = Field(
@@ -98,10 +100,10 @@ class Membership(Frozen):
     """Membership of one user in one project, with the user's role and limits there."""
 
     project: ProjectName
-    """The project."""
+    """Name of the project."""
     user: UserName
     limits: Limits = Limits()
-    """Limits of this user here, beside the project's limits."""
+    """Limits of this user in the project, in addition to the limits of the project."""
     role: ProjectRole = Field(ProjectRole.MEMBER, description="Role of the user in the project.")
 
 
@@ -113,37 +115,39 @@ class ProjectLayers(Frozen):
     own: Limits = Limits()
     """Limits that its managers set."""
     members: dict[str, Limits] = Field(default_factory=dict)
-    """Own limits of members, by user."""
+    """Limits of individual members, by user name."""
 
 
 class HeldLimit(Frozen):
-    """Limits of a project or of one member that the scheduler itself holds."""
+    """Limits of a project or of one member that the scheduler itself enforces."""
 
     project: ProjectName
     user: UserName | None = None
-    """The member; None: the project as a whole."""
+    """Name of the member; None: the limits of the project as a whole."""
     limits: Limits
     gpu_s: int = 0
-    """GPU-seconds used until ``HeldLimits.used_until``, where ``gpu_hours`` is limited."""
+    """GPU-seconds used until ``HeldLimits.used_until``; set only if ``gpu_hours`` is limited."""
 
 
 class HeldLimits(Frozen):
-    """All limits that the scheduler itself holds."""
+    """All limits that the scheduler itself enforces."""
 
     entries: tuple[HeldLimit, ...] = ()
     used_until: UtcTime | None = None
-    """Time until which ``gpu_s`` counts; None: nothing is counted."""
+    """Time until which ``gpu_s`` is counted; None if nothing was counted."""
 
 
 class LimitsApplied(StrEnum):
     """When the scheduler applies changed limits of projects and members."""
 
     AT_ONCE = "at_once"
-    """The scheduler takes them from the platform."""
+    """At once, because the platform passes them to the scheduler."""
     AFTER_SYNC = "after_sync"
-    """The scheduler takes them from its accounting, which an administrator synchronizes."""
+    """When an administrator next synchronizes the accounting from which the scheduler reads
+    them.
+    """
     NEVER = "never"
-    """The scheduler holds no limits of projects."""
+    """Never, because the scheduler enforces no limits of projects."""
 
 
 class Usage(Frozen):
@@ -152,74 +156,81 @@ class Usage(Frozen):
     account: str
     user: str
     cpu_s: int
-    """CPU-seconds allocated."""
+    """CPU-seconds that were allocated."""
     gpu_s: int
-    """GPU-seconds allocated: two GPUs for an hour are 7200."""
+    """GPU-seconds that were allocated: two GPUs for an hour are 7200."""
     gpu_s_by_type: dict[str, int] = Field(default_factory=dict)
     jobs: int
-    """Jobs that ran in that time, each counted once however often it was requeued."""
+    """Number of jobs that ran in that period; a job that was requeued counts once."""
 
 
 class Gauge(Frozen):
-    """Amount of a resource that is in use, and its limit."""
+    """Amount of a resource that is in use, and its limit (None: no limit)."""
 
     limit: int | None
     used: int
 
 
 class AssociationUse(Frozen):
-    """Limits of one account, or of one user in it, and how much of each is in use, as slurmctld
-    counts.
+    """Limits of one account or of one of its users, and the current use of each, as slurmctld
+    counts it.
     """
 
     account: str
     user: str | None = None
     parent: str | None = None
     tres: dict[str, Gauge] = Field(default_factory=dict)
-    """GrpTRES by Slurm's name; ``mem`` in MiB. What is neither limited nor in use is left out."""
+    """GrpTRES by Slurm's name; ``mem`` in MiB. Resources that are neither limited nor in use are
+    omitted.
+    """
     tres_minutes: dict[str, Gauge] = Field(default_factory=dict)
-    """GrpTRESMins, in minutes, where there is such a limit."""
+    """GrpTRESMins by Slurm's name, in minutes; only resources with such a limit."""
     per_job: dict[str, int] = Field(default_factory=dict)
-    """MaxTRESPerJob."""
+    """MaxTRESPerJob by Slurm's name; ``mem`` in MiB."""
     grp_jobs: Gauge = Gauge(limit=None, used=0)
     grp_submitted: Gauge = Gauge(limit=None, used=0)
     max_jobs: Gauge = Gauge(limit=None, used=0)
-    """Limit and number of jobs of this user alone."""
+    """Limit and number of running jobs of this user alone."""
     max_submitted: Gauge = Gauge(limit=None, used=0)
     max_wall_s: int | None = None
 
 
 class QosUse(Frozen):
-    """Limits of one QOS, and how much of each is in use, as slurmctld counts."""
+    """Limits of one QOS, and the current use of each, as slurmctld counts it."""
 
     name: str
     tres: dict[str, Gauge] = Field(default_factory=dict)
     per_job: dict[str, int] = Field(default_factory=dict)
     per_user: dict[str, int] = Field(default_factory=dict)
-    """MaxTRESPerUser."""
+    """MaxTRESPerUser by Slurm's name."""
     used_by: dict[str, dict[str, int]] = Field(default_factory=dict)
-    """TRES in use, by user."""
+    """TRES in use by each user, by user name and then Slurm's name."""
     max_wall_s: int | None = None
 
 
 class LimitUsage(Frozen):
-    """Limits and what is in use of them, all from one query of slurmctld."""
+    """Limits of associations and QOS with their current use, all from one query of slurmctld."""
 
     enforced: frozenset[str] = frozenset()
-    """Words of ``AccountingStorageEnforce``: associations, limits, qos, …"""
+    """Values in Slurm's setting ``AccountingStorageEnforce``, such as ``associations``, ``limits``
+    and ``qos``.
+    """
     associations: tuple[AssociationUse, ...] = ()
     qos: tuple[QosUse, ...] = ()
 
     def of(self, account: str, user: str | None = None) -> AssociationUse | None:
-        """Return the association of that account, or of that user in it, or None if there is none."""
+        """Return the association of the account or, with ``user``, of that user in it; None if
+        there is none.
+        """
         for association in self.associations:
             if association.account == account and association.user == user:
                 return association
         return None
 
     def chain(self, account: str, user: str) -> tuple[AssociationUse, ...]:
-        """Return the associations of the user in the account, of the account, and of the accounts
-        above it."""
+        """Return the associations of the user in the account, of the account, and of its parent
+        accounts, in this order.
+        """
         associations = [
             association for association in (self.of(account, user),) if association is not None
         ]

@@ -1,4 +1,6 @@
-"""The cluster as the scheduler sees it: nodes, partitions, and what a job may name."""
+"""State of the cluster according to the scheduler: nodes, partitions, and names that jobs may
+use.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,24 @@ class NodeState(StrEnum):
 
     IDLE = "idle"
     MIXED = "mixed"
-    """Partly in use."""
+    """Some of its resources are allocated."""
     ALLOCATED = "allocated"
     DRAINING = "draining"
-    """Takes no new jobs, because an administrator drained it; a job still runs there."""
+    """An administrator drained it, so it starts no new jobs; jobs are still running on it."""
     DRAINED = "drained"
-    """Takes no new jobs, because an administrator drained it; no job runs there any more."""
+    """An administrator drained it, so it starts no new jobs; no job is running on it any more."""
     DOWN = "down"
     RESERVED = "reserved"
-    """Kept for a reservation or for maintenance."""
+    """Assigned to a reservation or to maintenance."""
     POWERED_OFF = "powered_off"
-    """Started when a job needs it."""
+    """Switched off until a job needs it."""
     UNKNOWN = "unknown"
 
     @property
     def usable(self) -> bool:
-        """Return whether a waiting job may be given this node sooner or later without an
-        administrator's help."""
+        """Return whether pending jobs can be started on the node sooner or later without an
+        administrator's action.
+        """
         return self not in (NodeState.DRAINING, NodeState.DRAINED, NodeState.DOWN)
 
 
@@ -37,9 +40,9 @@ class GpuCount(Frozen):
     """Number of GPUs of one type on one node (a MIG profile is a type of its own)."""
 
     type: str | None
-    """None: GPUs without a type."""
+    """GPU type; None means GPUs without a type."""
     total: int
-    """Number of them on the node."""
+    """Number of these GPUs on the node."""
     used: int
 
 
@@ -48,7 +51,7 @@ class GresCount(Frozen):
 
     name: str
     total: int
-    """Number of them on the node."""
+    """Number of units on the node."""
     used: int
 
 
@@ -59,26 +62,28 @@ class Node(Frozen):
     cluster: str = "local"
     state: NodeState
     reason: str | None = None
-    """Reason why it is down or drained, and who set that where the scheduler reports it."""
+    """Reason why the node is down or drained, with the account that set it if the scheduler reports
+    that.
+    """
     cpu_total: int
-    """Number of its CPUs."""
+    """Number of CPUs of the node."""
     cpu_used: int
     """Number of CPUs that are allocated to jobs."""
     memory_total_bytes: int
-    """Memory that jobs may be given."""
+    """Memory in bytes that can be allocated to jobs."""
     memory_used_bytes: int
-    """Allocated, not measured."""
+    """Memory in bytes that is allocated to jobs, used or not."""
     gpus: tuple[GpuCount, ...] = ()
     gres: tuple[GresCount, ...] = ()
-    """Other generic resources."""
+    """Generic resources (GRES) of the node other than GPUs."""
     features: tuple[str, ...] = ()
-    """Words by which jobs ask for it."""
+    """Features of the node, which jobs can name as constraints."""
     partitions: tuple[str, ...] = ()
-    """The partitions it belongs to."""
+    """Names of the partitions that contain the node."""
     address: str | None = None
-    """Its name or number on the network, if that is not ``name``."""
+    """Host name or IP address of the node, if it is not ``name``."""
     scheduler_state: str | None = None
-    """The scheduler's own word, such as ``IDLE+DRAIN``."""
+    """State in the scheduler's own terms, such as ``IDLE+DRAIN``."""
     seen_at: UtcTime
 
 
@@ -94,7 +99,7 @@ class Partition(Frozen):
     max_nodes: int | None = None
     min_nodes: int = 1
     allow_accounts: tuple[str, ...] | None = None
-    """None: all."""
+    """Accounts that may use the partition; None means all."""
     deny_accounts: tuple[str, ...] = ()
     allow_qos: tuple[str, ...] | None = None
     allow_groups: tuple[str, ...] | None = None
@@ -108,54 +113,55 @@ class Reservation(Frozen):
     starts_at: UtcTime | None = None
     ends_at: UtcTime | None = None
     nodes: tuple[str, ...] = ()
-    """The names of its nodes."""
+    """Names of the reserved nodes."""
     accounts: tuple[str, ...] = ()
-    """Accounts it is kept for."""
+    """Slurm accounts that may use the reservation."""
     users: tuple[str, ...] = ()
-    """Unix accounts it is kept for."""
+    """Unix accounts that may use the reservation."""
 
 
 class Holder(StrEnum):
-    """Mechanism by which a scheduler enforces the requested amounts on jobs."""
+    """Mechanism by which a scheduler enforces a limit of a job's memory or CPUs."""
 
     CGROUP = "cgroup"
-    """A control group: nothing gets past it."""
+    """Control group of the kernel, which processes cannot evade."""
     SAMPLING = "sampling"
-    """Periodic measurements: jobs that have taken more are ended."""
+    """Periodic measurement: a job that uses more than its limit is ended."""
     BINDING = "binding"
-    """Binding of programs to their CPUs, which they can undo."""
+    """Binding of processes to CPUs, which the processes can undo."""
     NOBODY = "nobody"
 
 
 class Cluster(Frozen):
-    """State of the whole cluster at one time. Tuples are empty where a scheduler has no such
+    """State of the whole cluster at one time. A tuple is empty if the scheduler has no such
     objects.
     """
 
     nodes: tuple[Node, ...] = ()
     partitions: tuple[Partition, ...] = ()
     qos: tuple[str, ...] = ()
-    """Names; empty when accounting is off."""
+    """Names of the QOS; empty if the scheduler has no accounting."""
     reservations: tuple[Reservation, ...] = ()
     max_array_size: int | None = None
-    """Slurm's MaxArraySize: the highest task index is one less."""
+    """Slurm's MaxArraySize; the highest permitted array index is one less."""
     memory_held_by: Holder = Holder.NOBODY
     cpus_held_by: Holder = Holder.NOBODY
     agent_cgroups: tuple[str, ...] | None = None
-    """Controllers with which the agents of jobs can enforce limits by cgroups of their own
-    (``memory``, ``cpu``). None: unknown before the agent tries."""
+    """Cgroup controllers (``memory``, ``cpu``) with which agents can enforce limits. None: unknown
+    until an agent tries.
+    """
     seen_at: UtcTime | None = None
 
 
 class SchedulerStatus(Frozen):
-    """Availability of the scheduler. While it does not answer, the states of jobs may be out of
-    date.
+    """Availability of the scheduler. While it does not answer, the stored states of jobs may be
+    outdated.
     """
 
     responding: bool
-    """Whether it answered the last query."""
+    """Whether the scheduler answered the last query."""
     since: UtcTime
-    """Time since which it answers, or at which it answered last."""
+    """Time since which it has been answering or, if it does not, of its last answer."""
     message: str | None = None
-    """Its own message, or the error of the query."""
+    """Message of the scheduler, or the error of the last query; None if there is none."""
     answering: ClassVar = deprecated_copy("responding", bool)

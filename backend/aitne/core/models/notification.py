@@ -11,24 +11,26 @@ from pydantic import Field
 from aitne.core.models.base import Frozen, Strict, UserName, UtcTime
 
 BROWSER, MAIL, WEBHOOK = "browser", "mail", "webhook"
-"""The channels: the first is the inbox itself, the others are plug-ins."""
+"""Names of the channels: ``browser`` is the list of notifications in the portal, the others are
+adapters.
+"""
 PAYLOAD_VERSION = 1
-"""Version of the body that webhooks receive: fields are only ever added within one."""
+"""Version of the request body that webhooks receive. Within a version, fields are only added."""
 
 
 class NotificationKind(StrEnum):
-    """Kind of event that users are notified of."""
+    """Kind of notification, for which users choose channels."""
 
     SESSION_READY = "session_ready"
     SESSION_EXPIRING = "session_expiring"
     SESSION_IDLE = "session_idle"
     SESSION_ENDED = "session_ended"
-    """By itself, by the platform or by another user; not at its owner's own request."""
+    """A session ended by itself, or was ended by the platform or by another user than its owner."""
     JOB_STARTED = "job_started"
     JOB_FINISHED = "job_finished"
     JOB_FAILED = "job_failed"
     GPU_IDLE = "gpu_idle"
-    """A batch job does next to nothing with its GPUs."""
+    """A batch job leaves its GPUs almost unused."""
     PROJECT_INVITED = "project_invited"
     PROJECT_REQUESTED = "project_requested"
     PROJECT_EXPIRING = "project_expiring"
@@ -36,11 +38,13 @@ class NotificationKind(StrEnum):
     MAINTENANCE = "maintenance"
     WEBHOOK_DISABLED = "webhook_disabled"
     ACCOUNT_SECURITY = "account_security"
-    """A sign-in from an unknown browser, a new token, a new password or a removed second factor."""
+    """There was a sign-in from an unknown browser, or the credentials changed: a new token or
+    password, or a removed second factor.
+    """
 
 
 class Level(StrEnum):
-    """Level of a notification, shown as its urgency."""
+    """Level of urgency of a notification."""
 
     INFO = "info"
     SUCCESS = "success"
@@ -52,11 +56,15 @@ _K = NotificationKind
 _BY_MAIL = frozenset(NotificationKind) - {_K.SESSION_READY, _K.JOB_STARTED}
 _QUIETLY = frozenset({_K.JOB_STARTED})
 ALWAYS_SHOWN = frozenset({_K.WEBHOOK_DISABLED, _K.ACCOUNT_SECURITY})
-"""In the inbox whatever the user's choices: no other channel would report it."""
+"""Kinds that are always shown in the portal, whatever the user's choices, because no other channel
+may report them.
+"""
 
 
 def by_default(kind: NotificationKind, channel: str) -> bool:
-    """Return whether a user without choices is notified of ``kind`` by ``channel``."""
+    """Return whether notifications of ``kind`` are sent on ``channel`` to a user who has not
+    chosen.
+    """
     if channel == WEBHOOK:
         return kind not in _QUIETLY | ALWAYS_SHOWN
     if channel == MAIL:
@@ -68,8 +76,9 @@ ChannelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=[
 
 
 class NotificationChoices(Strict):
-    """Notification choices of a user. A kind or channel that is not named is as ``by_default``
-    returns."""
+    """A user's choices of channels for each kind of notification. ``by_default`` applies where
+    there is no choice.
+    """
 
     choices: dict[NotificationKind, dict[ChannelName, bool]] = Field(
         default_factory=dict,
@@ -81,7 +90,7 @@ class NotificationChoices(Strict):
     )
 
     def wants(self, kind: NotificationKind, channel: str) -> bool:
-        """Return whether the user is notified of ``kind`` by ``channel``."""
+        """Return whether notifications of ``kind`` are sent to the user on ``channel``."""
         if channel == BROWSER and kind in ALWAYS_SHOWN:
             return True
         return self.choices.get(kind, {}).get(channel, by_default(kind, channel))
@@ -104,11 +113,11 @@ class NotificationContent(Frozen):
     text: str = ""
     job_id: UUID | None = None
     path: str = "/"
-    """Path of the page in the portal with the details."""
+    """Path of the page in the portal that shows details."""
     data: dict[str, Any] = Field(default_factory=dict)
-    """Names and numbers for translation into another language."""
+    """Names and numbers that occur in the text, for its translation."""
     log: tuple[str, ...] = ()
-    """The last lines of the job's log."""
+    """Last lines of the job's log; empty if they are not part of the notification."""
 
 
 class Notification(Frozen):
@@ -135,10 +144,10 @@ class Webhook(Frozen):
     owner: UserName
     url: str
     generation: int = 1
-    """Grows with each new secret."""
+    """Number of the secret; each new secret increases it."""
     created_at: UtcTime
     failures: int = 0
-    """Deliveries in a row that were given up."""
+    """Number of consecutive messages that could not be delivered."""
     disabled_at: UtcTime | None = None
     disabled_why: str | None = None
 
@@ -149,11 +158,11 @@ class DeliveryState(StrEnum):
     WAITING = "waiting"
     SENT = "sent"
     FAILED = "failed"
-    """Given up."""
+    """All attempts failed, and there are no further ones."""
 
 
 class Delivery(Frozen):
-    """One message to a user on one channel, with the state and number of its tries."""
+    """Message to a user on one channel, with its state and number of attempts."""
 
     id: int
     channel: str
@@ -192,7 +201,7 @@ class NewNotification(Frozen):
 def message_of(
     notice: NotificationContent, *, owner: str, event_id: int, time: str, url: str
 ) -> dict[str, Any]:
-    """Return the message that every channel carries, and the body of a webhook."""
+    """Return the message that all channels send, which is also the request body of webhooks."""
     return {
         "version": PAYLOAD_VERSION,
         "id": f"{event_id}-{owner}",

@@ -33,9 +33,9 @@ class JobTable(Strict):
         [], max_length=40, description="Columns in this order; empty: those of a new table."
     )
     sort: JobSort = JobSort.CREATED
-    """Key by which it is sorted."""
+    """Key by which the table is sorted."""
     descending: Flag = True
-    """The greatest first."""
+    """Whether the greatest value comes first."""
     search: JobSearch = Field(JobSearch(), description="Filter of the jobs that it shows.")
 
 
@@ -46,13 +46,13 @@ class SavedView(JobTable):
 
 
 class JobViews(Strict):
-    """The saved views of the jobs page, and the columns of the table that has no name."""
+    """Saved views of the jobs page, and the columns of the table when no view is selected."""
 
     columns: list[ColumnName] = Field(
         [], max_length=40, description="Columns of the table; empty: the default ones."
     )
     views: list[SavedView] = Field([], max_length=50)
-    """In the order in which they are shown."""
+    """Saved views, in the order in which they are shown."""
 
 
 class Launch(Strict):
@@ -61,14 +61,14 @@ class Launch(Strict):
     title: str = Field("", max_length=200, description="Title under which it is offered.")
     file: JobFile = Field(description="Job file that was submitted.")
     launched_at: UtcTime
-    """When it was launched."""
+    """Time at which the job was created."""
 
 
 class LastLaunch(Strict):
     """The user's latest launches, newest first."""
 
     items: list[Launch] = Field([], max_length=20)
-    """Newest first."""
+    """Job files that were launched, newest first."""
 
 
 TemplateName = Annotated[str, Field(min_length=1, max_length=100)]
@@ -110,4 +110,4 @@ MODELS: dict[str, type[Strict]] = {
     "last_launch": LastLaunch,
     "templates": TemplatePreferences,
 }
-"""Each key with its model, whose defaults apply to a user without a choice."""
+"""Model of each key, with the defaults for users who have stored nothing."""

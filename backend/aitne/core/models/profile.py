@@ -1,7 +1,8 @@
-"""Profile of the collectives of a job's ranks, read from their program, which may write anything.
+"""Profile of the collectives of a job's ranks. Their program wrote it, so its content is not
+trusted.
 
-The document is ``aitne.distrib``'s (``distrib/report.py`` describes it). Unknown fields are
-ignored, and one invalid value invalidates the whole document.
+``distrib/report.py`` describes the document. Unknown fields are ignored, and one invalid value
+invalidates the whole document.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Rank = Annotated[int, Field(ge=0, le=1 << 20)]
 
 
 class _Part(Frozen):
-    """Base class without infinities, which JSON cannot represent."""
+    """Base class that rejects infinity and NaN, which JSON cannot represent."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
@@ -31,108 +32,108 @@ class Straggler(_Part):
     """The straggler: the rank for which the others wait."""
 
     rank: Rank
-    """Its number."""
+    """Number of the rank."""
     node: Rank
-    """Number of its node."""
+    """Number of the rank's node."""
     behind_s: Seconds
-    """Additional time that it computes in each step, beyond the median of the others."""
+    """Additional seconds that the rank computes in each step, compared with the median of the other
+    ranks.
+    """
     share: Share | None = None
-    """``behind_s`` as a share of the step."""
+    """Ratio of ``behind_s`` to the duration of a step, from 0 to 1."""
 
 
 class SizeRow(_Part):
-    """Row of the profile's table: the collectives of one operation within one range of message
-    sizes.
-    """
+    """Statistics of one operation for one range of message sizes, a row of the profile's table."""
 
     op: Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]
-    """The operation: ``allreduce``, ``broadcast``, …"""
+    """Name of the collective: ``allreduce``, ``broadcast``, …"""
     from_bytes: Count
-    """Messages of at least so many bytes."""
+    """Minimum message size in bytes."""
     to_bytes: Count | None = None
-    """None: no bound."""
+    """Message size in bytes below which the row applies; None: no upper bound."""
     count: Count
-    """Number of operations, of the rank with most; so ``bytes``."""
+    """Number of operations of the rank that executed the most."""
     bytes: Count
-    """Number of bytes that it moved."""
+    """Number of bytes that the rank with the most transferred."""
     time_s: Seconds
-    """Mean of the ranks that took part."""
+    """Mean time in seconds over the participating ranks."""
     fastest_s: Seconds | None = None
-    """The least that a rank spent, in seconds."""
+    """Smallest time of a rank, in seconds."""
     slowest_s: Seconds | None = None
-    """The most that a rank spent, in seconds."""
+    """Largest time of a rank, in seconds."""
     bus_bytes_per_s: Annotated[float, Field(ge=0, le=1e18)] = 0
-    """As NVIDIA's nccl-tests define it."""
+    """Bus bandwidth in bytes per second, as defined by NVIDIA's nccl-tests."""
 
 
 class RankRow(_Part):
     """Measurements of one rank: its steps and its time in communication."""
 
     rank: Rank
-    """Its number."""
+    """Number of the rank."""
     node: Rank
-    """Number of its node."""
+    """Number of the rank's node."""
     steps: Count
-    """Number of steps that it has done."""
+    """Number of steps that the rank has completed."""
     step_s: Seconds | None = None
-    """Seconds in a step, on average."""
+    """Mean duration of a step in seconds."""
     communicating: Share | None = None
-    """Share of its steps in which a collective ran."""
+    """Share of the time of its steps in which a collective was running, from 0 to 1."""
     blocked: Share | None = None
-    """Share of its steps in which it was blocked by others."""
+    """Share of the time of its steps in which it waited for a collective, from 0 to 1."""
     overlap: Share | None = None
-    """Share of its communication that was overlapped with computation."""
+    """Share of the communication time that overlapped with computation, from 0 to 1."""
     own_s: Seconds | None = None
-    """Duration of a step without the time spent waiting for others."""
+    """Mean duration of a step in seconds, without the time spent waiting for other ranks."""
     records: Count = 0
-    """Number of records that it has written."""
+    """Number of records in the rank's profile."""
     dropped: Count = 0
-    """Records that were lost."""
+    """Number of records that were lost and are missing in the profile."""
 
 
 class Point(_Part):
-    """A point of the profile's chart: measurements of a part of the run."""
+    """Measurements of one period of the run, a point of the profile's chart."""
 
     t_s: Seconds
     """Seconds since the run started."""
     steps: Count
     """Number of steps in this period."""
     step_s: Seconds | None = None
-    """Seconds in a step, on average."""
+    """Mean duration of a step in seconds."""
     communicating: Share | None = None
-    """Share of the steps in which a collective ran."""
+    """Share of the time of the steps in which a collective was running, from 0 to 1."""
     blocked: Share | None = None
-    """Share of the steps in which the program was blocked by it."""
+    """Share of the time of the steps in which the program waited for a collective, from 0 to 1."""
 
 
 class Profile(_Part):
     """Profile of the collectives of a distributed job until ``written_at``."""
 
     schema_: Literal[1] = Field(1, alias="schema")
-    """The version of this document."""
+    """Version of the document's format."""
     written_at: UtcTime
-    """Time at which the program wrote it."""
+    """Time at which the program wrote the document."""
     final: bool = False
-    """Nothing more will come."""
+    """Whether the program writes no later document."""
     size: Annotated[int, Field(ge=1, le=1 << 20)]
     """World size: the number of ranks."""
     steps: Count = 0
-    """Number of steps that were done."""
+    """Number of steps that were completed."""
     step_s: Seconds | None = None
-    """Seconds in a step, on average."""
+    """Mean duration of a step in seconds."""
     elapsed_s: Seconds = 0
     """Seconds since the run started."""
     communicating: Share | None = None
-    """Share of the steps in which a collective ran."""
+    """Share of the time of the steps in which a collective was running, from 0 to 1."""
     blocked: Share | None = None
-    """Share of the steps in which the program was blocked by it."""
+    """Share of the time of the steps in which the program waited for a collective, from 0 to 1."""
     overlap: Share | None = None
-    """Share of the communication that was overlapped with computation."""
+    """Share of the communication time that overlapped with computation, from 0 to 1."""
     straggler: Straggler | None = None
-    """None: no rank keeps the others waiting."""
+    """Rank for which the other ranks wait; None if there is none."""
     table: tuple[SizeRow, ...] = Field(default=(), max_length=MOST_ROWS)
-    """By operation and message size."""
+    """Statistics by operation and message size."""
     ranks: tuple[RankRow, ...] = Field(default=(), max_length=MOST_ROWS)
-    """By rank."""
+    """Measurements of each rank."""
     history: tuple[Point, ...] = Field(default=(), max_length=MOST_ROWS)
-    """Course of the run, oldest point first."""
+    """Measurements of consecutive periods of the run, oldest first."""

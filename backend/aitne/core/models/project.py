@@ -1,4 +1,4 @@
-"""Projects beside their name: roles, the states of their life, budgets, invitations."""
+"""Properties of projects: roles of members, states of the life cycle, budgets and invitations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aitne.core.models.base import Frozen, KeepTime, ProjectName, Strict, UserNa
 
 MONTH = r"^2[0-9]{3}-(0[1-9]|1[0-2])$"
 MonthName = Annotated[str, Field(pattern=MONTH, examples=["2026-03"])]
-"""A month of UTC's calendar."""
+"""Month in UTC, such as ``2026-03``."""
 _Hours = Annotated[int, Field(strict=True, ge=0, le=1 << 40)]
 
 
@@ -24,7 +24,7 @@ class ProjectRole(StrEnum):
 
 
 class ProjectState(StrEnum):
-    """State of a project in its life cycle. Only an active one takes new jobs."""
+    """State of a project in its life cycle. Only an active project accepts new jobs."""
 
     REQUESTED = "requested"
     ACTIVE = "active"
@@ -41,7 +41,7 @@ class Step(StrEnum):
     REOPEN = "reopen"
     EXPIRE = "expire"
     RENEW = "renew"
-    """Another end, or none."""
+    """The end of the project is changed or removed."""
 
 
 _S = ProjectState
@@ -53,11 +53,14 @@ STEPS: dict[Step, dict[ProjectState, ProjectState]] = {
     Step.EXPIRE: {_S.ACTIVE: _S.EXPIRED},
     Step.RENEW: {_S.ACTIVE: _S.ACTIVE, _S.EXPIRED: _S.ACTIVE, _S.CLOSED: _S.CLOSED},
 }
-"""Every legal step; there are no others."""
+"""State that each step leads to, by the state before; other steps are not permitted."""
 
 
 def after(step: Step, state: ProjectState, name: str) -> ProjectState:
-    """Return the state that a step leads to. Raises ``IllegalTransition``, which names ``name``."""
+    """Return the state after a step in the life cycle of the project ``name``.
+
+    Raises ``IllegalTransition`` if the state does not permit the step.
+    """
     target = STEPS[step].get(state)
     if target is None:
         legal = ", ".join(sorted(STEPS[step]))
@@ -86,12 +89,14 @@ class Budget(Strict):
 
     @property
     def empty(self) -> bool:
-        """Return whether no limit is set."""
+        """Return whether no budget is set."""
         return self.gpu_hours is None and self.cpu_hours is None
 
 
 class Retention(Strict):
-    """Time for which a project keeps its ended jobs. An omitted value is the site's."""
+    """Time for which a project keeps its ended jobs. For an omitted value, the site's setting
+    applies.
+    """
 
     keep_jobs: KeepTime | None = Field(
         None,
@@ -107,7 +112,7 @@ class Retention(Strict):
 
     @property
     def empty(self) -> bool:
-        """Return whether nothing is set."""
+        """Return whether no time is set."""
         return self.keep_jobs is None and self.keep_failed_jobs is None
 
 
@@ -121,8 +126,9 @@ class ExtensionRequest(Frozen):
 
 
 class Invitation(Frozen):
-    """Link that makes any user who opens it a member. Its secret is shown once and stored
-    hashed."""
+    """Link that makes any user who opens it a member of a project. Its secret is shown once; only a
+    hash is stored.
+    """
 
     id: str = Field(description="Identifier of the invitation; it is not a secret.")
     project: ProjectName = Field(description="Project that users join by it.")
@@ -137,12 +143,12 @@ class Invitation(Frozen):
     )
 
     def open_at(self, now: UtcTime) -> bool:
-        """Return whether it can still be accepted at ``now``."""
+        """Return whether the invitation can still be accepted at ``now``."""
         return self.revoked_at is None and self.expires_at > now and self.uses < self.max_uses
 
 
 class ProjectStatus(Frozen):
-    """Facts that decide whether a project takes new jobs."""
+    """State, end and budget of a project, which determine whether it accepts new jobs."""
 
     name: str
     state: ProjectState

@@ -10,14 +10,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from aitne.core.models.base import Frozen, MemoryBytes, Strict
 
 _TYPE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}"
-"""A type may start with a digit, as the name of a MIG profile does (``1g.10gb``)."""
+"""Pattern of a GPU type, which may begin with a digit, such as the MIG profile ``1g.10gb``."""
 _GRES_NAME = r"^[a-z][a-z0-9_]{0,39}(:[A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"
 _GPU_FIELDS = {"count", "type"}
 _GPU = re.compile(rf"(?:({_TYPE}):)?([0-9]{{1,4}})")
 
 
 class GpuRequest(Frozen):
-    """GPUs on each node: how many, and of which type if that matters."""
+    """Number of GPUs on each node, and their type (None: any type)."""
 
     count: int = Field(strict=True, ge=0, le=1024)
     type: Annotated[str | None, Field(pattern=f"^{_TYPE}$")] = None
@@ -27,7 +27,11 @@ class GpuRequest(Frozen):
 
     @classmethod
     def parse(cls, value: object) -> object:
-        """Convert ``4``, ``"a100:4"`` or ``"4"`` to a request; a request written out stays."""
+        """Convert ``4``, ``"a100:4"`` or ``"4"`` to a mapping of the fields; a mapping or request
+        is returned unchanged.
+
+        Raises ``ValueError`` for other values.
+        """
         if isinstance(value, int) and not isinstance(value, bool):
             return {"count": value}
         if isinstance(value, str):
@@ -57,12 +61,15 @@ def _no_gpu_by_name(value: dict[str, int]) -> dict[str, int]:
 
 
 Gres = Annotated[dict[GresName, GresCount], AfterValidator(_no_gpu_by_name)]
-"""Other generic resources on each node by Slurm's name, such as ``{"shard": 2}``."""
+"""Generic resources (GRES) other than GPUs on each node by Slurm's name, such as ``{"shard":
+2}``.
+"""
 
 
 class ResourcesFile(Strict):
-    """The ``resources`` part of a job file; what is left out comes from the template or the
-    site."""
+    """Content of ``resources`` in a job file; omitted fields have the defaults of the template or
+    the site.
+    """
 
     nodes: int | None = Field(None, strict=True, ge=1, le=65_536, description="Number of nodes.")
     cpu: int | None = Field(None, strict=True, ge=1, le=4_096, description="CPUs on each node.")
@@ -107,22 +114,26 @@ class ResourcesFile(Strict):
 
 
 class Resources(Frozen):
-    """Resources of a job with all defaults filled in."""
+    """Resources that a job requests, with all defaults filled in."""
 
     nodes: int = Field(1, ge=1)
     """Number of nodes of the job."""
     cpu: int = Field(1, ge=1)
-    """CPUs per node, of all tasks together."""
+    """Number of CPUs on each node, for all tasks together."""
     tasks_per_node: int | None = Field(None, ge=1)
-    """Tasks that ``srun`` starts on each node; None: the scheduler's default."""
+    """Number of tasks that ``srun`` starts on each node; None: the scheduler's default."""
     cpus_per_task: int | None = Field(None, ge=1)
-    """CPUs of each task; None: not requested, so each has one if there is a number of tasks."""
+    """Number of CPUs for each task; None: not requested, so each task has one if the number of
+    tasks is given.
+    """
     memory_bytes: int = Field(1 << 30, ge=1)
-    """Memory per node."""
+    """Memory on each node, in bytes."""
     gpu: GpuRequest = GpuRequest(count=0)
-    """GPUs per node."""
+    """GPUs on each node."""
     gres: dict[str, int] = Field(default_factory=dict)
-    """Other generic resources per node, by the scheduler's name (``shard``, ``fpga:u280``)."""
+    """Generic resources (GRES) other than GPUs on each node, by the scheduler's name (``shard``,
+    ``fpga:u280``).
+    """
 
     @model_validator(mode="after")
     def _no_type_without_gpu(self) -> Self:

@@ -1,4 +1,4 @@
-"""Logins in browsers, and what protects them."""
+"""Sign-ins (logins in browsers), failed logins and second factors."""
 
 from __future__ import annotations
 
@@ -43,37 +43,39 @@ class SignIn(Frozen):
 
 
 class OpenSignIn(Frozen):
-    """Valid sign-in with the user for whom it currently acts."""
+    """Valid sign-in, with the user as whom its requests are made."""
 
     user: User
     csrf: str
     sign_in: SignIn
     token_expires_at: UtcTime | None = None
-    """Expiry of the token behind the sign-in; None: it does not expire, or there is none."""
+    """Expiry of the access token with which the sign-in was created; None: the token does not
+    expire, or there was none.
+    """
     token_created_by: UserName | None = None
-    """The administrator who created that token for the user."""
+    """Name of the administrator who created that access token for the user; None otherwise."""
 
     @property
     def impersonator(self) -> str | None:
-        """The administrator behind it, while it impersonates another user; else None."""
+        """Name of the administrator who impersonates another user in this sign-in; None if there is
+        no impersonation.
+        """
         return None if self.user.name == self.sign_in.owner else self.sign_in.owner
 
 
 class LoginAttempt(Frozen):
-    """Number of failed logins under a name, and until when the name is locked. ``counted`` is False
-    if the login was refused because of the lock.
-    """
+    """Number of failed logins under a name, and the time until which the name is locked."""
 
     failures: int
-    """This one included, until it turns out to be right."""
+    """Number of failed logins, including this one, which is subtracted again if it succeeds."""
     locked_until: UtcTime | None
     counted: bool
-    """False: the name is locked, and the attempt is not checked."""
+    """Whether the login is counted and checked; False if the name was locked before."""
 
 
 class SecondFactor(Frozen):
-    """A user's second factor: an authenticator app that knows a secret, which is derived from
-    ``salt`` and the platform's own key.
+    """Second factor of a user: an authenticator app that has stored a secret, which is derived from
+    ``salt`` and a key of the platform.
     """
 
     owner: UserName

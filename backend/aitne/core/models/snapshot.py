@@ -1,8 +1,8 @@
-"""Snapshot of what a job ran on: its folder's commit and changes, its packages, its node; and its
-written files.
+"""Snapshot of the environment of a job (commit and changes of its folder, packages, node), and the
+list of files that it has written.
 
-The agent gathers it on the node, as the user, whose programs can write anything: unknown fields are
-ignored, and one invalid value invalidates the whole document.
+The agent collects it on the node under the account of the user, so its content is not trusted:
+unknown fields are ignored, and one invalid value invalidates the whole document.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.job import JobSpec
 
 MOST_BYTES = 640 << 10
-"""Most bytes of a snapshot or a list of files as the agent sends it."""
+"""Maximum number of bytes of a snapshot or list of files that an agent sends."""
 MOST_DIFF = 256 << 10
 MOST_PACKAGES = 5_000
 MOST_FILES = 1_000
@@ -55,7 +55,7 @@ class GitState(_Part):
 
 
 class EnvironmentKind(StrEnum):
-    """Kind of environment that holds the packages."""
+    """Kind of environment that contains the Python packages of a job."""
 
     VENV = "venv"
     CONDA = "conda"
@@ -64,7 +64,9 @@ class EnvironmentKind(StrEnum):
 
 
 class Packages(_Part):
-    """The Python packages that the job's programs could import, by the packages' own metadata."""
+    """Python packages that the job's programs can import, according to the metadata of the
+    packages.
+    """
 
     kind: EnvironmentKind = Field(description="Kind of environment.")
     path: Path | None = Field(None, description="Path of the environment; null in an image.")
@@ -76,7 +78,7 @@ class Packages(_Part):
 
 
 class HostState(_Part):
-    """Facts about the first node of the job: system, kernel, CPU and GPU driver."""
+    """Description of the first node of the job: system, kernel, CPU and GPU driver."""
 
     node: Word = Field(description="Name of the node.")
     system: Word | None = Field(None, description="Operating system.")
@@ -86,7 +88,7 @@ class HostState(_Part):
 
 
 class Taken(_Part):
-    """The part of a job's snapshot that its agent sends."""
+    """Part of a job's snapshot that its agent sends."""
 
     schema_: int = Field(1, alias="schema", ge=1, description="Version of this schema.")
     taken_at: UtcTime = Field(description="Time of the snapshot, by the node's clock.")
@@ -102,7 +104,9 @@ class Taken(_Part):
 
 
 class Snapshot(Frozen):
-    """Record of what a job ran with: image, datasets, modules, job file, and facts from its agent."""
+    """Snapshot of a job's environment: image, datasets, modules, job file, and the part that its
+    agent sent.
+    """
 
     attempt: int = Field(description="Attempt of the job; a retry takes a new snapshot.")
     taken: Taken | None = Field(description="Facts that its agent reported; null: none yet.")
@@ -116,7 +120,7 @@ class Snapshot(Frozen):
 
 
 class WrittenFile(_Part):
-    """A file that was changed while the job ran."""
+    """File that was changed while the job ran."""
 
     path: Path = Field(description="Path below the job's folder.")
     size_bytes: Count = Field(description="Size at the end of the job.")
@@ -124,7 +128,9 @@ class WrittenFile(_Part):
 
 
 class WrittenFiles(_Part):
-    """The files of a job's folder that were changed while it ran, by the job itself or by others."""
+    """Files in a job's folder that were changed while the job ran, by the job itself or by other
+    processes.
+    """
 
     schema_: int = Field(1, alias="schema", ge=1, description="Version of this schema.")
     folder: Path = Field(description="Folder that was searched.")

@@ -1,5 +1,6 @@
-"""Storage areas of users (home, scratch and project folders) and the facts that a file system
-reports about them."""
+"""Storage areas of users (home, scratch and project folders), and their properties as reported by a
+file system.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pydantic import Field
 from aitne.core.models.base import Frozen, deprecated_copy
 
 NO_ANSWER = "its file system does not answer"
-"""Problem of a path whose file system hangs."""
+"""Message of ``problem`` if the file system of a path does not answer."""
 _NOTHING_THERE = os.strerror(errno.ENOENT)
 
 
@@ -32,27 +33,26 @@ class Quota(Frozen):
     """
 
     used_bytes: int | None = Field(None, ge=0)
-    """Amount that is used, in bytes."""
+    """Number of bytes in use; None: unknown."""
     limit_bytes: int | None = Field(None, ge=0)
-    """None: no limit."""
+    """Maximum number of bytes; None: no limit."""
     used_files: int | None = Field(None, ge=0)
-    """Number of files that exist."""
+    """Number of files in use; None: unknown."""
     limit_files: int | None = Field(None, ge=0)
-    """None: no limit."""
+    """Maximum number of files; None: no limit."""
 
 
 class Striping(Frozen):
     """Distribution of a file's content over the targets of a parallel file system."""
 
     pattern: str
-    """Pattern by which content is spread, in the file system's own term: ``raid0``, ``mirror``,
-    …"""
+    """Method of distribution in the file system's own terms, such as ``raid0`` or ``mirror``."""
     chunk_bytes: int | None = None
-    """Number of bytes that lie on one target before the next."""
+    """Number of consecutive bytes of a file on one target; None: unknown."""
     targets: int | None = None
-    """Number of targets over which a new file in this folder is spread."""
+    """Number of targets over which a new file in this folder is distributed; None: unknown."""
     pool: str | None = None
-    """The storage pool that new files go to."""
+    """Name of the storage pool for new files; None: unknown."""
 
 
 class StorageTarget(Frozen):
@@ -60,7 +60,7 @@ class StorageTarget(Frozen):
 
     name: str
     state: str
-    """In the file system's own words, such as ``Online/Good``."""
+    """State in the file system's own terms, such as ``Online/Good``."""
     total_bytes: int | None = None
     """Capacity of the target in bytes."""
     free_bytes: int | None = None
@@ -71,31 +71,31 @@ class Area(Frozen):
     """Storage area: a folder of a user or project, and the adapter of its storage system."""
 
     name: str
-    """``home``, ``scratch``, …"""
+    """Name of the area, such as ``home`` or ``scratch``."""
     kind: AreaKind
-    """Kind of its owner."""
+    """Kind of the area: a folder of a user or of a project."""
     path: str
     adapter: str = "posix"
-    """Adapter that serves it: ``posix``, ``nfs``, ``beegfs``, …"""
+    """Name of the storage adapter, such as ``posix``, ``nfs`` or ``beegfs``."""
     project: str | None = None
-    """Project of a project's folder."""
+    """Name of the project, for a project's folder; None otherwise."""
     mount: str | None = None
-    """The mount point it lies on, where a site named one."""
+    """Mount point of its file system, if the site has configured it; None otherwise."""
 
 
 class AreaFacts(Frozen):
-    """Facts about a storage area. A fact that could not be determined is None, and ``problem``
-    states why.
+    """State of a storage area. A value that could not be determined is None, and ``problem``
+    contains the reason.
     """
 
     area: Area
-    """The folder."""
+    """Storage area that is described."""
     available: bool
-    """Whether the folder exists, on a file system that is mounted."""
+    """Whether the folder exists and its file system is mounted."""
     writable: bool = False
-    """Whether its user may write there."""
+    """Whether the user may write to the folder."""
     file_system: str | None = None
-    """``ext4``, ``nfs4``, ``beegfs``, …"""
+    """Type of the file system, such as ``ext4``, ``nfs4`` or ``beegfs``; None: unknown."""
     total_bytes: int | None = None
     """Size of the file system in bytes."""
     free_bytes: int | None = None
@@ -105,35 +105,42 @@ class AreaFacts(Frozen):
     project_quota: Quota | None = None
     """The project's quota; None: there is none, or it is unknown."""
     striping: Striping | None = None
-    """None: not a parallel file system."""
+    """Distribution of files in the folder; None if it is not on a parallel file system."""
     targets: tuple[StorageTarget, ...] = ()
-    """Targets on which a parallel file system keeps the content."""
+    """Targets on which a parallel file system stores files of the folder; empty otherwise."""
     problem: str | None = None
-    """Problem, or fact that could not be determined, as a sentence."""
+    """Sentence about a problem, or about a value that could not be determined; None if there is
+    none.
+    """
     there: ClassVar = deprecated_copy("available", bool)
 
 
 class PathFacts(Frozen):
-    """Facts about a path, as one account sees it."""
+    """Properties of a path, as one account sees it."""
 
     path: str
     real_path: str | None = None
-    """Path with symbolic links followed; None: there is nothing."""
+    """Path with symbolic links resolved; None if the path does not exist."""
     kind: str | None = None
-    """``file``, ``folder``, ``other``; None: there is nothing."""
+    """Kind of object: ``file``, ``folder`` or ``other``; None if the path does not exist."""
     readable: bool = False
     writable: bool = False
     size_bytes: int | None = None
     mtime_ns: int | None = None
     commit: str | None = None
-    """Commit that is checked out, of the top folder of a git working copy."""
+    """Commit that is checked out, if the path is the top folder of a git working copy; None
+    otherwise.
+    """
     problem: str | None = None
-    """Reason why it cannot be examined or read, in the system's words."""
+    """Reason why the path cannot be examined or read, in the words of the operating system; None if
+    it can.
+    """
 
     @property
     def nothing_there(self) -> bool:
-        """Return whether the system reported that nothing is there; False for a file system that
-        does not answer."""
+        """Return whether the path certainly does not exist; False if the file system does not
+        answer.
+        """
         return self.kind is None and self.problem == _NOTHING_THERE
 
     @property

@@ -1,5 +1,6 @@
-"""A parameter sweep: one program, run once for each of many settings, and what each run
-measured."""
+"""Parameter sweeps: one program that runs once for each parameter setting, and the results of these
+runs.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ MOST_TASKS = 1_000
 MOST_PARAMETERS = 20
 MOST_CHOICES = 200
 MOST_LETTERS = 1 << 20
-"""Maximum characters of all settings together: a short file with long values could otherwise create
-a folder of megabytes."""
+"""Maximum number of characters of all settings together, because a short file could otherwise
+create settings of many megabytes.
+"""
 
 Scalar = str | int | float | bool
 ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,39}$")]
@@ -29,8 +31,9 @@ _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 
 
 def _number(value: object) -> object:
-    """Return the number for text such as ``1e-3``, which YAML 1.1 reads as text; else the value as
-    it is."""
+    """Return the number for a text such as ``1e-3``, which YAML 1.1 does not read as a number;
+    other values are returned unchanged.
+    """
     return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
 
@@ -41,22 +44,22 @@ class Method(StrEnum):
     """Method by which a sweep chooses its parameter settings."""
 
     GRID = "grid"
-    """Every combination of the lists."""
+    """All combinations of the values of all parameters."""
     RANDOM = "random"
-    """A given number of random samples."""
+    """Given number of random parameter settings."""
     LIST = "list"
-    """The first values together, the second ones together, and so on."""
+    """First values of all parameters together, then the second values, and so on."""
 
 
 class Goal(StrEnum):
-    """Direction of a metric: smaller or larger values are better."""
+    """Direction of a metric: whether smaller or larger values are better."""
 
     MIN = "min"
     MAX = "max"
 
 
 class NumberType(StrEnum):
-    """Type of the numbers drawn from a range."""
+    """Type of the numbers that are drawn from a range."""
 
     FLOAT = "float"
     INT = "int"
@@ -97,7 +100,9 @@ class StopWhen(Strict):
 
 
 class SweepFile(Strict):
-    """The ``sweep`` part of a job file: the job becomes an array with one task for each setting."""
+    """Content of ``sweep`` in a job file: the job becomes an array with one task for each parameter
+    setting.
+    """
 
     method: Method = Field(
         Method.GRID,
@@ -182,8 +187,9 @@ class SweepFile(Strict):
         return self
 
     def _letters(self, lists: dict[str, list[Any]]) -> int:
-        """Return the largest total length of all settings' values, one after the other, in
-        characters."""
+        """Return the maximum number of characters that the values of all settings could have
+        together.
+        """
         counts = [len(choices) for choices in lists.values()]
         grid = self.method is Method.GRID
         tasks = self.samples or (math.prod(counts) if grid else max(counts, default=1))
@@ -202,17 +208,19 @@ class RangeSpec(Frozen):
 
 
 class StopSpec(Frozen):
-    """``StopWhen`` with its values resolved."""
+    """Condition of ``StopWhen`` with its defaults filled in."""
 
     metric: str
-    """The metric that is compared."""
+    """Name of the metric that is compared."""
     goal: Goal
-    """Whether more of it is better."""
+    """Whether larger or smaller values of the metric are better."""
     value: float
-    """Value that is good enough."""
+    """Value of the metric with which the sweep has reached its goal."""
 
     def met(self, value: float | None) -> bool:
-        """Return whether a run with this value has reached the goal; False for None."""
+        """Return whether a task with this value of the metric has reached the goal; False if
+        ``value`` is None.
+        """
         if value is None:
             return False
         return value >= self.value if self.goal is Goal.MAX else value <= self.value
@@ -227,17 +235,17 @@ class SweepSpec(Frozen):
     """
 
     method: Method
-    """Method by which settings are chosen."""
+    """Method by which parameter settings are chosen."""
     parameters: dict[str, RangeSpec | tuple[Scalar, ...]]
-    """For each name its values or its range."""
+    """Values or range of each parameter, by name."""
     samples: int | None = None
-    """Number of samples; None for a grid."""
+    """Number of random settings; None for other methods."""
     seed: int = 0
-    """Seed of the random numbers: the same seed, the same settings."""
+    """Seed of the random numbers: the same seed results in the same settings."""
     max_parallel: int | None = None
     """Maximum number of tasks that run at once; None means no maximum."""
     metric: str | None = None
-    """The metric by which settings are ranked."""
+    """Name of the metric by which settings are ranked; None: they are not ranked."""
     goal: Goal = Goal.MAX
     """Whether larger or smaller values of the metric are better."""
     stop_when: StopSpec | None = None
@@ -258,9 +266,7 @@ class SweepSpec(Frozen):
 
 
 class Results(Frozen):
-    """Metrics of a job's program, which its agent has read from the files that the
-    program writes.
-    """
+    """Metrics of a job's program, which its agent has read from files that the program writes."""
 
     # A program may send any value, and neither databases nor JSON represent infinity.
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
@@ -290,7 +296,7 @@ class SweepTask(Frozen):
 
 
 class Sweep(Frozen):
-    """A sweep with all its tasks."""
+    """Sweep of an array job, with all its tasks."""
 
     job_id: UUID = Field(description="Id of the array job.")
     method: Method = Field(description="Method by which the settings were chosen.")

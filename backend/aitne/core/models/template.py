@@ -1,4 +1,4 @@
-"""Templates: one YAML file is one entry of the launch form."""
+"""Templates: each YAML file defines one launch form and the defaults of its jobs."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from aitne.core.models.resources import Gpu, GpuRequest
 
 
 class ParameterType(StrEnum):
-    """Type of a parameter in the launch form, which determines its control and the
-    accepted values.
+    """Type of a parameter in the launch form, which determines its input control and the accepted
+    values.
     """
 
     STRING = "string"
     TEXT = "text"
-    """Several lines."""
+    """Text that may have several lines."""
     INTEGER = "integer"
     NUMBER = "number"
     BOOLEAN = "boolean"
     CHOICE = "choice"
     PATH = "path"
-    """A file or folder on the cluster."""
+    """Path of a file or folder on the cluster."""
 
 
 class Parameter(Strict):
-    """Field of a template's launch form. Its value reaches the job as the variable
-    ``AITNE_PARAM_<NAME>``.
+    """Parameter of a template, which is a field of its launch form. The job gets its value in the
+    environment variable ``AITNE_PARAM_<NAME>``.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
@@ -42,13 +42,13 @@ class Parameter(Strict):
     title: str = Field(min_length=1, max_length=100)
     description: str = ""
     default: Scalar | None = None
-    """None: the user must enter one."""
+    """Default value; None: the user must enter a value."""
     minimum: float | None = None
     maximum: float | None = None
     choices: list[str] = Field(default_factory=list)
-    """Values that may be chosen; empty: anything of its type."""
+    """Permitted values; empty: all values of the type."""
     pattern: str | None = None
-    """A regular expression that the whole value must match."""
+    """Regular expression that the whole value must match; None: any text."""
     max_length: int = Field(65_536, ge=1, le=1_000_000)
     """Maximum number of characters."""
 
@@ -70,7 +70,7 @@ class Parameter(Strict):
 
 
 class IntLimit(Strict):
-    """A number in the launch form, such as of nodes, with its default and bounds."""
+    """Number in the launch form, such as the number of nodes, with its default and bounds."""
 
     default: int
     min: int = 0
@@ -93,14 +93,16 @@ class GpuLimit(Strict):
 
 
 class DurationLimit(Strict):
-    """The time limit with its default and maximum for this template."""
+    """Time limit with its default and maximum for this template."""
 
     default: Seconds
     max: Seconds | None = None
 
 
 class InactivityLimit(Strict):
-    """The time without activity after which a session ends, with its default and maximum."""
+    """Inactivity duration of a session (time without activity after which it ends), with its
+    default and maximum.
+    """
 
     default: Seconds | None = None
     max: Seconds | None = None
@@ -118,24 +120,26 @@ class AppFile(AppSpec):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     readiness: ReadinessFile = ReadinessFile()
-    """Check that decides whether it answers."""
+    """Check by which the agent determines that the app answers."""
 
 
 class TemplateResources(Strict):
-    """Resource fields of the form; one that is left out is not offered."""
+    """Resources in the launch form, with defaults and bounds; an omitted resource cannot be changed
+    there.
+    """
 
     nodes: IntLimit = IntLimit(default=1, min=1, max=1)
     """Number of nodes of the job."""
     cpu: IntLimit = IntLimit(default=1, min=1)
-    """On each node."""
+    """Number of CPUs on each node."""
     memory: MemoryLimit = MemoryLimit(default=2 << 30)
-    """On each node."""
+    """Memory on each node, in bytes."""
     gpu: GpuLimit = Field(default_factory=GpuLimit)
-    """On each node."""
+    """Number and type of GPUs on each node."""
     max_duration: DurationLimit = DurationLimit(default=4 * 3_600)
     """Time limit of the job."""
     inactivity_duration: InactivityLimit = InactivityLimit()
-    """Time for which a session may go without activity."""
+    """Time without activity after which a session ends."""
 
 
 class TemplateDistributed(Strict):
@@ -144,39 +148,39 @@ class TemplateDistributed(Strict):
     """
 
     ranks_per_node_from: str | None = None
-    """Name of the integer parameter with the number of ranks per node; its value 0 stands for one
-    rank for each GPU of a node, or one rank without GPUs.
+    """Name of the integer parameter with the number of ranks per node; its value 0 means one rank
+    for each GPU of a node, or one rank without GPUs.
     """
     backend_from: str | None = None
     """Name of the choice parameter with the backend."""
 
 
 class Template(Strict):
-    """The schema of ``jobtemplates/*.yaml``."""
+    """Content of a template file, ``jobtemplates/*.yaml``."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
     version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
     title: str = Field(min_length=1, max_length=100)
     description: str = ""
     icon: str = "terminal"
-    """A name from the portal's icon set; an unknown one shows the default."""
+    """Name of an icon in the portal's icon set; an unknown name has the default icon."""
     type: JobType
     """Type of the jobs that are created from it."""
     image: Annotated[str, Field(pattern=IMAGE_REFERENCE)] = BARE
-    """Default of the form; a user may choose another that has the template's apps."""
+    """Default image; a user may choose another one that has the template's apps."""
     parameters: list[Parameter] = Field(default_factory=list)
-    """The fields of its form."""
+    """Parameters of the template, which are fields of its launch form."""
     resources: TemplateResources = Field(default_factory=TemplateResources)
-    """Resource fields of the form."""
+    """Resources in the launch form, with their defaults and bounds."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     commands: list[Command] = Field(default_factory=list)
     """Commands that run one after the other; a session has none."""
     apps: list[AppFile] = Field(default_factory=list)
-    """The programs that a session serves."""
+    """Apps that a session starts; empty for batch jobs."""
     distributed: TemplateDistributed | None = None
-    """Options of its ranks; None: it has none."""
+    """Distribution of the commands over ranks; None: they run without ranks."""
     workdir_from: str | None = None
-    """The path parameter that names the folder it runs in; omitted: home."""
+    """Name of the path parameter whose value becomes the working folder; None: the home folder."""
 
     @field_validator("env")
     @classmethod

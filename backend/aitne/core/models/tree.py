@@ -1,4 +1,6 @@
-"""Source code of a job: a tree that was uploaded, or a repository that is cloned."""
+"""Source code of a job: a tree (working tree that a user uploads) or a git repository that is
+cloned.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ TreeDigest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+@-]{0,254}")
 _HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
 _SCP = re.compile(rf"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,63}}@)?{_HOST}:(?!/)[!-~]+")
-"""``git@host:path``, the short form of an ssh address."""
+"""Pattern of ``git@host:path``, the short form of an ssh URL."""
 _SCHEMES = ("https", "ssh", "file")
 
 
@@ -68,7 +70,7 @@ def _subdir(value: str) -> str:
 
 
 class RepoOptions(Strict):
-    """The ``repo`` part of a job: a git repository that is cloned before the job starts."""
+    """Content of ``repo`` in a job file: a git repository that is cloned before the job starts."""
 
     url: Annotated[str, Field(max_length=2_000, pattern=r"^[!-~]+$"), AfterValidator(_url)] = Field(
         description="Address of the repository, as the cluster reaches it: https://, ssh:// or "
@@ -84,7 +86,7 @@ class RepoOptions(Strict):
 
 
 class TreeUse(Frozen):
-    """Tree that a job runs in."""
+    """Tree (uploaded working tree) of which the job runs in a copy."""
 
     digest: TreeDigest = Field(description="sha256 that identifies the tree.")
     files: int = Field(ge=0, description="Number of files and links.")
@@ -96,7 +98,9 @@ class TreeUse(Frozen):
 
 
 class TreeStatus(TreeUse):
-    """Tree whose list of files the platform has, with the contents that it lacks."""
+    """Tree of which the platform has the list of files, and the file contents that are still
+    missing.
+    """
 
     missing: tuple[TreeDigest, ...] = Field(
         description="sha256 of the contents to be uploaded; empty: the tree is complete."
@@ -104,7 +108,7 @@ class TreeStatus(TreeUse):
 
 
 class TreeLimits(Frozen):
-    """Limits of the platform for the trees that users upload."""
+    """Limits on the trees that users upload."""
 
     max_files: int = Field(description="Maximum number of files and links of a tree.")
     max_bytes: int = Field(description="Maximum size of a tree in bytes.")

@@ -18,7 +18,7 @@ class Role(StrEnum):
 
 
 class Scope(StrEnum):
-    """Scope of an access token: what the token permits, at most what its owner may do."""
+    """Scope of an access token: actions that it permits, if its owner may take them."""
 
     READ = "read"
     WRITE = "write"
@@ -26,19 +26,20 @@ class Scope(StrEnum):
 
 
 class User(Frozen):
-    """User with an account. The password's hash is not part of it."""
+    """User with an account; the hash of the password is not included."""
 
     name: UserName
     display_name: str = ""
     role: Role = Role.USER
     default_project: ProjectName
-    """The project of a job that names none."""
+    """Project of the user's jobs that name no project."""
     disabled: bool = False
     mail: str | None = None
-    """Address of notifications by mail; None: unknown."""
+    """Mail address for notifications; None: unknown."""
     source: str | None = None
     """Identity source of the account, such as ``ldap``; None: the platform itself, by password or
-    link."""
+    one-time link.
+    """
     created_at: UtcTime
 
 
@@ -48,7 +49,7 @@ class Project(Frozen):
     name: ProjectName
     title: str = ""
     members: tuple[str, ...] = ()
-    """The login names of its members."""
+    """User names of its members."""
     created_at: UtcTime
     managers: tuple[str, ...] = Field((), description="Members who administer the project.")
     description: str = Field("", description="Description of the project.")
@@ -100,22 +101,27 @@ class Actor(Frozen):
     scopes: frozenset[Scope] = frozenset(Scope)
     projects: frozenset[str] = frozenset()
     impersonator: str | None = None
-    """The administrator who impersonates this user, if one does."""
+    """Name of the administrator who impersonates this user; None if there is no impersonation."""
     manages: frozenset[str] = frozenset()
-    """Projects of which the user is a manager."""
+    """Names of the projects of which the user is a manager."""
     until: UtcTime | None = None
-    """Expiry of the token in use, or behind the sign-in in use; None: it does not expire, or there
-    is none."""
+    """Expiry of the access token of the request, or of the one with which the sign-in was created;
+    None: it does not expire, or there is none.
+    """
     token_id: str | None = None
-    """The token in use, or the one behind the sign-in in use."""
+    """ID of the access token of the request, or of the one with which the sign-in was created; None
+    if there is none.
+    """
     token_created_by: str | None = None
-    """The administrator who created that token for the user."""
+    """Name of the administrator who created that access token for the user; None otherwise."""
     authenticated_at: UtcTime | None = None
-    """Time of the user's last authentication in the browser; None: a token is in use."""
+    """Time of the last authentication in the browser; None: the request was authenticated by an
+    access token.
+    """
 
     @property
     def name(self) -> str:
-        """The user's login name."""
+        """Login name of the user."""
         return self.user.name
 
     @property

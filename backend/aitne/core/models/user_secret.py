@@ -1,4 +1,6 @@
-"""Secrets of users: values that jobs get as environment variables and that nothing shows."""
+"""Secrets of users: values that jobs get as environment variables and that no other request
+returns.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class UserSecret(Frozen):
 
 
 class SecretValue(Strict):
-    """The value of a secret."""
+    """Value of a secret, in a request that stores it."""
 
     value: Annotated[str, AfterValidator(passable)] = Field(
         min_length=1,

@@ -1,4 +1,4 @@
-"""The settings of mail, webhooks and idle work, parts of the one tree in ``core.settings``."""
+"""Settings of mail, webhooks and inactivity, which are sections of ``core.settings.Settings``."""
 
 from __future__ import annotations
 
@@ -17,18 +17,23 @@ MAIL_ADDRESS = re.compile(
     r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
     r"(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\Z"
 )
-"""An address as browsers' forms take it: no quotes, no comments, no line breaks."""
+"""Pattern of a mail address as browsers accept it in forms: without quotes, comments and line
+breaks.
+"""
 
 
 def mail_address(text: str) -> str:
-    """Return the text if mail can be sent there; else raise ``ValueError``."""
+    """Return the text if it is a valid mail address.
+
+    Raises ``ValueError`` if it is not.
+    """
     if MAIL_ADDRESS.match(text) is None:
         raise ValueError("it is not a mail address such as ada@example.org")
     return text
 
 
 class MailSettings(Strict):
-    """Mail by SMTP. Without a host there is none."""
+    """Mail server (SMTP) for notifications. Without a host, no mail is sent."""
 
     host: str | None = Field(None, description="The SMTP server; unset: no mail is sent.")
     port: int | None = Field(
@@ -61,12 +66,12 @@ class MailSettings(Strict):
 
     @property
     def port_of_server(self) -> int:
-        """Port of the mail server."""
+        """Port of the mail server, with the default for the type of encryption."""
         return self.port or {"tls": 465, "starttls": 587, "none": 25}[self.security]
 
 
 class WebhookSettings(Strict):
-    """Permitted targets of users' webhooks."""
+    """Permitted destinations of users' webhooks."""
 
     enabled: bool = Field(True, description="Whether users may have webhooks.")
     http_hosts: list[str] = Field(
@@ -89,7 +94,7 @@ class WebhookSettings(Strict):
 
 
 class IdleSettings(Strict):
-    """Handling of sessions without activity and of idle GPUs."""
+    """Treatment of sessions without activity and of jobs with idle GPUs."""
 
     inactivity_duration: Seconds | None = Field(
         None,

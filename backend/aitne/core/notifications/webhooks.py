@@ -1,6 +1,7 @@
-"""Webhooks: their permitted targets, their secrets, and the signature that identifies the sender.
+"""Webhooks: permitted destinations, secrets, and the signature that identifies the sender.
 
-A receiver's check is ``verify``; ``docs/reference/webhooks.md`` has it as a program of its own.
+Receivers check it like ``verify``; ``docs/reference/webhooks.md`` contains an independent program
+for this.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from urllib.parse import SplitResult, urlsplit
 from aitne.core.notifications.settings import WebhookSettings
 
 SIGNATURE = "Aitne-Signature"
-"""The header: ``t=<Unix time>,v1=<hexadecimal HMAC-SHA256 of "<t>.<body>">``."""
+"""Name of the header with the signature: ``t=<Unix time>,v1=<hexadecimal HMAC-SHA256 of
+"<t>.<body>">``.
+"""
 SECRET_KEY = "webhook_key"  # noqa: S105 - the name of the file that holds it
 SECRET_PREFIX = "whsec_"  # noqa: S105
 TOLERANCE_S = 300
-"""A receiver refuses older messages, so that an overheard one cannot be sent again later."""
+"""Maximum age of a message in seconds that a receiver accepts, so that a recorded message cannot be
+sent again later.
+"""
 LONGEST_URL = 2_000
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -27,20 +32,23 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def derive_secret(key: str, webhook_id: str, generation: int) -> str:
-    """Return the webhook's secret: derived from the platform's key when needed, and never
-    stored."""
+    """Return the webhook's secret, which is derived from the platform's key and never stored;
+    ``generation`` is the number of the secret.
+    """
     text = f"webhook:{webhook_id}:{generation}".encode()
     digest = hmac.new(key.encode(), text, hashlib.sha256).digest()
     return SECRET_PREFIX + base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def signature(secret: str, time: int, body: bytes) -> str:
-    """Return the value of the signature header."""
+    """Return the value of the signature header for a body sent at the Unix time ``time``."""
     return f"t={time},v1={_digest(secret, time, body)}"
 
 
 def verify(secret: str, header: str, body: bytes, now: float) -> bool:
-    """Return whether the body was signed with the secret, and not long ago."""
+    """Return whether the body was signed with the secret at most ``TOLERANCE_S`` seconds before
+    ``now`` (Unix time).
+    """
     fields = dict(part.partition("=")[::2] for part in header.split(","))
     time, digest = fields.get("t", ""), fields.get("v1", "")
     if not (time.isascii() and time.isdecimal()) or abs(now - int(time)) > TOLERANCE_S:
@@ -53,9 +61,10 @@ def _digest(secret: str, time: int, body: bytes) -> str:
 
 
 def check_url(text: str, settings: WebhookSettings) -> SplitResult:
-    """Return the URL in its parts, if the site permits webhooks there as far as the text shows.
+    """Return the parsed URL if the site permits webhooks there, as far as can be decided without
+    resolving its host name.
 
-    Raises ``ValueError`` with what is wrong.
+    Raises ``ValueError`` with the reason if it does not.
     """
     if len(text) > LONGEST_URL or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError(f"write it in ASCII without spaces, at most {LONGEST_URL} characters")
@@ -78,8 +87,9 @@ def check_url(text: str, settings: WebhookSettings) -> SplitResult:
 
 
 def permits(address: IpAddress, private_networks: Sequence[str]) -> bool:
-    """Return whether a webhook may lead to the address: public, or in a network that the site
-    permits."""
+    """Return whether messages may be sent to the address: it must be public, or in a network that
+    the site permits.
+    """
     inner = _inner(address)
     networks = [ipaddress.ip_network(network) for network in private_networks]
     if any(inner in network for network in networks if network.version == inner.version):
@@ -99,8 +109,9 @@ def _literal(host: str) -> IpAddress | None:
 
 
 def _inner(address: IpAddress) -> IpAddress:
-    """Return the IPv4 address that an IPv6 one stands for, in any of its notations; else the
-    address itself."""
+    """Return the IPv4 address that is embedded in an IPv6 address, in any notation; otherwise the
+    address itself.
+    """
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
             return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)

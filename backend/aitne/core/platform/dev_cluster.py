@@ -1,8 +1,7 @@
-"""The record that ``aitne dev cluster up`` leaves: where a development cluster is and how to use
-it.
+"""Record that ``aitne dev cluster up`` writes: the location of a development cluster, and how to
+use it.
 
-A platform that starts on the cluster, and tests against it, read this record; only
-``aitne dev cluster`` writes it.
+A platform that uses the cluster, and tests, read this record; only ``aitne dev cluster`` writes it.
 """
 
 from __future__ import annotations
@@ -15,11 +14,13 @@ from aitne.core.errors import NotFound
 from aitne.core.models.base import Frozen, UserName
 
 DEV_CLUSTER_SCHEDULERS = frozenset({"slurm", "slurm_cli", "pyslurm"})
-"""Schedulers whose ``[slurm]`` settings come from a development cluster if the site has none."""
+"""Schedulers whose ``[slurm]`` settings are taken from a development cluster if the site has
+none.
+"""
 
 
 class NoDevCluster(NotFound):
-    """No development cluster of that name runs on this machine."""
+    """Error: no development cluster of that name is running on this machine."""
 
     def __init__(self, name: str) -> None:
         super().__init__("development cluster", name)
@@ -30,7 +31,7 @@ class NoDevCluster(NotFound):
 
 
 class DevUser(Frozen):
-    """A Unix user of the cluster with a Slurm account."""
+    """Unix user of the development cluster with a Slurm account."""
 
     name: UserName
     account: str = Field(description="The user's default Slurm account.")
@@ -38,7 +39,7 @@ class DevUser(Frozen):
 
 
 class DevPorts(Frozen):
-    """The TCP ports of the cluster, all on loopback."""
+    """TCP ports of the development cluster, all on the loopback interface."""
 
     slurmctld: int
     slurmdbd: int
@@ -47,7 +48,7 @@ class DevPorts(Frozen):
 
 
 class DevCluster(Frozen):
-    """A Slurm that ``aitne dev cluster up`` started on this machine."""
+    """Slurm cluster that ``aitne dev cluster up`` has started on this machine."""
 
     name: str
     root: Path
@@ -72,15 +73,19 @@ class DevCluster(Frozen):
 
     @property
     def scratch_pattern(self) -> str | None:
-        """The path of a user's area as ``[storage]`` writes it."""
+        """Path pattern of a user's scratch area for the section ``[storage]``; None if there is
+        none.
+        """
         return None if self.scratch_dir is None else f"{self.scratch_dir}/{{user}}"
 
     @property
     def run_dir(self) -> Path:
-        """Folder of each daemon's ``<daemon>.pid``; a node's is ``slurmd.<node>.pid``."""
+        """Folder with the file ``<daemon>.pid`` of each daemon; that of a node is
+        ``slurmd.<node>.pid``.
+        """
         return self.root / "run"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables with which Slurm's commands find this cluster."""
+        """Environment variables with which Slurm's commands use this cluster."""
         return {"SLURM_CONF": str(self.slurm_conf)}

@@ -1,7 +1,7 @@
-"""The names of every metric the platform exports, with their labels and meaning.
+"""Names of all metrics that the platform exports, with their labels and help texts.
 
-Prometheus' conventions: the prefix ``aitne_``, base units, ``_total`` on counters only. No label is
-ever a user, a path or a UUID: their number is not bounded.
+They follow the conventions of Prometheus: prefix ``aitne_``, base units, and ``_total`` only for
+counters. Users, paths and UUIDs are never labels, because there may be any number of them.
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ from aitne.core.models.base import Frozen
 
 
 class NodeSoftware(Frozen):
-    """Paths that every node can read, and every account that jobs run as."""
+    """Paths of software that all nodes, and all accounts of jobs, can read."""
 
     agent: tuple[str, ...]
-    """The agent's argument vector, up to the job's folder."""
+    """Command that starts the agent, as a list of arguments before the job folder."""
     launcher: PurePath
-    """The program that becomes the single-user server (``hub/launcher.py``)."""
+    """Path of the program that starts the single-user server (``hub/launcher.py``)."""
     spawner: tuple[str, ...]
-    """The argument vector of the program that starts a node's ranks (``aitne.launch``), up to its
-    own: the node's Python, and as the last one the file."""
+    """Command that starts the ranks of a node (``aitne.launch``), as a list of arguments before its
+    options: the node's Python, and last the file.
+    """

@@ -1,6 +1,7 @@
-"""Folder of root for a platform whose jobs run as the Unix accounts of their users (``accounts.mode``).
+"""Folder owned by root for a platform whose jobs run under the Unix accounts of their users
+(``accounts.mode``).
 
-Standard library only: the supervisor uses it.
+Standard library only, because the supervisor uses it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import Path
 
 
 def broker_dir(data_dir: Path) -> Path:
-    """Return the folder of root beside the data directory: the plan, the broker's settings, socket and
-    state, and the software for jobs.
+    """Return the folder, owned by root, next to the data directory. It contains the plan, the
+    broker's settings, socket and state, and the software for jobs.
     """
     return data_dir.with_name(f"{data_dir.name}-broker")

@@ -1,11 +1,12 @@
-"""Loader of plug-ins: one module of a package is one plug-in, and other distributions may add
-theirs.
+"""Loader of plug-ins: each module of a package is one plug-in, and other distributions may add
+further ones.
 
-A plug-in is the one public class of its module that has a ``name``; ``name`` is the module's own
-(``slurm_cli.py`` holds the plug-in ``slurm_cli``), so a request for one imports that module alone.
-Modules that start with ``_`` are helpers, and ``base`` is where a package defines what its plug-ins
-must do. Installed distributions add plug-ins by entry points in the registry's group, such as
-``aitne.schedulers``; a module of the platform takes precedence over one of the same name.
+A plug-in is the only public class of its module that has the attribute ``name``, which is equal to
+the module's name (``slurm_cli.py`` contains the plug-in ``slurm_cli``), so that only this module
+needs to be imported. Modules whose names begin with ``_`` are helpers, and ``base`` defines the
+interface of the package's plug-ins. Installed distributions add plug-ins by entry points in the
+registry's group, such as ``aitne.schedulers``; a module of the platform takes precedence over one
+of the same name.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ P = TypeVar("P")
 
 
 class Registry(Generic[P]):
-    """The plug-ins of one kind. ``kind`` is the word that error messages use ("scheduler")."""
+    """Plug-ins of one kind. ``kind`` is the name of the kind in error messages, such as
+    ``scheduler``.
+    """
 
     def __init__(self, kind: str, package: str, group: str) -> None:
         self.kind = kind
@@ -32,14 +35,15 @@ class Registry(Generic[P]):
         self.group = group
 
     def names(self) -> list[str]:
-        """Return every name that ``get`` takes, sorted. Imports no plug-in."""
+        """Return the names of all plug-ins, sorted. Imports no plug-in."""
         return sorted({*self._modules(), *self._entry_points()})
 
     def get(self, name: str) -> Callable[..., P]:
         """Return the plug-in class called ``name``.
 
         Raises:
-            SetupError: there is none, or it cannot be imported; the message lists what there is.
+            SetupError: there is none, or it cannot be imported; the message lists the existing
+                names.
         """
         if name in self._modules():
             return self._load(name, lambda: _plugin_of(self._module(name)))
@@ -51,7 +55,7 @@ class Registry(Generic[P]):
         return self._load(name, point.load)
 
     def all(self) -> dict[str, Callable[..., P]]:
-        """Return every plug-in by name; imports them all."""
+        """Return all plug-in classes by name; imports all of them."""
         return {name: self.get(name) for name in self.names()}
 
     def _load(self, name: str, load: Callable[[], Any]) -> Callable[..., P]:
@@ -85,7 +89,7 @@ class Registry(Generic[P]):
 
 
 def _plugin_of(module: ModuleType) -> type:
-    """Return the one public class that ``module`` itself defines and that has a ``name``.
+    """Return the only public class that is defined in ``module`` and has the attribute ``name``.
 
     Raises:
         SetupError: there is none, or more than one.

@@ -1,4 +1,4 @@
-"""The settings of TLS, a part of the one tree in ``core.settings``."""
+"""Settings of TLS, a section of ``core.settings.Settings``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aitne.core.models.base import Strict
 
 
 class TlsSettings(Strict):
-    """HTTPS at the portal and at sessions, and between this machine and the nodes."""
+    """HTTPS for the portal, for sessions, and between this machine and the nodes."""
 
     enabled: bool = Field(
         False,

@@ -1,2 +1,3 @@
-"""Ports: what the services need of outside systems, as Protocols. Adapters implement
-them."""
+"""Ports: interfaces (``Protocol`` classes) through which the services use outside systems. Adapters
+implement them.
+"""

@@ -1,4 +1,6 @@
-"""Accounting: permissions and usage. In Slurm: slurmdbd's associations and jobs."""
+"""Accounting of a cluster: accounts, limits and usage. In Slurm, these are the associations and
+jobs of slurmdbd.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from aitne.core.models.base import Frozen
 from aitne.core.models.limits import GPU_TYPE, QOS_NAME, Limits, LimitUsage, Usage
 
 AccountName = Annotated[str, Field(pattern=r"^[a-z0-9_][a-z0-9_.-]{0,63}$")]
-"""An account of Slurm, which keeps them in small letters."""
+"""Name of a Slurm account, which Slurm stores in lower case."""
 UnixName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_.-]{0,31}$")]
 LimitName = Literal[
     "max_gpus",
@@ -25,7 +27,7 @@ LimitName = Literal[
     "gpu_hours",
 ]
 ROOT = "root"
-"""Slurm's own account above all others: no project."""
+"""Name of the Slurm account that is the parent of all others; no project may have it."""
 
 
 class Association(Frozen):
@@ -62,7 +64,7 @@ class Associations(Frozen):
     members: tuple[Association, ...] = ()
     users: tuple[SlurmUser, ...] = ()
     tres: frozenset[str] = frozenset()
-    """Resources that are counted, such as ``cpu`` and ``gres/gpu``."""
+    """Names of the resources (TRES) that are counted, such as ``cpu`` and ``gres/gpu``."""
 
 
 class AddAccount(Frozen):
@@ -156,21 +158,22 @@ class Accounting(Protocol):
         ...
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Make the changes in this order. The first failure ends the call; the changes before it
-        remain made.
+        """Make the changes in this order. The call stops at the first failure; earlier changes are
+        not undone.
 
         Raises:
-            NotAllowed: the account in use is no administrator of accounting, or the broker does not
-                act for a user any more.
+            NotAllowed: the account in use is no administrator of accounting, or the broker must not
+                act for one of the users.
             SchedulerRejected: the scheduler rejected a change, which the message names.
         """
         ...
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """Return the usage between the two times, by account and user; running jobs count up to
-        now."""
+        """Return the usage between ``start`` and ``end``, by account and user; a running job is
+        counted until now.
+        """
         ...
 
     async def in_use(self) -> LimitUsage:
-        """Return the limits that apply now, and how much of each is in use."""
+        """Return the limits in force, and the current use of each."""
         ...

@@ -1,4 +1,4 @@
-"""Portal users and Unix accounts."""
+"""Mapping from users of the platform to Unix accounts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from aitne.core.models.base import Frozen
 
 
 class UnixAccount(Frozen):
-    """The Unix account that a user's jobs run as."""
+    """Unix account under which a user's jobs run."""
 
     name: str | None
-    """Name of the account; None: jobs of all users run as the platform's own account."""
+    """Name of the account; None: the jobs of all users run under the platform's own account."""
     home: str
-    """Its home folder, absolute."""
+    """Absolute path of its home folder."""
     folder: str
-    """The folder below which the user's job folders are made, absolute."""
+    """Absolute path of the folder in which the user's job folders are created."""
     user: str
-    """The account's name, also of the platform's own."""
+    """Name of the account, also if it is the platform's own."""
     uid: int
 
 
@@ -25,10 +25,10 @@ class Accounts(Protocol):
     """Mapping from users to the Unix accounts under which their jobs run."""
 
     def of(self, user: str) -> UnixAccount:
-        """Return the user's account.
+        """Return the user's Unix account.
 
         Raises:
             InvalidInput: there is none, or none that jobs may run as; the message states what to
-                ask for.
+                request from an administrator.
         """
         ...

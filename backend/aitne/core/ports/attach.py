@@ -1,4 +1,6 @@
-"""Start of a program beside the job's own, in its allocation and as its account."""
+"""Start of a program in the allocation of a running job, next to the job's own program and under
+its account.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ class AttachTarget(Frozen):
 
     run: Run
     place: JobLocation
-    """Location of the attempt's files, which include what the started program needs."""
+    """Location of the files of the attempt, which include those that the started program needs."""
     node: str
     """Name of one of the nodes of the attempt's allocation."""
     agent: tuple[str, ...]
-    """Argument vector that starts the agent, without its options."""
+    """Command that starts the agent, as a list of arguments without its options."""
 
 
 class Attacher(Protocol):
@@ -30,20 +32,21 @@ class Attacher(Protocol):
     """
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Start the agent with ``--attach`` on the node; return a socket to its standard input and
-        output.
+        """Start the agent with ``--attach`` on the node; return a socket that is connected to its
+        standard input and output.
 
-        The agent and its program end when the socket is closed, also by the end of this process,
-        and when the job ends.
+        The agent and the program that it starts end when the socket is closed, which includes the
+        end of this process, and when the job ends.
 
         Raises:
-            SchedulerRejected: no such attempt runs there, or its account may not.
-            NotSupported: this scheduler cannot attach programs.
-            RateLimited: too many programs are attached already.
-            Unavailable: the outcome is unknown, and nothing was started.
+            SchedulerRejected: no such attempt runs on the node, or the scheduler does not permit it
+                to the account.
+            NotSupported: this scheduler cannot start programs in running jobs.
+            RateLimited: too many programs were started in this way already.
+            Unavailable: the scheduler or node did not answer; no connection exists.
         """
         ...
 
     async def close(self) -> None:
-        """Release all resources; attached terminals stay attached."""
+        """Release all resources; terminals that are open stay open."""
         ...

@@ -1,4 +1,6 @@
-"""Files of the catalogue's objects that the platform stores, or checks before it accepts them."""
+"""Files of the catalogue: manifests that the platform stores, and image files that it checks before
+accepting them.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,10 @@ class Manifests(Protocol):
         ...
 
     async def find(self, user: str, digest: str, *, kept: bool) -> Summary | None:
-        """Return the summary of a manifest, or None if there is none.
+        """Return the summary of the manifest with the digest; None if there is none.
 
-        Searched are the user's uploads that no dataset refers to yet; with ``kept``, also the
-        manifests that are kept for datasets.
+        The user's uploads that no dataset refers to yet are searched and, with ``kept``, also the
+        manifests of datasets.
 
         Raises:
             Unavailable: the disk cannot be read.
@@ -54,7 +56,7 @@ class Manifests(Protocol):
         ...
 
     def path(self, digest: str) -> Path:
-        """Return the path of a stored manifest. Blocking.
+        """Return the path of the stored manifest with the digest. Blocking.
 
         Raises:
             Unavailable: the file is missing.
@@ -63,17 +65,19 @@ class Manifests(Protocol):
 
 
 class ImageFiles(Protocol):
-    """Port that compares image files with what a registration says about them."""
+    """Port that compares image files with their description in a registration."""
 
     def checked(self, claim: Artifact, field: str) -> Artifact:
-        """Return the artifact ``claim`` with the size and time of its file, after checking that the
-        file has the claimed digest. ``field`` is the field of the request that errors name.
+        """Check that the file of the artifact ``claim`` has the digest in it; return the artifact
+        with the size and time of the file.
 
-        Blocking: it reads the whole file. An artifact without a path is not checked: it lies in its
-        runtime's own store, which identifies it by the digest.
+        ``field`` is the name of the field in errors. Blocking, because the whole file is read. An
+        artifact without a path is not checked: the runtime's own store contains it under the
+        digest.
 
         Raises:
             InvalidInput: the file lies outside the images' folder, is no regular file, could be
-                changed by others than the platform and root, cannot be read, or has another digest.
+                changed by other accounts than the platform's and root, cannot be read, or has
+                another digest.
         """
         ...

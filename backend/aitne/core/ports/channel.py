@@ -1,4 +1,6 @@
-"""Channels that carry messages to users. One file in ``adapters/channels`` is one channel."""
+"""Channels that deliver messages to users. Each file in ``adapters/channels`` implements one
+channel.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from aitne.core.models.notification import Webhook
 
 
 class ChannelRecipient(Frozen):
-    """A user to whom a channel may have to send messages, with mail address and webhooks."""
+    """User who may receive messages on a channel, with mail address and webhooks."""
 
     name: str
     mail: str | None = None
     webhooks: tuple[Webhook, ...] = ()
-    """Webhooks that are not disabled."""
+    """Webhooks of the user that are not disabled."""
 
 
 class Channel(Protocol):
@@ -34,21 +36,20 @@ class Channel(Protocol):
 
     @property
     def patience_s(self) -> float:
-        """Time for which a message is retried before it is given up, in seconds."""
+        """Seconds for which the delivery of a message is retried."""
         ...
 
     def targets(self, person: ChannelRecipient) -> Sequence[str]:
-        """Return the targets at which this channel reaches the user; each gets a delivery of its
-        own.
+        """Return the destinations of the user's messages on this channel; each one gets a delivery
+        of its own.
 
-        A target is ``""`` if the user alone determines it, as with mail. The list is empty if the
-        channel cannot reach the user.
+        A destination is ``""`` if the user alone determines it, as with mail. The list is empty if
+        the channel cannot reach the user.
         """
         ...
 
     async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
-        """Send the message to one target of the user, without retries; return the receiver's status
-        code.
+        """Send the message once to one destination of the user; return the receiver's status code.
 
         Raises:
             DeliveryFailed: the receiver did not accept the message; the error states whether a

@@ -1,4 +1,6 @@
-"""The only way to start a process for a job: an argument vector, an account, a time limit."""
+"""Start of commands under a Unix account, with an argument vector and a time limit. Jobs' processes
+are started only in this way.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ class Completed:
 
     @property
     def said(self) -> str:
-        """Return the standard error output, or if it is empty the standard output, as
-        trimmed text.
+        """Return the standard error output or, if it is empty, the standard output, without
+        surrounding white space.
         """
         return (self.stderr.strip() or self.stdout.strip()).decode("utf-8", "replace")
 
@@ -30,8 +32,8 @@ class Command(Protocol):
     """Port that runs commands on the platform's machine under a Unix account, without a shell."""
 
     alone: bool
-    """Whether commands can only run under this process's own account. Then jobs of other accounts
-    do not belong to the platform.
+    """True if commands can run only under this process's own account. Then jobs of other accounts
+    are not jobs of the platform.
     """
 
     async def run(
@@ -43,12 +45,13 @@ class Command(Protocol):
         env: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Completed:
-        """Run the command to its end.
+        """Run the command and wait until it has ended.
 
-        ``argv[0]`` is the command's bare name (``sbatch``): ``slurm.command_prefix`` is put before
-        it here, and a broker runs Slurm's own commands alone. ``account`` is the Unix account to
-        act as; None: the one with which the platform queries the scheduler (the operator's, or its
-        own). ``env`` is all that the process gets beside a fixed PATH and LANG.
+        ``argv[0]`` is the command's name without a path (``sbatch``): ``slurm.command_prefix`` is
+        prepended here, and a broker runs only Slurm's own commands. ``account`` is the Unix account
+        to act as; None: the account with which the platform queries the scheduler (the operator's,
+        or its own). ``env`` are the environment variables of the process in addition to a fixed
+        PATH and LANG.
 
         Raises:
             CommandTimeout: the command did not end within ``timeout_s`` and was killed; its effect
@@ -64,8 +67,8 @@ class Command(Protocol):
         """Start the command and return a socket that is connected to its standard input, output and
         error.
 
-        The command has to end by itself when it reads the end of its input; this object does not
-        wait for it.
+        ``argv``, ``account`` and ``env`` are as in ``run``. The command must end by itself when it
+        reads the end of its input; this object does not wait for it.
 
         Raises:
             NotAllowed: this process may not act as ``account``.

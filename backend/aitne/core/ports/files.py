@@ -1,6 +1,7 @@
-"""The files of a job: what the platform puts beside its script, and what the job leaves there.
+"""Files of a job: those that the platform writes next to the batch script, and those that the job
+writes in its folder.
 
-They belong to the Unix account that the job runs as, so everything here happens as that account.
+They belong to the Unix account of the job, so all methods access them under that account.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ class JobLocation(Frozen):
     """Job folder of one attempt, and the Unix account that owns it."""
 
     job_id: UUID
-    """Id of the job; of the array job for an array's task."""
+    """ID of the job; for an array task, that of the array job."""
     attempt: int
     folder: str
-    """The job's folder, absolute; that of the attempt is below it."""
+    """Absolute path of the job folder, which contains a folder for each attempt."""
     account: str | None = None
-    """The Unix account that owns them; None: the platform's own."""
+    """Name of the Unix account that owns the folder; None: the platform's own."""
 
     @property
     def directory(self) -> PurePath:
-        """Return the path of the folder that belongs to this attempt alone."""
+        """Return the path of the folder of this attempt."""
         return PurePath(self.folder) / str(self.attempt)
 
 
 class LogChunk(Frozen):
-    """A piece of a job's log: ``data`` begins at byte ``offset`` of the log, which now has ``size``
+    """Part of a job's log: ``data`` begins at byte ``offset`` of the log, which now has ``size``
     bytes.
     """
 
@@ -44,14 +45,17 @@ class LogChunk(Frozen):
 
 
 CLOSED = "platform"
-"""Owner in the fence of an attempt that the platform has given up: it has not started and never
-will."""
+"""Owner in the fence of an attempt that the platform has closed: the program of the attempt has not
+started and never will.
+"""
 
 
 class Fence(Frozen):
-    """Content of an attempt's fence: which run executes or has executed the attempt. ``owner`` is
-    the run's scheduler id (or ``CLOSED``), ``restart_count`` how often the scheduler had requeued
-    it.
+    """Content of an attempt's fence, which identifies the run that executes or has executed the
+    attempt.
+
+    ``owner`` is the run's scheduler ID (or ``CLOSED``); ``restart_count`` is the number of times
+    that the scheduler had requeued it.
     """
 
     owner: str
@@ -69,27 +73,29 @@ class ProgramOutcome(Frozen):
     limit.
     """
     reason: TerminationReason | None = None
-    """Reason why the agent itself ended it, or did not start it."""
+    """Reason why the agent itself ended the program or did not start it; None if it did neither."""
     message: str | None = Field(None, max_length=2_000)
-    """The agent's sentence about ``reason``, without its full stop."""
+    """Sentence of the agent about ``reason``, without its full stop; None if there is none."""
     ended_at: UtcTime
 
 
 class FolderSize(Frozen):
-    """Space that a job folder takes."""
+    """Disk space and number of files of a job folder."""
 
     size_bytes: int
     files: int
-    """Number of files and folders, the job folder included; 0: there is no folder."""
+    """Number of files and folders, including the job folder; 0 if the folder does not exist."""
 
 
 class FolderRemoval(Frozen):
-    """State of a job folder while it is removed in steps."""
+    """State of the removal of a job folder, which may take several calls."""
 
     done: bool
-    """Nothing of it is left, as far as can be seen."""
+    """Whether nothing of the folder is left, as far as this machine can see."""
     root_visible: bool = True
-    """Whether the folder of all jobs of the account was there: if not, it may be out of reach."""
+    """Whether the parent folder of all job folders of the account exists; if not, the job folder
+    may only be unreachable.
+    """
 
 
 class JobFiles(Protocol):
@@ -114,7 +120,7 @@ class JobFiles(Protocol):
         """Return up to ``limit`` bytes of the log, from byte ``offset`` on; a negative ``offset``
         counts from the end of the log.
 
-        A log that does not exist yet is empty.
+        A log that does not exist yet counts as empty.
         """
         ...
 
@@ -129,32 +135,35 @@ class JobFiles(Protocol):
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
         """Create the fence with the owner ``CLOSED``, so that no run can start the program of this
-        attempt any more. Return the fence, which is that of a run if one was faster.
+        attempt any more.
+
+        Returns the fence; its owner is a run if that run has created it before.
 
         Raises:
-            Unavailable: also when the folder of all jobs is not visible, which proves nothing.
+            Unavailable: also if the folder of all jobs is not visible, which proves nothing.
         """
         ...
 
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
-        """Return how the program ended; None if the agent has recorded no end, because the program
-        still runs or was killed together with the agent.
+        """Return how the program ended, according to the agent; None if the agent has recorded no
+        end, because the program is still running or was killed together with the agent.
         """
         ...
 
     async def tidy(self, place: JobLocation) -> FolderSize | None:
-        """Remove what a job that has ended needs no more from the folders of its attempts, up to
-        this one: its script, the agent's specification, the outcome. Logs, fences and what the job
-        wrote itself stay. Return the size of the job folder; None if it has too many files to be
-        measured.
+        """Remove files that an ended job no longer needs from the folders of its attempts, up to
+        this one: the script, the agent's specification, the outcome.
 
-        Without the specification no agent starts a program, whatever the scheduler does.
+        Logs, fences and files that the job wrote are kept. Returns the size of the job folder; None
+        if it has too many files to be measured. Without the specification no agent can start a
+        program again, whatever the scheduler does.
         """
         ...
 
     async def remove(self, place: JobLocation) -> FolderRemoval:
-        """Remove the job folder with all attempts and all that the job wrote there.
+        """Remove the job folder with all attempts and all files that the job wrote there.
 
-        A large folder takes several calls, each of a few seconds.
+        A large folder needs several calls, each of a few seconds; the result says whether the
+        removal is complete.
         """
         ...

@@ -1,4 +1,4 @@
-"""JupyterHub, as far as the platform drives it."""
+"""Interface of JupyterHub, as far as the platform controls it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class Hub(Protocol):
     """
 
     async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
-        """Create the user and the named server in JupyterHub if they are missing, and connect the
-        server to the running job. A repeated call does no harm.
+        """Create the user and the named server in JupyterHub if they do not exist, and connect the
+        server to the running job. Repeated calls have no further effect.
 
         Returns when JupyterHub reports that the server is ready: it answers and its route exists.
 
         Raises:
-            Conflict: JupyterHub refused, or the start failed; the message gives the reason.
+            Conflict: JupyterHub refused, or the start failed; the message contains the reason.
         """
         ...
 
     async def remove_server(self, owner: str, server: str) -> None:
-        """Stop routing to the server and remove it. An unknown server is not an error."""
+        """Remove the server and its route. An unknown server is not an error."""
         ...
 
 
@@ -32,7 +32,7 @@ class HubLogins(Protocol):
     """Port that ends the logins of browsers at JupyterHub and at the sessions behind it."""
 
     async def end_logins(self, owner: str) -> None:
-        """End all logins of one user, who may be unknown to JupyterHub.
+        """End all logins of the user ``owner``, which JupyterHub need not know.
 
         Returns when these logins can no longer open a session. Raises ``HubUnavailable``.
         """

@@ -17,17 +17,19 @@ from aitne.core.models.user import Role
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user as an identity source describes the account; a field is None if the source does not
-    provide it.
+    """User as described by an identity source; a field is None if the source does not provide
+    it.
     """
 
     name: str
-    """The login name; not yet known to be one that users may have here."""
+    """Login name, which may violate the platform's rules for user names."""
     display_name: str | None = None
     mail: str | None = None
     role: Role | None = None
     subject: str | None = None
-    """The source's own identifier of the account, where names may change hands."""
+    """Identifier of the account in the identity source, which stays the same if the login name
+    changes or is given to another user.
+    """
 
 
 class LoginDenied(NotAllowed):
@@ -42,20 +44,20 @@ class LoginDenied(NotAllowed):
 
 @runtime_checkable
 class FormSource(Protocol):
-    """Identity source that takes a name and a password."""
+    """Identity source to which the user's name and password are passed."""
 
     name: str
 
     async def authenticate(
         self, username: str, password: str, stored: str | None
     ) -> Identity | None:
-        """Return the identity; None if the name or the password is wrong, without a distinction.
+        """Return the identity; None if the name or the password is wrong, without telling which.
 
-        ``stored`` is the hash of the password of an account of the platform itself, None for an
-        unknown name. As far as the source controls it, all cases take the same time.
+        ``stored`` is the hash of the password of the platform's own account, None for an unknown
+        name. As far as the source can ensure that, the duration is the same in all cases.
 
         Raises:
-            LoginDenied: the password is right, but the user may not log in here.
+            LoginDenied: the password is correct, but the user may not use this platform.
             Unavailable: the source does not answer.
         """
         ...
@@ -70,7 +72,7 @@ class RedirectSource(Protocol):
     """Label of the button on the login page."""
 
     async def begin(self, state: str, redirect_uri: str) -> tuple[str, Mapping[str, Any]]:
-        """Return the URL to send the browser to, and the data that ``finish`` needs.
+        """Return the URL to which the browser is redirected, and data that ``finish`` needs.
 
         Raises:
             Unavailable: the provider does not answer.
@@ -82,11 +84,11 @@ class RedirectSource(Protocol):
     ) -> Identity:
         """Return the identity of the user who has logged in at the provider.
 
-        ``kept`` is the data that ``begin`` returned, ``answer`` the query with which the provider
-        sent the browser back.
+        ``kept`` is the data that ``begin`` returned; ``answer`` contains the query parameters of
+        the URL to which the provider redirected the browser.
 
         Raises:
-            LoginDenied: the provider or its claims refuse the user.
+            LoginDenied: the provider refuses the user, or its claims do not permit the login.
             NotAuthenticated: the answer does not belong to the request.
             Unavailable: the provider does not answer.
         """
@@ -104,8 +106,10 @@ class PasswordHasher(Protocol):
         ...
 
     async def verify(self, username: str, password: str, stored: str | None) -> bool:
-        """Return whether ``password`` matches the hash ``stored``. If ``stored`` is None because
-        the name is unknown, the answer False takes as long.
+        """Return whether ``password`` matches the hash ``stored``.
+
+        If ``stored`` is None because the name is unknown, the result is False, and the call takes
+        the same time.
         """
         ...
 

@@ -1,5 +1,6 @@
-"""Jobs that users submitted to the scheduler themselves, past the platform: they are observed,
-never submitted."""
+"""Jobs that users submitted with the scheduler's own commands, such as sbatch. The platform
+observes and never submits them.
+"""
 
 from __future__ import annotations
 
@@ -15,39 +16,47 @@ from aitne.core.models.resources import Resources
 from aitne.core.ports.files import LogChunk
 
 MOST_OF_ACCOUNT = 200
-"""Maximum number of live jobs of one account, and of ended ones, in an answer."""
+"""Maximum number of live jobs of one account in an answer, and also of ended ones."""
 
 
 class OutsideRun(Frozen):
-    """Identification of one job from outside. The scheduler may reuse its ID, but not together with
-    the account and the time of the submission.
+    """Identification of a job that was not submitted through the platform. The scheduler may reuse
+    its ID, but not with the same account and submission time.
     """
 
     scheduler_id: str
     account: str
-    """Unix account that submitted it."""
+    """Name of the Unix account that submitted the job."""
     submitted_at: UtcTime
 
 
 class OutsideLog(OutsideRun):
-    """Log of a job from outside, whose path only the scheduler can name."""
+    """Log of a job that was not submitted through the platform; only the scheduler knows its
+    path.
+    """
 
     path: str
-    """Path, or, of an array, the pattern of its tasks' paths (``core.jobs.log_pattern``)."""
+    """Path of the log; for an array, the pattern of its tasks' paths
+    (``core.jobs.log_pattern``).
+    """
     task: int | None = None
-    """Index of the array's task whose log it is; None: no array."""
+    """Index of the array's task whose log it is; None if the job is no array."""
     seal: str | None = None
-    """Proof of the broker that the scheduler named the path; None without a broker."""
+    """Signature of the broker which proves that the scheduler reported the path; None without a
+    broker.
+    """
 
 
 class OutsideJob(OutsideRun):
-    """The scheduler's record of one job from outside, or of all tasks of an array job together."""
+    """Scheduler's record of a job that was not submitted through the platform, or of all tasks of
+    such an array job together.
+    """
 
     name: str
     state: JobState
     reason: TerminationReason | None = None
     pending_reason: str | None = None
-    """Reason why the job waits, in plain words."""
+    """Reason why the job is pending, as a text for users; None if there is none."""
     restart_count: int = 0
     exit_code: int | None = None
     signal: int | None = None
@@ -58,25 +67,31 @@ class OutsideJob(OutsideRun):
     ended_at: UtcTime | None = None
     expected_start_at: UtcTime | None = None
     time_limit_s: int | None = None
-    """None: the job has no limit, or the scheduler does not report it."""
+    """Time limit in seconds; None: the job has no limit, or the scheduler does not report it."""
     charged_account: str | None = None
-    """Account of the scheduler's accounting, which may be a project."""
+    """Account in the scheduler's accounting that is charged, which may be a project; None:
+    unknown.
+    """
     resources: Resources = Resources()
     array: str | None = None
-    """Indices of the array's tasks that the scheduler holds; None: no array."""
+    """Indices of those tasks of the array that the scheduler still has; None if the job is no
+    array.
+    """
     tasks: Mapping[JobState, int] = Field(default_factory=dict)
-    """Number of the array's tasks that the scheduler holds in each state."""
+    """Number of those tasks of the array that the scheduler still has, in each state."""
     command: str | None = None
-    """Path of the batch script, or the command, as far as the scheduler keeps it."""
+    """Path of the batch script, or the command; None if the scheduler does not report it."""
     workdir: str | None = None
     log: OutsideLog | None = None
-    """None: it writes no log, or its name is not known yet."""
+    """Log of the job; None: it writes none, or its path is not known yet."""
     raw: Mapping[str, Any] = Field(default_factory=dict)
-    """The scheduler's own words, field by field."""
+    """Values of the scheduler's record in its own terms, by field."""
 
 
 class OutsideAction(StrEnum):
-    """Action on a job from outside, as its account."""
+    """Action that the owner requests on a job that was not submitted through the platform; it is
+    carried out under the job's account.
+    """
 
     CANCEL = "cancel"
     HOLD = "hold"
@@ -84,19 +99,20 @@ class OutsideAction(StrEnum):
 
 
 class OutsideJobs(Protocol):
-    """Port to the jobs that users submitted past the platform. A scheduler that supports this has a
-    class attribute ``outside``, which creates it from the settings and ``Tools``.
+    """Port to the jobs that users submitted with the scheduler's own commands.
 
-    Every method may raise ``SchedulerUnavailable``: the state of all jobs is then unknown.
+    A scheduler that supports this has a class attribute ``outside``, which creates the object from
+    the settings and ``Tools``. Every method may raise ``SchedulerUnavailable``: the state of all
+    jobs is then unknown.
     """
 
     async def list(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
-        """Return the jobs of these Unix accounts that the scheduler holds and that the platform did
-        not submit, by one query for all accounts.
+        """Return the jobs of these Unix accounts that the scheduler has and that were not submitted
+        through the platform, with one query for all accounts.
 
-        Of each account ``MOST_OF_ACCOUNT`` live jobs at most, the oldest first, so that a job stays
-        among them until it ends; and as many ended ones, the newest. All tasks of an array are one
-        record.
+        For each account, the answer contains at most ``MOST_OF_ACCOUNT`` live jobs, the oldest
+        ones, so that a job stays in it until it ends; and at most as many ended jobs, the newest
+        ones. All tasks of an array have one common record.
         """
         ...
 
@@ -109,21 +125,23 @@ class OutsideJobs(Protocol):
         ...
 
     async def act(self, run: OutsideRun, action: OutsideAction) -> None:
-        """Carry out the action as the job's account. A job that is unknown, has ended or belongs to
-        another account is left alone without an error.
+        """Carry out the action under the job's account. Does nothing if the job is unknown, has
+        ended or belongs to another account.
 
         Raises:
-            SchedulerRejected: the scheduler does not permit it to the account.
+            SchedulerRejected: the scheduler does not permit the action to the account.
         """
         ...
 
     async def read_log(self, log: OutsideLog, *, offset: int, limit: int) -> LogChunk:
-        """Return up to ``limit`` bytes of the log from byte ``offset`` on, read as the job's
-        account; a negative ``offset`` counts from the end. A log that does not exist is empty.
+        """Return up to ``limit`` bytes of the log from byte ``offset`` on, read under the job's
+        account.
+
+        A negative ``offset`` counts from the end. A log that does not exist counts as empty.
 
         Raises:
-            NotAllowed: the path is not one that the scheduler named for this job.
-            NotFound: the scheduler no longer knows how the task's log is named.
+            NotAllowed: the path is not one that the scheduler reported for this job.
+            NotFound: the scheduler no longer knows the path of the task's log.
             Unavailable: the log exists and cannot be read.
         """
         ...
@@ -134,12 +152,14 @@ class OutsideJobs(Protocol):
 
 
 class OutsideScheduler(OutsideJobs, Protocol):
-    """Port to the jobs of a scheduler, which the broker serves."""
+    """Port to the jobs of a scheduler that were not submitted through the platform, as the broker
+    uses it.
+    """
 
     async def log_path(self, log: OutsideLog) -> str | None:
         """Return the path of the log; None if the task has not started.
 
         Raises:
-            NotFound: the scheduler no longer knows how the task's log is named.
+            NotFound: the scheduler no longer knows the path of the task's log.
         """
         ...

@@ -1,4 +1,4 @@
-"""Checks of the processes and files beside the API, from the API's process."""
+"""Checks of other processes and of folders, from the API's process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Probes(Protocol):
         ...
 
     async def space(self, path: Path) -> tuple[int, int]:
-        """Return the free bytes that this process may use, and the total bytes, of the file system
-        of ``path``.
+        """Return the number of free bytes that this process may use, and the total number of bytes,
+        of the file system that contains ``path``.
         """
         ...

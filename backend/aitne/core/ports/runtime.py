@@ -1,4 +1,4 @@
-"""The container runtime: how a user's program is put into its environment."""
+"""Container runtime: how a user's program is started in a container or directly on the node."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from aitne.core.models.base import Frozen
 from aitne.core.models.image import ImageUse
 
 GPUS = "{gpus}"
-"""Stands alone in ``RuntimeLaunch.prefix`` where the agent puts the options for the GPUs the node has."""
+"""Placeholder in ``RuntimeLaunch.prefix``, a whole argument, which the agent replaces by the
+options for the node's GPUs.
+"""
 TMP = "{tmp}"
-"""Stands in ``RuntimeLaunch.prefix`` and ``RuntimeLaunch.env`` for the folder on node-local disk that the agent
-makes for this run (mode 0700) and removes after it. It holds the folders ``tmp`` and
-``var_tmp``."""
+"""Placeholder in ``RuntimeLaunch.prefix`` and ``RuntimeLaunch.env`` for a folder on the disk of the
+node. The agent creates it for the run (mode 0700) and removes it afterwards. It contains the
+folders ``tmp`` and ``var_tmp``.
+"""
 
 
 PROGRAM = "{program}"
-"""Stands in ``RuntimeLaunch.helpers`` for the path of the node's own program of that name."""
+"""Placeholder in ``RuntimeLaunch.helpers`` for the path of the node's program of the same name."""
 
 
 class Bind(Frozen):
@@ -58,22 +61,26 @@ class ContainerSpec(Frozen):
     workdir: str = Field(pattern=r"^/")
     gpus: bool = False
     writable: bool = False
-    """Whether the image's own files can be changed; the changes are gone afterwards."""
+    """Whether programs can change the image's own files; the changes are discarded when the
+    container ends.
+    """
     network: bool = True
     """Whether the program uses the node's network; False: only the loopback interface."""
     limits: RuntimeLimits = RuntimeLimits()
     labels: dict[str, str] = Field(default_factory=dict)
-    """Names of the job, for runtimes that keep a record of what they run."""
+    """Labels with names of the job, for runtimes that store labels of containers."""
 
 
 class OwnEnding(Frozen):
-    """Exit of the runtime's launching program that has another cause than the user's program, such
-    as a missing image, and how to recognize it.
+    """Exit of the program that starts the container for another reason than the end of the user's
+    program, such as a missing image, and how to recognize it.
     """
 
     exit_code: int
     words: str
-    """Beginning of the log's last line in that case; the sentence follows its first colon."""
+    """Beginning of the last line of the log in this case; the text after its first colon is shown
+    to the user.
+    """
     reason: TerminationReason
 
 
@@ -83,44 +90,54 @@ class RuntimeLaunch(Frozen):
     """
 
     prefix: tuple[str, ...] = ()
-    """Put before a program's own argument vector."""
+    """Arguments that are placed before a program's own arguments."""
     gpu_options: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Replacement of ``GPUS``, by the vendor of the node's GPUs (``nvidia``, ``amd``); without
-    GPUs, or of a vendor that is not here, nothing."""
+    """Replacement of ``GPUS`` by the vendor of the node's GPUs (``nvidia``, ``amd``); nothing for a
+    node without GPUs or with another vendor.
+    """
     env: dict[str, str] = Field(default_factory=dict)
-    """Variables of the launching program itself."""
+    """Environment variables of the program that starts the container."""
     env_prefix: str | None = None
-    """None: the program's variables are set as they are, on top of the agent's own. Otherwise the
-    launching program gets nothing but ``env``, a fixed PATH, LANG and HOME, and the program's
-    variables with this before each name."""
+    """Prefix of the names of the program's variables when they are passed to the program that
+    starts the container.
+
+    The latter then gets only these, ``env``, and a fixed PATH, LANG and HOME. None: the program's
+    variables are set without a prefix, in addition to the agent's own.
+    """
     helpers: dict[str, str] = Field(default_factory=dict)
-    """Scripts of /bin/sh, by the name of a program that the launching program calls: where the node
-    has one of that name, the agent puts the script before it on the launching program's PATH."""
+    """Scripts of /bin/sh by the name of a program that the program which starts the container
+    calls. If the node has a program of that name, the agent places the script before it on PATH.
+    """
     program: str | None = None
     """Program that must be installed on the node; the agent reports it if it is missing."""
     forwards_signals: bool = False
-    """Whether the launching program passes signals on. Then the agent signals it alone, not its
-    whole process group: programs in a container are in that group, and would get each signal
-    twice."""
+    """Whether the program that starts the container forwards signals.
+
+    Then the agent sends signals only to it, not to its whole process group: programs in the
+    container belong to that group and would get each signal twice.
+    """
     own_endings: tuple[OwnEnding, ...] = ()
-    """The first match counts. A program that ends with the same exit code and words matches too."""
+    """Exits that are not caused by the user's program; the first match is used. A program that ends
+    with the same exit code and text also matches.
+    """
 
 
 class Runtime(Protocol):
     """Port to a container runtime. Each module in ``adapters/runtimes`` has one implementation,
-    which is created from ``(settings, session_env)``.
+    which is created with ``(settings, session_env)``.
 
-    It only builds argument vectors, without side effects; the agent starts the programs.
+    It only creates argument vectors and has no side effects; the agent starts the programs.
     """
 
     name: str
     serves_images: bool
-    """Whether programs run in images; False: they run directly on the node."""
+    """Whether programs run in containers of images; False: they run directly on the node."""
 
     def refusal(self, *, remote: bool) -> str | None:
-        """Return why this platform cannot use the runtime, as a sentence, or None if it can.
+        """Return why this platform cannot use the runtime, as a sentence; None if it can.
 
-        ``remote`` is True if containers run on other machines than the platform, or as other accounts.
+        ``remote`` is True if containers run on other machines than the platform, or under other
+        accounts.
         """
         ...
 
@@ -134,11 +151,13 @@ class Runtime(Protocol):
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """Return the variables that the runtime itself adds to the program's (``bare``:
-        VIRTUAL_ENV)."""
+        """Return the environment variables that the runtime adds to those of the program, such as
+        VIRTUAL_ENV for ``bare``.
+        """
         ...
 
     def path(self) -> tuple[str, ...]:
-        """Return the folders that come before the node's own PATH (``bare``: the session
-        environment's)."""
+        """Return the folders that are placed before the node's own PATH; for ``bare`` those of the
+        environment for sessions.
+        """
         ...

@@ -1,4 +1,4 @@
-"""The scheduler, which decides where and when a job runs."""
+"""Scheduler, which decides where and when a job runs."""
 
 from __future__ import annotations
 
@@ -31,31 +31,38 @@ class SubmitRequest(Frozen):
     owner: str
     """Name of the job's user on the platform."""
     account: str | None = None
-    """The Unix account to submit as; None: the platform's own."""
+    """Unix account under which the job is submitted; None: the platform's own."""
     project: str
-    """Project of the job, and the scheduler's account unless ``slurm.account`` names another."""
+    """Project of the job. It is also the scheduler's account, unless ``slurm.account`` contains
+    another one.
+    """
     name: str
     session: bool = False
     script: str
     files: Mapping[str, bytes] = Field(default_factory=dict)
     job_dir: str
-    """Absolute; the scheduler creates it with mode 0700. Script, log, fence and spool lie in it."""
+    """Absolute path of the job folder, which the scheduler creates with mode 0700. It contains
+    script, log, fence and spool.
+    """
     resources: Resources
     time_limit_s: int
     array: str | None = None
     after: tuple[str, ...] = ()
-    """Scheduler ids that must complete with exit code 0 first (afterok)."""
+    """Scheduler IDs of jobs that must complete with exit code 0 before this one starts
+    (afterok).
+    """
     afterany: tuple[str, ...] = ()
-    """Scheduler ids that must have ended first, in whatever state."""
+    """Scheduler IDs of jobs that must end before this one starts, in any state."""
     afternotok: tuple[str, ...] = ()
-    """Scheduler ids that must have ended first without completing."""
+    """Scheduler IDs of jobs that must end without completing before this one starts."""
     aftercorr: tuple[str, ...] = ()
-    """Scheduler ids of arrays of which the task with the same index must complete before each task
-    of this array starts."""
+    """Scheduler IDs of arrays: each task of this array starts after the task with the same index
+    there has completed.
+    """
     begin_at: UtcTime | None = None
-    """Earliest start."""
+    """Earliest time at which the job may start; None: at once."""
     hold: bool = False
-    """Whether it waits until it is released."""
+    """Whether the job is held until it is released."""
     max_requeues: int = 0
     """Number of times that the scheduler may itself requeue the job after its node failed."""
     slurm: SlurmOptions = SlurmOptions()
@@ -65,13 +72,13 @@ class Run(Frozen):
     """Identification of one attempt of a job, in queries and requests to the scheduler."""
 
     job_id: UUID
-    """Id of the job; of the array job for an array's task."""
+    """ID of the job; for an array task, that of the array job."""
     attempt: int
     account: str | None = None
-    """The Unix account that it runs as."""
+    """Unix account under which the job runs; None: the platform's own."""
     scheduler_id: str | None = None
-    """ID that the scheduler gave; None while unknown. It does not identify the attempt alone,
-    because the scheduler may reuse IDs.
+    """ID that the scheduler assigned; None if it is not known yet. It is not sufficient to identify
+    the attempt, because the scheduler may reuse IDs.
     """
 
 
@@ -81,24 +88,30 @@ class SchedulerJob(Frozen):
     """
 
     scheduler_id: str
-    """For an array task ``<array id>_<index>``, as Slurm writes it; for several tasks the
-    array's."""
+    """ID in the scheduler; for an array task ``<array id>_<index>``, as in Slurm; for several tasks
+    that of the array.
+    """
     job_id: UUID
-    """The platform's id, as submitted, which identifies it. The scheduler may reuse its own ids."""
+    """ID of the job on the platform, which was submitted with the job. It identifies the job,
+    because the scheduler may reuse its own IDs.
+    """
     attempt: int
     array_task_id: int | None = None
     array_task_ids: str | None = None
-    """Indices of a record that stands for several tasks of an array, such as ``2-9,17``."""
+    """Indices of a record that covers several tasks of an array, such as ``2-9,17``; None for all
+    other records.
+    """
     is_last_task: bool = False
-    """Whether no other task of its array waits: a task that has no record has ended."""
+    """Whether no other task of its array is pending: a task without a record has then ended."""
     account: str | None = None
-    """The Unix account that it runs as: a record of another account than the job's is not the
-    job's. None: the scheduler runs everything as the platform's own."""
+    """Unix account under which the job runs. If it is not the account of the job, the record does
+    not belong to the job. None: the scheduler runs all jobs under the platform's own account.
+    """
     state: JobState
     reason: TerminationReason | None = None
     pending_reason: str | None = None
-    """Reason why the job waits, in plain words; for an ended job, the scheduler's details on
-    ``reason``.
+    """Reason why the job is pending, as a text for users; for an ended job, details of the
+    scheduler about ``reason``.
     """
     restart_count: int = 0
     exit_code: int | None = None
@@ -112,11 +125,11 @@ class SchedulerJob(Frozen):
     expected_start_at: UtcTime | None = None
     time_limit_s: int | None = None
     raw: Mapping[str, Any] = Field(default_factory=dict)
-    """The scheduler's own words, field by field."""
+    """Values of the scheduler's record in its own terms, by field."""
 
 
 class Forecast(Frozen):
-    """The scheduler's prediction of when and where a job would start if it were submitted now."""
+    """Prediction of the scheduler when and where a job would start if it were submitted now."""
 
     starts_at: UtcTime | None = None
     nodes: tuple[str, ...] = ()
@@ -129,30 +142,37 @@ class SchedulerCapabilities(Frozen):
     """
 
     title: str
-    """Name of the scheduler inside a sentence, such as ``Slurm``."""
+    """Name of the scheduler for use in a sentence, such as ``Slurm``."""
     remote: bool
-    """Jobs run on other machines. Sessions then listen on addresses of their nodes, agents reach the
-    portal over the network and are not trusted, nodes need the platform's software in a shared
-    folder, and jobs continue while the platform's machine is down."""
+    """Whether jobs run on other machines.
+
+    Sessions then listen on addresses of their nodes, agents reach the API over the network and are
+    not trusted, nodes need the platform's software in a shared folder, and jobs continue while the
+    platform's machine is down.
+    """
     runs_as_users: bool
-    """A job can run as the Unix account of its user. False: all jobs share the platform's account, except
-    where the broker holds the scheduler."""
+    """Whether a job can run under the Unix account of its user. False: all jobs run under the
+    platform's account, unless the broker runs the scheduler.
+    """
     shared: bool
-    """Several processes may hold one at once; the API then queries it for forecasts."""
+    """Whether several processes may use the scheduler at the same time; the API then queries it for
+    forecasts.
+    """
     drains: bool
-    """``drain`` and ``resume`` are supported."""
+    """Whether ``drain`` and ``resume`` are supported."""
     partitions: bool
-    """Jobs run in partitions, whose limits are checked before a submission."""
+    """Whether jobs run in partitions, whose limits are checked before a submission."""
     slurm_options: bool
-    """``SubmitRequest.slurm``, which is the job file's ``slurm`` section, is applied."""
+    """Whether ``SubmitRequest.slurm``, the ``slurm`` section of the job file, has an effect."""
     limits: bool
-    """The scheduler itself holds the limits of projects and members: it is a ``LimitHolder``. False:
-    its accounting holds them, if it has one."""
+    """Whether the scheduler itself enforces the limits of projects and members, and so is a
+    ``LimitHolder``. False: it takes them from its accounting, if it has one.
+    """
 
     @property
     def trusted(self) -> bool:
-        """True if jobs are processes of the platform's own account on its own machine: their agents are
-        trusted and use the platform's own installation.
+        """True if jobs are processes of the platform's own account on its own machine: their agents
+        are then trusted and use the platform's own installation.
         """
         return not (self.remote or self.runs_as_users)
 
@@ -161,30 +181,31 @@ class Scheduler(Protocol):
     """Port to the scheduler. Each module in ``adapters/schedulers`` has one implementation, which
     is created with the settings and ``Tools``.
 
-    Every method but ``start`` and ``close`` may raise ``SchedulerUnavailable``: the state of all
-    jobs is then unknown. Methods are safe to call concurrently.
+    Every method except ``start`` and ``close`` may raise ``SchedulerUnavailable``: the state of all
+    jobs is then unknown. Methods may be called concurrently.
 
-    An implementation may have three more class attributes: ``attacher`` and ``outside``, callables
-    that take the settings and ``Tools`` and return an ``Attacher`` and ``OutsideJobs``, and
-    ``accounting``, one that takes the settings and a ``Command`` and returns an ``Accounting``.
+    An implementation may have three further class attributes: ``attacher`` and ``outside``,
+    functions of the settings and ``Tools`` that return an ``Attacher`` and ``OutsideJobs``, and
+    ``accounting``, a function of the settings and a ``Command`` that returns an ``Accounting``.
     """
 
     name: str
     settle_s: float
-    """Seconds after a submission without an answer in which the job may still turn up."""
+    """Seconds after a submission without an answer in which the job may still appear in the
+    scheduler.
+    """
 
     @property
     def capabilities(self) -> SchedulerCapabilities:
-        """Features that do not depend on the site; implementations have a class attribute
-        instead.
+        """Features of the adapter that do not depend on the site; implementations have a class
+        attribute instead.
         """
         ...
 
     async def start(self) -> Sequence[str]:
-        """Connect to the scheduler; the ``local`` scheduler also resumes control of jobs that still
-        run.
+        """Connect to the scheduler; the ``local`` scheduler also resumes control of running jobs.
 
-        Returns sentences for the administrator about what is missing or unusual. Raises
+        Returns sentences for the administrator about missing or unusual settings. Raises
         ``SetupError``, whose message says what to do.
         """
         ...
@@ -194,8 +215,8 @@ class Scheduler(Protocol):
         ...
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Put the job into the scheduler's queue; return the ID that the scheduler gave to it, or
-        to the array as a whole.
+        """Submit the job; return the ID that the scheduler has assigned to it or, for an array, to
+        the array as a whole.
 
         Raises:
             SchedulerRejected: the scheduler will never accept the job in this form.
@@ -205,68 +226,74 @@ class Scheduler(Protocol):
         ...
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """Return the prediction for ``request``, without submitting it, or None if the scheduler
-        cannot predict it.
+        """Return the prediction for ``request`` without submitting it; None if the scheduler cannot
+        predict it.
 
         Raises:
-            SchedulerRejected: as ``submit`` would; ``field`` names the part of the job file.
+            SchedulerRejected: ``submit`` would raise it too; ``field`` names the part of the job
+                file.
         """
         ...
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Return all records of these attempts, also of ended ones in accounting.
+        """Return all records of these attempts, including those of ended attempts in accounting.
 
-        An attempt without a record in the answer is unknown to the scheduler. Each task of an array
-        has a record of its own. For a cancelled job ``pending_reason`` names the account that
-        cancelled it, if the scheduler knows.
+        The scheduler has no record of an attempt that is missing in the answer. Each task of an
+        array has a record of its own. For a cancelled job, ``pending_reason`` names the account
+        that cancelled it, if the scheduler knows that.
         """
         ...
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return the records of all jobs of the platform that are live or ended recently, by one
-        query.
+        """Return the records of all jobs of the platform that are live or have ended recently, with
+        one query.
 
         A missing job proves nothing. An array has one record for each task, or a common record for
         tasks that do not differ. A record that has not changed since the previous poll is the same
-        object.
+        Python object.
         """
         ...
 
     async def cancel(self, run: Run) -> None:
-        """Request the end of a job, a whole array or one task. A job that is unknown, has ended, or
-        has another name than the platform gave (a reused ID) is left alone without an error.
+        """Request the cancellation of a job, a whole array or one task.
+
+        Does nothing if the job is unknown, has ended, or has another name than the platform gave it
+        (the ID was reused).
         """
         ...
 
     async def hold(self, run: Run) -> None:
-        """Hold a waiting job, the waiting tasks of an array, or one task until it is released.
+        """Hold a pending job, the pending tasks of an array, or one task, until it is released.
 
         Raises:
-            SchedulerRejected: nothing of it waits, or the scheduler does not permit it.
+            SchedulerRejected: neither the job nor a task of it is pending, or the scheduler does
+                not permit it.
         """
         ...
 
     async def release(self, run: Run) -> None:
-        """Let what was held start again. What is not held stays as it is.
+        """Release a held job, the held tasks of an array, or one task; others are not changed.
 
         Raises:
-            SchedulerRejected: nothing of it waits, or the scheduler does not permit it.
+            SchedulerRejected: neither the job nor a task of it is pending, or the scheduler does
+                not permit it.
         """
         ...
 
     async def throttle(self, run: Run, max_parallel: int | None) -> None:
-        """Set how many tasks of the array may run at once; None: no limit. Running tasks continue.
+        """Set the maximum number of tasks of the array that run at once; None: no limit. Running
+        tasks continue.
 
         Raises:
-            SchedulerRejected: no task of it waits, or the scheduler does not permit it.
+            SchedulerRejected: no task of the array is pending, or the scheduler does not permit it.
         """
         ...
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        """Set a new time limit, counted from the job's start.
+        """Set a new time limit in seconds, counted from the job's start.
 
         Raises:
-            SchedulerRejected: the job does not run, or the limit is not allowed.
+            SchedulerRejected: the job does not run, or the limit is not permitted.
         """
         ...
 
@@ -277,28 +304,36 @@ class Scheduler(Protocol):
         ...
 
     async def drain(self, node: str, reason: str) -> None:
-        """Drain the node, so that it starts no new jobs. Raises ``NotSupported``,
-        ``SchedulerRejected``."""
+        """Drain the node, so that it starts no new jobs.
+
+        Raises ``NotSupported``, or ``SchedulerRejected`` if the scheduler refuses.
+        """
         ...
 
     async def resume(self, node: str) -> None:
-        """Return a drained node to service. Raises ``NotSupported``, ``SchedulerRejected``."""
+        """Return a drained node to service.
+
+        Raises ``NotSupported``, or ``SchedulerRejected`` if the scheduler refuses.
+        """
         ...
 
     async def changed(self) -> None:
-        """Wait until jobs or nodes may have changed, so that the caller polls at once. A scheduler
-        that cannot detect changes never returns.
+        """Wait until jobs or nodes may have changed, so that the caller can poll at once.
+
+        A scheduler that cannot detect changes never returns.
         """
         ...
 
 
 class LimitHolder(Protocol):
-    """Part of the port that a scheduler with the capability ``limits`` has too."""
+    """Additional interface of a scheduler with the capability ``limits``."""
 
     async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
-        """Apply these limits instead of those before, also after a restart; return them with what is
-        in use of them. Running jobs continue; a job above a limit waits and its ``pending_reason``
-        names the limit. ``submit`` rejects a job that could never run within the limits.
+        """Replace the limits that the scheduler enforces, also after a restart; return them with
+        their current use.
+
+        Running jobs continue; a job that exceeds a limit stays pending, with the limit in its
+        ``pending_reason``. ``submit`` rejects a job that could never run within the limits.
 
         Raises:
             SchedulerUnavailable: the limits could not be stored.

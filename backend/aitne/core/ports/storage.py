@@ -1,4 +1,4 @@
-"""Storage systems: one adapter each, called as the account that owns the files."""
+"""Storage systems: one adapter for each kind, called under the account that owns the files."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from aitne.core.models.storage import Area, AreaFacts, PathFacts
 
 
 class Storage(Protocol):
-    """Port to a kind of storage system, which reports sizes and quotas. Each module in
+    """Port to one kind of storage system, which reports sizes and quotas. Each module in
     ``adapters/storage`` has one implementation. Calls block; they run in the per-user helper.
     """
 
     name: str
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
-        """Return size, quota and other present facts of a storage area. Never raises for errors of
-        a file system: the field ``problem`` describes them.
+        """Return size, quota and other current properties of a storage area; ``user`` is the name
+        of its Unix account.
+
+        Never raises for errors of a file system: the field ``problem`` describes them.
         """
         ...
 
@@ -30,18 +32,21 @@ class UserFolders(Protocol):
     """
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
-        """Return facts about each area as ``account`` sees it, or the platform's own account if
-        None."""
+        """Return the properties of each area as seen by the Unix account ``account``; None: the
+        platform's own account.
+        """
         ...
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
-        """Return facts about each absolute path as ``account`` sees it, or the platform's own
-        account if None."""
+        """Return the properties of each absolute path as seen by the Unix account ``account``;
+        None: the platform's own account.
+        """
         ...
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
-        """Create the missing folders of the areas with the right owner and mode. Return one
-        sentence for each that could not be created; folders outside the configured patterns are
-        refused.
+        """Create the missing folders of the areas with the correct owner and mode.
+
+        Returns one sentence for each folder that could not be created; folders outside the
+        configured patterns are refused.
         """
         ...

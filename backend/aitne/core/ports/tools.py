@@ -1,4 +1,4 @@
-"""Tools that every scheduler adapter is given beside the settings."""
+"""Ports that every scheduler adapter receives in addition to the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Port of the files of trees, which users upload for their jobs."""
+"""Port to the stored files of trees, which users upload for their jobs."""
 
 from __future__ import annotations
 
@@ -10,52 +10,59 @@ from aitne.core.models.tree import TreeStatus, TreeUse
 
 
 class TreesFull(Conflict):
-    """The trees of a user have as many bytes as they may have."""
+    """Error: the trees of a user would exceed the user's quota of bytes."""
 
     code = "trees_full"
 
 
 class TreeStorage(Protocol):
-    """Storage of trees, for each user apart: documents by digest, contents by sha256.
+    """Storage of trees, separately for each user: documents (lists of files) by digest, file
+    contents by SHA-256 digest.
 
-    A tree can be used once all of its contents are stored, and as long as it exists no content of
-    it is removed.
+    A tree can be used after all of its contents were stored; none of them is removed while the tree
+    exists.
     """
 
     async def receive(self, owner: str, digest: str, document: bytes) -> TreeStatus:
-        """Store the document of a tree, and return which contents are missing.
+        """Store the document (list of files) of a tree, and return which contents are missing.
 
         Raises:
-            TreeError: it is no document of a tree, has another digest, or breaks a limit.
-            TreesFull: the user's trees would have too many bytes.
+            TreeError: the document is invalid, does not have the digest ``digest``, or exceeds a
+                limit.
+            TreesFull: the user's trees would exceed the quota of bytes.
             Unavailable: the disk is full or cannot be written.
         """
         ...
 
     async def receive_blobs(self, owner: str, digest: str, chunks: AsyncIterator[bytes]) -> None:
-        """Store contents of a tree whose document was stored. Each is preceded by the line
+        """Store contents of a tree whose document was stored. Each content is preceded by the line
         ``<sha256> <size in bytes>``.
 
         Raises:
             NotFound: there is no such document.
-            TreeError: a content is not of this tree, is cut off, or has another sha256. Those
-                before it are stored.
+            TreeError: a content does not belong to this tree, is incomplete, or has another digest.
+                The contents before it are stored.
             Unavailable: the disk is full or cannot be written.
         """
         ...
 
     async def use(self, owner: str, digest: str) -> TreeUse | None:
-        """Return a complete tree of the user, which counts as used now; None if there is none."""
+        """Return a complete tree of the user and update its last-used time; None if there is
+        none.
+        """
         ...
 
     async def content(self, owner: str, digest: str) -> tuple[int, Iterator[bytes]] | None:
-        """Return the length in bytes and the pieces of a complete tree: its document, a line feed,
-        and the contents of its files in their order; None if there is none."""
+        """Return the length in bytes and the parts of a complete tree: its document, a line feed,
+        and the contents of its files in the order of the document. None if there is none.
+        """
         ...
 
     async def expire(
         self, in_use: Collection[tuple[str, str]], unused_s: float, *, owner: str | None = None
     ) -> None:
-        """Remove the trees that were not used for that many seconds, of one user or of all, except
-        those ``in_use`` (owner and digest), and uploads that were not completed within a day."""
+        """Remove the trees of ``owner`` (None: of all users) that were not used for ``unused_s``
+        seconds, except those in ``in_use`` (owner and digest), and uploads that were not completed
+        within a day.
+        """
         ...

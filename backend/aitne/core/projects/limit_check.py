@@ -1,4 +1,4 @@
-"""Comparison of one job with limits and what is in use of them, and the sentences about it. Pure."""
+"""Comparison of one job with limits and their current use, and sentences about the result. Pure."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FIELDS = {"cpu": "resources.cpu", "node": "resources.nodes", "mem": "resources.
 
 @dataclass(frozen=True, slots=True)
 class LimitRequest:
-    """Part of a job that limits apply to."""
+    """Properties of a job that limits apply to."""
 
     project: str
     user: str
-    """The user as ``LimitUsage`` names it."""
+    """Name of the user in ``LimitUsage``."""
     resources: Resources
     time_limit_s: int
     array: str | None = None
@@ -40,8 +40,8 @@ class LimitRequest:
 class LimitVerdict:
     """Result of comparing a job with the limits.
 
-    ``problems``: limits under which the job could never run. ``waits_for``: the limit because of
-    which it would have to wait; None if there is none.
+    ``problems``: limits under which the job could never run. ``waits_for``: the limit that would
+    keep it pending now; None if there is none.
     """
 
     problems: tuple[FieldProblem, ...] = ()
@@ -49,7 +49,9 @@ class LimitVerdict:
 
 
 def compare(request: LimitRequest, look: LimitUsage) -> LimitVerdict:
-    """Compare a job with the limits that are enforced; ``look`` holds the limits and their use."""
+    """Compare a job with the limits that are enforced; ``look`` contains the limits and their
+    current use.
+    """
     project, user = request.project, request.user
     if "associations" in look.enforced and look.of(project, user) is None:
         return LimitVerdict((_no_association(project, user, look),))
@@ -77,8 +79,11 @@ def compare(request: LimitRequest, look: LimitUsage) -> LimitVerdict:
 
 
 def summary(association: AssociationUse, tres: str, look: LimitUsage) -> str | None:
-    """Return a sentence on how much of the limit of the resource ``tres`` is in use and by whom,
-    such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``; None if there is no limit.
+    """Return a sentence on how much of the limit of the resource ``tres`` is in use and by which
+    users.
+
+    An example is ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``. None if there is no
+    limit.
     """
     gauge = association.tres.get(tres)
     if gauge is None or gauge.limit is None:
@@ -101,7 +106,7 @@ def _no_association(project: str, user: str, look: LimitUsage) -> FieldProblem:
 
 
 def _amounts(request: LimitRequest) -> dict[str, int]:
-    """Return the resources of one task of the job under Slurm's names; memory in MiB."""
+    """Return the resources of one task of the job by Slurm's names (TRES); memory in MiB."""
     wish = request.resources
     amounts = {
         "node": wish.nodes,
@@ -139,14 +144,14 @@ def _of(tres: str, used: int, maximum: int) -> str:
 
 
 def named(association: AssociationUse) -> str:
-    """Return the project or the member that the limits are for, in words."""
+    """Return a description of the project or member to which the limits apply."""
     if association.user is None:
         return f"project {association.account}"
     return f"{association.user} in project {association.account}"
 
 
 _Never = tuple[int, FieldProblem]
-"""Permitted maximum, and the problem if it is exceeded."""
+"""Maximum that the limit permits, and the problem with the job's request."""
 
 
 def _too_many(name: str, what: str, tres: str, count: int, maximum: int) -> _Never:
@@ -162,7 +167,7 @@ def _too_many(name: str, what: str, tres: str, count: int, maximum: int) -> _Nev
 def _never(
     association: AssociationUse, amounts: Mapping[str, int], request: LimitRequest, *, safe: bool
 ) -> Iterator[_Never]:
-    """Yield the problems that remain even if nothing else runs."""
+    """Yield the limits that the job would exceed even if no other job ran."""
     name = named(association)
     for tres, count in amounts.items():
         gauge = association.tres.get(tres)
@@ -239,12 +244,12 @@ def _waits(
 
 
 def jobs_of(gauge: Gauge) -> str:
-    """Return the number of running jobs and their limit, as a clause."""
+    """Return the number of running jobs and their limit, as part of a sentence."""
     return f"{gauge.used} of {gauge.limit} jobs run"
 
 
 def hours_of(tres: str, gauge: Gauge) -> str:
-    """Return the hours of a resource that are used up and their limit, as a clause."""
+    """Return the used hours of a resource and their limit, as part of a sentence."""
     limit = 0 if gauge.limit is None else gauge.limit // 60
     return f"{gauge.used // 60} of {limit} {_hours_of(tres)}-hours are used up"
 
@@ -284,7 +289,7 @@ def _waits_in_qos(qos: QosUse, amounts: Mapping[str, int], user: str) -> Iterato
 
 
 def _users(association: AssociationUse, tres: str, look: LimitUsage) -> dict[str, int]:
-    """Return the usage of each user of an account and of the accounts below it."""
+    """Return the use of the resource by each user of an account and of its child accounts."""
     parents = {a.account: a.parent for a in look.associations if a.user is None}
     usage: dict[str, int] = {}
     for one in look.associations:

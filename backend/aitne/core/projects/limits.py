@@ -1,4 +1,6 @@
-"""Layers of limits: those granted to a project, those that its managers set, and a member's own."""
+"""Layers of limits: those granted to a project, those that its managers set, and those of a
+member.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ _SINGLE = (
 
 
 def tightest(granted: Limits, lowered: Limits) -> Limits:
-    """Return the smaller of each pair of limits, and the QOS that both permit, else those
-    granted."""
+    """Return the smaller value of each limit, and the QOS that both permit; if they have none in
+    common, the granted QOS.
+    """
     single = {name: _least(getattr(granted, name), getattr(lowered, name)) for name in _SINGLE}
     types = {
         name: _least(granted.max_gpus_by_type.get(name), lowered.max_gpus_by_type.get(name))
@@ -30,7 +33,9 @@ def tightest(granted: Limits, lowered: Limits) -> Limits:
 
 
 def held_to(project: Limits, member: Limits) -> Limits:
-    """Return a member's own limits, none above the project's, which may have been lowered since."""
+    """Return a member's own limits, reduced to those of the project where they are higher, because
+    the latter may have been lowered since.
+    """
     both = tightest(project, member)
     single = {
         name: None if getattr(member, name) is None else getattr(both, name) for name in _SINGLE
@@ -41,10 +46,10 @@ def held_to(project: Limits, member: Limits) -> Limits:
 
 
 def exceeding(wish: Limits, granted: Limits) -> Iterator[FieldProblem]:
-    """Yield a problem for each requested limit that exceeds the granted one.
+    """Yield a problem for each limit in ``wish`` that exceeds the granted one.
 
-    Slurm lets the time limit and the QOS of a member's association override those of the account,
-    so that here, too, nothing may be more than the project has.
+    In Slurm, the time limit and the QOS of a member's association override those of the account.
+    They must therefore not exceed those of the project.
     """
     for name in _SINGLE:
         yield from _more(name, getattr(wish, name), getattr(granted, name))

@@ -1,7 +1,7 @@
-"""The changes to the accounts of Slurm that make them match the platform's projects.
+"""Changes to the accounts of Slurm that make them match the platform's projects.
 
-Pure. Nothing is ever removed but a user's membership in an account that is a project's: accounts,
-users and limits that the platform does not know are left alone.
+Pure. The only removals are those of users from accounts that are projects; accounts, users and
+limits that the platform does not know are not changed.
 """
 
 from __future__ import annotations
@@ -32,19 +32,23 @@ SINGLE: tuple[LimitName, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class AccountingTarget:
-    """Target state of accounting. Users by their Unix names."""
+    """Accounts, members and limits that accounting should have. Users are given by their Unix
+    names.
+    """
 
     accounts: Mapping[str, Limits] = field(default_factory=dict)
     members: Mapping[tuple[str, str], Limits] = field(default_factory=dict)
-    """By account and user."""
+    """Limits of each member, by account and user."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """User to account, one that the user is a member of."""
+    """Default account of each user, of which the user is a member."""
     untouched: frozenset[str] = frozenset()
     """Users that are never removed from an account."""
 
 
 def difference(target: AccountingTarget, current: Associations) -> list[Change]:
-    """Return the changes, in an order in which they can be made."""
+    """Return the changes that turn ``current`` into ``target``, in an order in which they can be
+    made.
+    """
     accounts = {account.account: account for account in current.accounts}
     members = {(member.account, member.user): member for member in current.members if member.user}
     defaults = {user.name: user.default_account for user in current.users}

@@ -1,8 +1,8 @@
-"""Protocol between the platform and the agent beside a job while a terminal is attached. Version 1.
+"""Protocol between the platform and the agent that serves a terminal in a running job. Version 1.
 
-Frames: NUL, one letter, the length (four bytes, big-endian), the content; the agent ends each of
-its own with a newline, because Slurm forwards whole lines. Between frames the launching program may
-write lines.
+A frame consists of NUL, one letter (its kind), the length (four bytes, big-endian), and the
+content. The agent ends each of its frames with a newline, because Slurm forwards whole lines.
+Between frames, the program that starts the agent may write lines of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from aitne.core.models.base import Frozen, Strict
 
 START, DATA, ERROR, RESIZE, END, EXIT = b"S", b"D", b"E", b"R", b"F", b"X"
 SAID = b"?"
-"""Kind that ``AgentFrameDecoder`` gives to a line of the launching program's own."""
+"""Kind that ``AgentFrameDecoder`` reports for a line that the program which starts the agent has
+written.
+"""
 MAX_FRAME_BYTES = 1 << 20
 _HEAD = struct.Struct(">BcI")
 HEAD_BYTES = _HEAD.size
@@ -35,7 +37,7 @@ class Size(Strict):
 
 
 class ShellStart(Size):
-    """A shell or a program beside the job's own program."""
+    """Request to start a shell or another program next to the job's own program."""
 
     kind: Literal["shell"] = "shell"
     argv: tuple[Annotated[str, Field(max_length=100_000)], ...] = Field(
@@ -48,7 +50,7 @@ class ShellStart(Size):
 
 
 class SshStart(Strict):
-    """An SSH server for this one connection."""
+    """Request to start an SSH server for this connection only."""
 
     kind: Literal["ssh"]
     public_key: str = Field(
@@ -65,10 +67,13 @@ class Started(Frozen):
 
     node: str
     where: Literal["node", "container", "beside"]
-    """``beside``: on the node although the job has a container, which cannot be entered."""
+    """Location of the started program; ``beside`` means on the node although the job has a
+    container, because the container cannot be entered.
+    """
     host_key: str | None = Field(None, pattern=r"^[a-z0-9-]{1,40} [A-Za-z0-9+/=]{40,2000}$")
-    """Host key of an SSH server. Clients write it into a file of such lines, so it is no more than
-    one."""
+    """Host key of the SSH server, on a single line, because clients add it to a file of such lines.
+    None for a shell.
+    """
 
 
 class Exited(Frozen):
@@ -76,7 +81,7 @@ class Exited(Frozen):
 
     code: int
     refused: str | None = None
-    """Reason why nothing was started, without a full stop."""
+    """Reason why nothing was started, without a full stop; None if the program was started."""
 
 
 def frame(kind: bytes, content: bytes) -> bytes:
@@ -85,14 +90,16 @@ def frame(kind: bytes, content: bytes) -> bytes:
 
 
 class AgentFrameDecoder:
-    """Parser of the frames in what the agent sends."""
+    """Decoder of the frames that the agent sends."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield kind and content of each frame that is complete. Raises ``ValueError`` for a frame
-        that is too long."""
+        """Yield kind and content of each frame that is complete after receiving ``data``.
+
+        Raises ``ValueError`` if a frame is too long.
+        """
         self._data += data
         while self._data:
             if self._data[0] == 0:
@@ -118,5 +125,5 @@ class AgentFrameDecoder:
 
     @property
     def rest(self) -> bytes:
-        """The bytes at the end that do not yet form a complete frame or line."""
+        """Bytes at the end of the received data that do not form a complete frame or line yet."""
         return bytes(self._data)

@@ -1,6 +1,6 @@
-"""The host names of users' sessions, where each user has one.
+"""Host names of users' sessions, for sites where each user has a host name.
 
-JupyterHub loads this file in an environment of its own: it imports the standard library alone.
+JupyterHub loads this file in its own Python environment, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 WILDCARD = "*."
 _RESERVED = frozenset({"api", "hub", "portal", "www"})
-"""Labels that would pass for a site's own pages."""
+"""DNS labels that no user gets, because users could mistake them for pages of the site."""
 _LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?")
 
 _URL = re.compile(
@@ -20,10 +20,10 @@ _URL = re.compile(
 
 
 def user_label(name: str) -> str:
-    """Return the DNS label of a user: the name, or a digest of a name that is no label.
+    """Return the DNS label of a user: the name or, if that is no valid label, a digest of it.
 
-    Two names never have the same label: what is made of a digest has ``--`` in it, and a name with
-    that gets a digest as well.
+    Two names never have the same label: a label from a digest contains ``--``, and a name that
+    contains ``--`` is replaced by a digest too.
     """
     if _LABEL.fullmatch(name) and "--" not in name and name not in _RESERVED:
         return name
@@ -32,18 +32,19 @@ def user_label(name: str) -> str:
 
 
 def subdomain(name: str, domain: str, kind: str) -> str:
-    """Return the host below ``domain``, as ``JupyterHub.subdomain_hook`` does; ``kind``: user or
-    service."""
+    """Return the host name below ``domain``, as ``JupyterHub.subdomain_hook`` does; ``kind`` is
+    ``user`` or ``service``.
+    """
     label = user_label(name)
     return f"{label}.{domain}" if kind == "user" else f"{label}--{kind}.{domain}"
 
 
 def check_wildcard(sessions_url: str, portal_url: str) -> None:
-    """Check a ``sessions_url`` with a wildcard; one without is not checked.
+    """Check a ``sessions_url`` that contains a wildcard; one without is not checked.
 
     Raises:
-        ValueError: the URL is not ``https://*.HOST[:PORT]``, or ``http`` and not below
-            ``localhost``; or users' pages could set the portal's cookies, because one of the two
+        ValueError: the URL has neither the form ``https://*.HOST[:PORT]`` nor is it ``http`` below
+            ``localhost``; or pages of users could set the portal's cookies, because one of the two
             hosts is below the other.
     """
     if "*" not in sessions_url:

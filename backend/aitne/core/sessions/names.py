@@ -1,4 +1,4 @@
-"""Names of sessions at the Hub, and the apps at which they open."""
+"""Names of sessions in JupyterHub, and the apps at which they can be opened."""
 
 from __future__ import annotations
 
@@ -13,24 +13,30 @@ from aitne.core.models.job import Job
 from aitne.core.sessions.hosts import WILDCARD, user_label
 
 WORKSPACE = "AITNE_WORKSPACE"
-"""The variable that names a session's workspace: its own, or that of the first one it continues."""
+"""Environment variable with the name of a session's workspace, which it shares with the sessions
+that it continues.
+"""
 
 
 def server_name(job_id: UUID) -> str:
-    """Return the name of the session's named server: short enough for a host name, and never
-    reused."""
+    """Return the name of the session's named server in JupyterHub, which is short enough for a host
+    name and never reused.
+    """
     return f"s-{job_id.hex[:12]}"
 
 
 def session_url(sessions_url: str, owner: str, job_id: UUID, path: str = "/lab") -> str:
-    """Return where Open leads: below the sessions' own origin, or the owner's in place of
-    ``*.``."""
+    """Return the URL at which the session can be opened. If ``sessions_url`` contains ``*.``, the
+    host name of the owner is inserted there.
+    """
     origin = sessions_url.replace(WILDCARD, f"{user_label(owner)}.", 1)
     return f"{origin}/user/{quote(owner, safe='')}/{server_name(job_id)}{path}"
 
 
 def goes_on(other: Job) -> str:
-    """Return the message that a session is not continued because ``other`` continues it already."""
+    """Return a message which says that a session cannot be continued because the live session
+    ``other`` continues it already.
+    """
     return (
         f"The session {other.id} already continues this one: it is {other.state}. Open it, or "
         "stop it first."
@@ -47,7 +53,7 @@ class EntryPoint(Frozen):
 
 
 def entry_points(job: Job) -> tuple[EntryPoint, ...]:
-    """Return the apps of a session, the one that Open leads to first; none for a job."""
+    """Return the apps of a session, the default one first; empty for a batch job."""
     apps = job.spec.apps
     base = None if job.url is None else job.url.removesuffix(apps[0].path)
     return tuple(

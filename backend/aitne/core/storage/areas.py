@@ -1,5 +1,6 @@
-"""Paths of the folders of an account and of its projects. Computed from names and paths alone:
-nothing here accesses a file system."""
+"""Paths of the folders of a user and of the user's projects, computed without accessing a file
+system.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +18,24 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class AreaOwner(Frozen):
-    """Values for the placeholders of the path patterns."""
+    """Values that replace the placeholders in path patterns."""
 
     user: str
-    """The Unix account's name."""
+    """Name of the Unix account."""
     uid: int
     home: str
 
 
 def owner_of(account: UnixAccount) -> AreaOwner:
-    """Return the ``AreaOwner`` of an account's folders."""
+    """Return the placeholder values for the Unix account."""
     return AreaOwner(user=account.user, uid=account.uid, home=account.home)
 
 
 def areas_of(
     settings: StorageSettings, owner: AreaOwner, projects: Iterable[str] = ()
 ) -> tuple[Area, ...]:
-    """Return the owner's folders, home first, then in the order of the settings.
+    """Return the storage areas of the owner and of ``projects``: the home folder first, the others
+    in the order of the settings.
 
     Raises:
         InvalidInput: a name or home folder cannot be part of a path.
@@ -51,26 +53,26 @@ def areas_of(
 
 
 def made(settings: StorageSettings, area: Area) -> bool:
-    """Return whether the platform creates this folder if it is missing: always for home, else by
-    the settings."""
+    """Return whether the platform creates the folder of the area if it is missing: always for the
+    home folder, otherwise as configured.
+    """
     if area.name == HOME:
         return True
     return any(setting.make for setting in settings.areas if setting.name == area.name)
 
 
 def cache_folder(settings: StorageSettings, owner: AreaOwner) -> str | None:
-    """Return the folder for the caches of the owner's jobs instead of home, or None if nothing is
-    redirected.
+    """Return the folder in which the owner's jobs store caches; None if they use the home folder.
 
     Raises:
-        InvalidInput: as ``areas_of``.
+        InvalidInput: a name or home folder cannot be part of a path.
     """
     return None if settings.caches is None else _path(fill(settings.caches, owner))
 
 
 def fill(pattern: str, owner: AreaOwner, project: str | None = None) -> str:
-    """Return the pattern with all placeholders filled in, in one pass: a value is never read as a
-    pattern.
+    """Return the pattern with all placeholders replaced, in one pass, so that a value is never read
+    as a pattern.
 
     Raises:
         InvalidInput: a name or home folder cannot be part of a path.
@@ -91,17 +93,18 @@ def fill(pattern: str, owner: AreaOwner, project: str | None = None) -> str:
 
 
 def allowed_roots(areas: Sequence[Area], further: Iterable[object] = ()) -> tuple[str, ...]:
-    """Return the folders that an account's jobs may be given: its areas, and ``further`` absolute
-    paths."""
+    """Return the folders below which an account's jobs may use paths: its areas, and the absolute
+    paths in ``further``.
+    """
     return tuple(dict.fromkeys([area.path for area in areas] + [str(path) for path in further]))
 
 
 def within(path: str, roots: Iterable[str]) -> bool:
     """Return whether ``path`` is one of the roots or lies below one, judged by the names alone.
 
-    Component by component: ``/scratch/al`` is not within ``/scratch/alice``. A path that is not
-    absolute or climbs with ``..`` is within nothing, and neither is anything within such a root.
-    Links are not followed: ask ``UserFolders.paths`` for the real path and compare that one too.
+    Components are compared: ``/scratch/al`` is not within ``/scratch/alice``. The result is False
+    for a path or root that is not absolute or contains ``..``. Links are not followed: to consider
+    them, also check the real path that ``UserFolders.paths`` returns.
     """
     parts = _parts(path)
     if parts is None:
@@ -125,8 +128,10 @@ def _area(settings: AreaSettings, owner: AreaOwner, project: str | None) -> Area
 
 
 def _path(text: str) -> str:
-    """Return the normalized path. Raises ``InvalidInput`` if it is not absolute or contains
-    ``..``."""
+    """Return the normalized path.
+
+    Raises ``InvalidInput`` if it is not absolute or contains ``..``.
+    """
     parts = _parts(text)
     if not parts:
         raise InvalidInput.field(
@@ -136,8 +141,9 @@ def _path(text: str) -> str:
 
 
 def _parts(path: str) -> list[str] | None:
-    """Return the names in an absolute path, or None if the path is not absolute or its names are
-    ambiguous."""
+    """Return the components of an absolute path; None if the path is not absolute or contains
+    ``..``.
+    """
     if not path.startswith("/") or _CONTROL.search(path):
         return None
     parts = [part for part in path.split("/") if part not in ("", ".")]

@@ -1,4 +1,4 @@
-"""The settings of containers and of storage, parts of the one tree in ``core.settings``."""
+"""Settings of containers and of storage, which are sections of ``core.settings.Settings``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from aitne.core.models.base import Strict
 from aitne.core.models.storage import AreaKind
 
 Pattern = Annotated[str, Field(pattern=r"^[/{][^\x00-\x1f\x7f]{0,400}$")]
-"""A path with ``{home}``, ``{user}``, ``{uid}`` or ``{project}`` in it."""
+"""Path that may contain the placeholders ``{home}``, ``{user}``, ``{uid}`` and ``{project}``."""
 PLACEHOLDER = re.compile(r"\{(home|user|uid|project)\}")
 HOME = "home"
-"""The name of the area that every user has."""
+"""Name of the storage area that every user has."""
 
 
 class ContainerSettings(Strict):
@@ -131,8 +131,9 @@ class StorageSettings(Strict):
         return self
 
     def with_scratch(self, pattern: str | None) -> StorageSettings:
-        """Return the settings with an area of that pattern where the site has named no areas; None:
-        unchanged."""
+        """Return the settings with a scratch area of that pattern if the site has configured no
+        areas; unchanged if ``pattern`` is None.
+        """
         if pattern is None or self.areas:
             return self
         return self.model_copy(update={"areas": [AreaSettings(name="scratch", path=pattern)]})

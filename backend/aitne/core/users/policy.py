@@ -1,7 +1,8 @@
-"""Permissions: one table of actions and roles.
+"""Permissions: for each action, the relations and scopes that permit it.
 
-A role here is the actor's relation to one object. An administrator's relation is ADMIN only while
-the credential in use has the scope ``admin``; without it an administrator is a user like any other.
+A relation is that of the actor to one object, such as owner or member. An administrator has the
+relation ADMIN only if the credential in use has the scope ``admin``; otherwise the administrator
+has the permissions of any other user.
 """
 
 from __future__ import annotations
@@ -30,78 +31,83 @@ class PolicyAction(StrEnum):
     """Action for which a user needs permission."""
 
     JOB_READ = "job.read"
-    """The job, its script, log, samples and events."""
+    """Read the job, its script, log, samples and events."""
     JOB_CREATE = "job.create"
-    """In the project that is given."""
+    """Create a job in the given project."""
     JOB_CANCEL = "job.cancel"
     JOB_DELETE = "job.delete"
-    """Once it has ended: its record and its folder."""
+    """Delete an ended job: its record and its folder."""
     JOB_EXTEND = "job.extend"
     JOB_HOLD = "job.hold"
-    """Hold and release it while it waits; limit how many of its tasks run at once."""
+    """Hold and release the job while it is pending; limit how many of its tasks run at once."""
     JOB_OPEN = "job.open"
-    """Work in the session: it acts as its owner, so no other user may."""
+    """Open the session. It runs as its owner, so only the owner may open it."""
     JOB_ATTACH = "job.attach"
-    """Attach beside its program, as its owner: no other user may."""
+    """Start a program, such as a terminal, in the running job under its owner's account; only the
+    owner may do so.
+    """
     JOB_RESUBMIT = "job.resubmit"
-    """Run its commands again, as oneself."""
+    """Submit a new job with the same commands, which belongs to the actor."""
     CLUSTER_READ = "cluster.read"
-    """Templates, nodes, announcements."""
+    """Read templates, nodes and announcements."""
     NODE_ADMINISTER = "node.administer"
-    """Drain and resume."""
+    """Drain and resume nodes."""
     PLATFORM_ADMINISTER = "platform.administer"
-    """Announcements and maintenance; health, settings and the audit log."""
+    """Change announcements and maintenance; read health, settings and the audit log."""
     PROJECT_READ = "project.read"
-    """Its members, limits and usage."""
+    """Read the project's members, limits and usage."""
     PROJECT_REQUEST = "project.request"
-    """Request a new one, or create it where the site permits that to all users."""
+    """Request a new project, or create it if the site permits that to all users."""
     PROJECT_JOIN = "project.join"
-    """By an invitation."""
+    """Join a project by an invitation."""
     PROJECT_LEAVE = "project.leave"
     PROJECT_MANAGE = "project.manage"
-    """Its title, members, invitations, limits within the administrator's; close it, ask for more
-    time."""
+    """Change the project's title, members, invitations, and limits up to the granted ones; close
+    it, request a later end.
+    """
     PROJECT_ADMINISTER = "project.administer"
-    """Approve it; grant limits, budget and time; make it a user's default."""
+    """Approve the project; grant limits, budget and a later end; make it a user's default
+    project.
+    """
     ACCOUNTING_SYNC = "accounting.sync"
-    """Compare the projects with the scheduler's accounts, and change those."""
+    """Compare the projects with the scheduler's accounts, and change these accounts."""
     IMAGE_READ = "image.read"
-    """Those for all users, and those of the actor's projects."""
+    """Read the images for all users, and those for the actor's projects."""
     IMAGE_ADMINISTER = "image.administer"
-    """Register, retire, verify, remove; set the projects that see it."""
+    """Register, retire, verify and remove images; set the projects that may use them."""
     DATASET_READ = "dataset.read"
-    """Its entry and manifest; to name it in a job."""
+    """Read the dataset's entry and manifest; name the dataset in a job."""
     DATASET_ADD = "dataset.add"
-    """In the project that is given."""
+    """Add a dataset in the given project."""
     DATASET_EDIT = "dataset.edit"
-    """Grant and revoke, retire."""
+    """Permit and forbid projects to read the dataset; retire it."""
     DATASET_REVOKE = "dataset.revoke"
-    """Take it from a project; that project's managers may, too."""
+    """Forbid a project to read the dataset, which the managers of that project may do too."""
     DATASET_VERIFY = "dataset.verify"
-    """Note what a verification found."""
+    """Store the result of a verification of the dataset."""
     STORAGE_READ = "storage.read"
-    """The areas of the owner, and their quotas."""
+    """Read the storage areas of the owner, and their quotas."""
     TOKEN_READ = "token.read"  # noqa: S105 - an action's name
     TOKEN_WRITE = "token.write"  # noqa: S105
-    """Make and delete personal access tokens of the owner."""
+    """Create and delete access tokens of the owner."""
     NOTIFICATION_READ = "notification.read"
-    """The owner's inbox, choices and webhooks."""
+    """Read the owner's notifications, choices of channels and webhooks."""
     NOTIFICATION_WRITE = "notification.write"
-    """Mark as read, choose, make and remove webhooks."""
+    """Mark notifications as read, choose channels, create and delete webhooks."""
     SECRET_READ = "secret.read"  # noqa: S105 - an action's name
     SECRET_WRITE = "secret.write"  # noqa: S105
-    """Store and delete the owner's secrets; nothing reads their values but the owner's jobs."""
+    """Store and delete the owner's secrets. Only the owner's jobs can read the values."""
     PREFERENCE_READ = "preference.read"
     PREFERENCE_WRITE = "preference.write"
     """Change the owner's preferences in the portal."""
     SIGN_IN_READ = "sign_in.read"
     SIGN_IN_WRITE = "sign_in.write"
-    """Logins of the owner, and the factors that authenticate them."""
+    """Manage the owner's sign-ins, password and second factor."""
     USER_READ = "user.read"
     USER_EDIT = "user.edit"
-    """Display name and password of the owner."""
+    """Change the display name and password of the owner."""
     USER_ADMINISTER = "user.administer"
-    """Create, list, disable; change roles."""
+    """Create, list and disable users; change their roles."""
 
 
 _R = Relation
@@ -110,14 +116,16 @@ _ALL = frozenset(Relation)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Rule for one action: the relations to the object that permit it, and the scope that an access
-    token needs.
+    """Rule for one action: the relations that permit it, and the scope that an access token
+    needs.
     """
 
     allowed: frozenset[Relation]
     scope: Scope
     seen_with: PolicyAction | None = None
-    """The action that determines who may know of the object; None: this one does."""
+    """Action whose rule determines which users may know that the object exists; None: this action's
+    own rule does.
+    """
 
 
 TABLE: dict[PolicyAction, Rule] = {
@@ -211,24 +219,29 @@ IMPERSONATED: frozenset[PolicyAction] = frozenset(
         PolicyAction.JOB_EXTEND,
     }
 ) - {PolicyAction.TOKEN_READ, PolicyAction.SIGN_IN_READ}
-"""Actions of an administrator who impersonates a user: reading, and what runs nothing as the
-user."""
+"""Actions that an administrator may take while impersonating a user: reading, and changes that run
+no program as the user.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision on an action. ``visible`` is whether the actor may know that the object exists."""
+    """Decision on whether an action is permitted. ``visible`` tells whether the actor may know that
+    the object exists.
+    """
 
     allowed: bool
     visible: bool
     reason: str = ""
-    """Reason for a refusal, as a sentence."""
+    """Reason for a refusal, as a sentence; empty if the action is permitted."""
 
 
 def relations(
     actor: Actor, *, owner: str | None = None, project: str | None = None
 ) -> frozenset[Relation]:
-    """Return all relations of the actor to an object of ``owner`` in ``project``; never empty."""
+    """Return all relations of the actor to an object that belongs to ``owner`` and ``project``;
+    never empty.
+    """
     held_relations = {
         relation
         for relation, holds in (
@@ -245,7 +258,9 @@ def relations(
 def decide(
     action: PolicyAction, actor: Actor, *, owner: str | None = None, project: str | None = None
 ) -> Decision:
-    """Return whether the actor may do this to an object of ``owner`` in ``project``."""
+    """Return whether the actor may take the action on an object that belongs to ``owner`` and
+    ``project``, with the reason for a refusal.
+    """
     rule = TABLE[action]
     actor_relations = relations(actor, owner=owner, project=project)
     visible = bool(actor_relations & TABLE[rule.seen_with or action].allowed)
@@ -284,22 +299,25 @@ def _as_somebody_else(actor: Actor, what: str) -> str:
 
 
 def refuse_impersonation(actor: Actor, what: str) -> None:
-    """Pass unless an administrator impersonates the user.
+    """Check that no administrator impersonates the user; ``what`` names the action in the message.
 
     Raises:
-        NotAllowed: only the user may do ``what``.
+        NotAllowed: an administrator does, and only the user may do ``what``.
     """
     if actor.impersonator is not None:
         raise NotAllowed(_as_somebody_else(actor, what))
 
 
 def require_full_login(actor: Actor, what: str, *, outlives: bool = True) -> None:
-    """Pass when the credential in use may do all that a login of the actor may.
+    """Check that the credential in use permits all that a login of the actor would permit; ``what``
+    names the requested operation in the message.
 
-    ``outlives``: ``what`` holds longer than a token in use that ends.
+    With ``outlives``, the result of the operation stays valid after the expiry of the token in use,
+    so the token must not expire.
 
     Raises:
-        NotAllowed: ``what`` would be a way around the scopes or the end of the token in use.
+        NotAllowed: the token in use expires or lacks a scope, so that the operation would evade
+            this restriction.
     """
     if outlives and actor.until is not None:
         raise NotAllowed(
@@ -315,11 +333,13 @@ def require_full_login(actor: Actor, what: str, *, outlives: bool = True) -> Non
 
 
 REAUTHENTICATION_S = 900
-"""Seconds for which a login, or a password or code given after it, permits new credentials."""
+"""Seconds after a login, or after checking a password or code, in which the user may create new
+credentials.
+"""
 
 
 def require_recent_authentication(actor: Actor, now: datetime) -> None:
-    """Pass for tokens, and when the user authenticated recently.
+    """Check that the user has authenticated recently. Requests with access tokens always pass.
 
     Raises:
         ReauthenticationRequired: the last authentication was too long ago.
@@ -341,11 +361,12 @@ def require(
     owner: str | None = None,
     project: str | None = None,
 ) -> None:
-    """Pass when ``decide`` allows it. ``kind`` and ``name`` name the object in a message.
+    """Check that the actor may take the action on an object that belongs to ``owner`` and
+    ``project``; ``kind`` and ``name`` describe the object in a message.
 
     Raises:
         NotFound: the actor may not know that the object exists.
-        NotAllowed: the actor may see it, and may not do this.
+        NotAllowed: the actor may see the object, but may not take the action.
     """
     decision = decide(action, actor, owner=owner, project=project)
     if decision.allowed:

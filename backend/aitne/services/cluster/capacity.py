@@ -12,12 +12,14 @@ from aitne.services.cluster.cluster import ClusterService
 from aitne.services.platform.fresh import TtlCache
 
 FRESH_S = 5.0
-"""Seconds for which one answer serves all requests, such as those of open dashboards."""
+"""Seconds for which one computed result is reused for all requests, such as those of open
+dashboards.
+"""
 
 
 class Capacity(Frozen):
-    """Free and used GPUs of the cluster by type; ``stale`` if the scheduler has not answered for
-    too long.
+    """Free and used GPUs of the cluster by type; ``stale`` is True if the scheduler's last answer
+    is too old to rely on.
     """
 
     gpus: tuple[GpuCapacity, ...]
@@ -26,7 +28,7 @@ class Capacity(Frozen):
 
 
 class CapacityService:
-    """Service that tells how many GPUs of each type are free, and when more become free.
+    """Service that reports how many GPUs of each type are free, and when more become free.
 
     The figures cover the jobs of all users; they do not reveal who owns a job.
     """
@@ -45,7 +47,7 @@ class CapacityService:
         self._seen = TtlCache(self._read, fresh_s)
 
     async def look(self) -> Capacity:
-        """Return the GPUs that are free now, and when more become free."""
+        """Return the number of free GPUs, and the times at which more become free."""
         return await self._seen.get()
 
     async def _read(self) -> Capacity:

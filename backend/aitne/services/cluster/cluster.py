@@ -25,12 +25,14 @@ from aitne.services.platform.fresh import TtlCache
 _STALE_POLLS = 5
 _STALE_AT_LEAST_S = 15.0
 FRESH_S = 0.5
-"""Seconds for which one read of the store serves all requests: many pages are open at once."""
+"""Seconds for which one read of the database is reused for all requests, because many pages may be
+open at once.
+"""
 
 
 class ClusterSnapshot(Frozen):
-    """The cluster and its scheduler as last stored, at ``as_of``; ``stale`` if that is too long ago
-    to rely on.
+    """The cluster and its scheduler as last stored, at the time ``as_of``; ``stale`` is True if
+    that is too long ago to rely on.
     """
 
     cluster: Cluster
@@ -40,8 +42,8 @@ class ClusterSnapshot(Frozen):
 
 
 class GpuSum(Frozen):
-    """Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
-    could get now.
+    """Number of GPUs of one type on all nodes of a partition. ``free`` counts those that could be
+    allocated to a job now.
     """
 
     type: str | None
@@ -59,7 +61,7 @@ class PartitionSummary(Frozen):
     up: bool
     """Whether the partition accepts jobs."""
     default: bool
-    """Whether jobs that name no partition go to this one."""
+    """Whether jobs that name no partition are submitted to this one."""
     nodes: str
     """Node list in Slurm's notation: ``gpu[01-04]``."""
     node_count: int
@@ -74,9 +76,9 @@ class PartitionSummary(Frozen):
     features: tuple[str, ...]
     """Features that jobs can name as constraints."""
     max_time_s: int | None
-    """Longest time limit of a job in seconds; None means no limit."""
+    """Maximum time limit of a job in seconds; None means no limit."""
     default_time_s: int | None
-    """Time limit in seconds of a job that names none."""
+    """Time limit in seconds of a job that requests none; None if the partition has no default."""
     max_nodes: int | None
     """Maximum number of nodes of a job; None means no limit."""
     allow_accounts: tuple[str, ...] | None
@@ -86,14 +88,14 @@ class PartitionSummary(Frozen):
 
 
 class NodeStore(ClusterStore, AdministrationStore, LoadStore, Protocol):
-    """The parts of the store that ``ClusterService`` needs: the cluster, its load over time, and the
+    """Interface of the parts of the store that ``ClusterService`` needs: the cluster, its load over time, and the
     history of its nodes.
     """
 
 
 class ClusterService:
-    """Service that reads the state of the cluster from the store, and drains and resumes nodes
-    through ``scheduler``.
+    """Service that reads the state of the cluster from the store, and drains and resumes nodes in
+    the scheduler.
     """
 
     def __init__(
@@ -116,7 +118,9 @@ class ClusterService:
         }
 
     async def look(self) -> ClusterSnapshot:
-        """Return the nodes and partitions as the scheduler last reported them to the controller."""
+        """Return the nodes, partitions and state of the scheduler as the controller last stored
+        them.
+        """
         return await self._seen.get()
 
     async def _read(self) -> ClusterSnapshot:
@@ -158,7 +162,10 @@ class ClusterService:
         return node
 
     async def resume(self, actor: Actor, name: str) -> Node:
-        """Return a drained node to service. Raises as ``drain``."""
+        """Return a drained node to service, so that it starts new jobs again.
+
+        Raises the same errors as ``drain``.
+        """
         scheduler, node = await self._target(actor, name)
         await scheduler.resume(name)
         await self._store.note_node(name, "resume", actor=actor.name, reason=None)
@@ -168,10 +175,11 @@ class ClusterService:
     async def history(
         self, actor: Actor, name: str, *, cursor: str | None, limit: int
     ) -> Page[NodeEvent]:
-        """List the history of the node, newest first: its states, and who drained and resumed it.
+        """Return a page of the node's history, newest first: its states, and which administrators
+        drained and resumed it.
 
         Raises:
-            NotFound: there is no such node, and no history of one.
+            NotFound: there is no such node, and no history of one with this name.
         """
         require(PolicyAction.CLUSTER_READ, actor, "node", name)
         page = await self._store.node_history(name, cursor=cursor, limit=limit)
@@ -180,8 +188,8 @@ class ClusterService:
         return page
 
     async def drains(self, actor: Actor) -> dict[str, NodeEvent]:
-        """Return for each node the last event in which an administrator drained it through the
-        platform.
+        """Return, by node name, the last event in which an administrator drained the node through
+        the platform.
 
         Raises ``NotAllowed`` if the actor is no administrator.
         """

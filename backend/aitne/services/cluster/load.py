@@ -16,9 +16,11 @@ INTERVALS = {
     LoadPeriod.DAY: (timedelta(days=1), timedelta(minutes=10)),
     LoadPeriod.WEEK: (timedelta(days=7), timedelta(hours=1)),
 }
-"""Length of each period, and of the intervals of its means."""
+"""Length of each period, and the length of the intervals over which its means are computed."""
 LOAD_FRESH_S = 30.0
-"""Seconds for which one answer serves all requests: there is a sample per minute."""
+"""Seconds for which one computed result is reused for all requests; a new sample arrives once a
+minute.
+"""
 
 
 class LoadHistory(Frozen):

@@ -1,5 +1,5 @@
-"""Changes of jobs that the scheduler has: each is done at least once and does not wait for
-submissions.
+"""Changes of jobs that the scheduler has, such as cancellation. Each change is carried out at least
+once and does not wait for pending submissions.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ RETRY_S = 2.0
 NO_ID_YET_S = 0.5
 REFUSED_S = 10.0
 PAUSE_S = 0.02
-"""Seconds between two looks for due items: most changes create none."""
+"""Minimum seconds between two reads of the outbox, because most changes add no item for this
+worker.
+"""
 IDLE_S = 0.5
 
 
 class OutboxActions:
-    """Worker that carries out the outbox's items of all kinds but SUBMIT on jobs that the scheduler
-    has.
+    """Worker that carries out changes of jobs that the scheduler has: the outbox items of all kinds
+    except SUBMIT.
     """
 
     def __init__(
@@ -60,9 +62,13 @@ class OutboxActions:
         self._leader = leader
         self._clock = clock
         self._changing: set[UUID] = set()
-        """Jobs of which an item other than CANCEL is in progress; a second one waits."""
+        """IDs of the jobs with an item in progress that is not CANCEL; a second such item of the
+        job waits.
+        """
         self.cancelled = asyncio.Event()
-        """Event that is set when the scheduler has ended a job, and cleared by the poll."""
+        """Event that is set when a job was cancelled in the scheduler, and cleared by the next
+        poll.
+        """
 
     async def drain(self) -> None:
         """Carry out all items that are due."""
@@ -113,8 +119,10 @@ class OutboxActions:
         in_hand.discard(item.id)
 
     async def _handle(self, item: OutboxItem) -> float | Job | None:
-        """Handle one item. Return None if it is done, otherwise the seconds until the next try, or
-        the job that needs a scheduler ID first.
+        """Carry out one item.
+
+        Return None if it is done, the number of seconds until the next attempt, or the job whose
+        scheduler ID must be stored before the item can be carried out.
         """
         job = await self._store.get_job(item.job_id)
         if item.attempt != job.attempt or job.state.terminal:
@@ -144,8 +152,10 @@ class OutboxActions:
             self._changing.discard(job.id)
 
     async def _act(self, job: Job, action: OutsideAction) -> None:
-        """Carry out the action through the port that has the job. Raises ``SchedulerRejected``,
-        ``NotSupported``."""
+        """Carry out the action through the adapter that manages the job.
+
+        Raises ``SchedulerRejected`` or ``NotSupported``.
+        """
         if job.is_outside:
             if self._outside is not None:
                 await self._outside.act(outside_run(job), action)
@@ -160,7 +170,7 @@ class OutboxActions:
                 await self._scheduler.release(run_of(job))
 
     async def _hold(self, job: Job) -> None:
-        """Hold or release the job, as its specification says."""
+        """Hold or release the job in the scheduler, as its stored specification says."""
         hold = job.spec.hold
         try:
             await self._act(job, OutsideAction.HOLD if hold else OutsideAction.RELEASE)
@@ -170,7 +180,9 @@ class OutboxActions:
             await self._note(job, JobChanges(message=f"Not {verb}: {error.message}"))
 
     async def _throttle(self, job: Job) -> None:
-        """Set how many tasks of the array may run at once, as its specification says."""
+        """Set the maximum number of concurrent tasks of the array in the scheduler, as its stored
+        specification says.
+        """
         max_parallel = parse_array(job.spec.array or "0").throttle
         try:
             await self._scheduler.throttle(run_of(job), max_parallel)
@@ -203,9 +215,10 @@ class OutboxActions:
 
 
 def _has(job: Job, time_limit_s: int) -> bool:
-    """Return whether the job may already run that long.
+    """Return whether the present end of the job already permits ``time_limit_s`` seconds of run
+    time.
 
-    An extension never shortens the time limit.
+    In that case an extension need not be sent, because it must never shorten the time limit.
     """
     start = job.allocated_at or job.started_at
     if start is None or job.expires_at is None:

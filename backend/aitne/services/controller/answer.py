@@ -17,8 +17,8 @@ RETRY_S = 2.0
 class SubmissionOutcome:
     """Result of submitting one outbox item: the job's next state, and the changes to store.
 
-    ``delay_s``: seconds until the item is submitted again; None: not again. ``dependency``: the
-    item is due again when this job has ended or has a scheduler ID.
+    ``delay_s`` is the number of seconds until the item is submitted again, None if it is not. If
+    ``dependency`` is set, the item becomes due again when that job has ended or has a scheduler ID.
     """
 
     item: OutboxItem
@@ -34,8 +34,8 @@ class SubmissionOutcome:
 def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome:
     """Return the outcome of a submission that the scheduler has accepted.
 
-    The scheduler ID is stored in whatever state the job is, because its agent may report before the
-    scheduler has answered.
+    The scheduler ID is stored whatever the state of the job, because its agent may report before
+    the scheduler has answered the submission.
     """
     return SubmissionOutcome(
         item, job, JobState.QUEUED, JobChanges(), OPEN, scheduler_id=scheduler_id
@@ -49,8 +49,8 @@ def move_of(
     since: frozenset[JobState] | None,
     scheduler_id: str | None = None,
 ) -> TransitionRequest:
-    """Return the transition that gives the job's row, and those of an array's tasks, the state
-    ``to`` and ``changes``.
+    """Return the transition that sets the state ``to`` and stores ``changes``, for the job's
+    database row and, for an array job, those of its tasks.
     """
     if scheduler_id is not None:
         changes = changes.model_copy(update={"scheduler_id": scheduler_id})

@@ -24,7 +24,7 @@ class LineReceiver(Protocol):
     """Interface of a receiver of text lines, such as a syslog server."""
 
     def send(self, lines: Iterable[str]) -> None:
-        """Send the lines; blocks. Raises ``DeliveryFailed``."""
+        """Send the lines and block until they are sent. Raises ``DeliveryFailed``."""
         ...
 
 
@@ -41,7 +41,9 @@ class AuditForwarder:
         self._receiver = receiver
 
     async def watch(self) -> None:
-        """Forward entries until cancelled. Raises ``StaleEpoch``."""
+        """Forward entries until cancelled. Raises ``StaleEpoch`` if another controller is the
+        leader.
+        """
         failing = False
         while True:
             try:

@@ -1,6 +1,7 @@
-"""Accounts that cancelled jobs outside the platform.
+"""Search for the accounts that cancelled jobs directly in the scheduler, for example with
+``scancel``.
 
-The scheduler's accounting names them, its queue does not.
+The accounting of the scheduler contains these accounts; its queue does not.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ log = logging.getLogger(__name__)
 
 News = list[tuple[LiveJob, list[SchedulerJob]]]
 MOST = 500
-"""Maximum number of jobs in one search; the messages of further jobs name no account."""
+"""Maximum number of jobs in one search; the messages of further cancelled jobs name no account."""
 
 
 async def with_cancellers(
     store: JobStore, scheduler: Scheduler, live: LiveJobs, news: News
 ) -> News:
-    """Return ``news`` with more complete records for jobs that were cancelled outside of the
-    platform: one search of the scheduler tells which account cancelled each.
+    """Add the cancelling account to the records of jobs that were cancelled directly in the
+    scheduler.
+
+    ``news`` are the entries of live jobs with their new records. The accounts of all such jobs are
+    read from accounting in one query; returns ``news`` with the completed records.
     """
     jobs = _unexpected(news)
     if not jobs:
@@ -46,7 +50,7 @@ async def with_cancellers(
 
 
 def _unexpected(news: News) -> list[Job]:
-    """List the jobs that a record shows as cancelled and that the platform did not cancel."""
+    """List the jobs that a record shows as cancelled although the platform did not cancel them."""
     return [
         entry.job
         for entry, records in news

@@ -1,4 +1,6 @@
-"""Connection of sessions to JupyterHub: once the agent waits, the hub adopts the running job."""
+"""Connection of sessions to JupyterHub: when a session's agent is waiting, the hub registers the
+running job as a single-user server.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class SessionConnector:
         self._sessions_url = sessions_url
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
         self.interrupted = False
-        """Whether a database outage interrupted a connection that ``resume`` can start again."""
+        """Whether an outage of the database interrupted the connection of a session; ``resume``
+        then connects it again.
+        """
 
     def resume(self) -> None:
         """Connect every session that is running but not ready yet."""
@@ -68,7 +72,9 @@ class SessionConnector:
             self._consider(entry.job)
 
     async def on_event(self, event: Event) -> None:
-        """Begin to connect or remove the session whose state the event reports."""
+        """Start to connect the session, or to remove it from JupyterHub, as the state in the event
+        requires.
+        """
         if event.job_id is None or event.data.get("type") != JobType.SESSION:
             return
         state = event.data.get("state")
@@ -122,10 +128,10 @@ class SessionConnector:
         )
 
     async def _start_server(self, job: Job) -> bool:
-        """Start the session's server at the hub.
+        """Start the session's server at JupyterHub.
 
-        Return True once the hub routes to the session's app, False if the session no longer needs
-        it.
+        Return True once the hub routes requests to the session's app, and False if the session no
+        longer needs a connection, for example because it has ended.
         """
         refusals = 0
         moved = job.attempt > 1 or job.restart_count > 0
@@ -165,7 +171,8 @@ class SessionConnector:
     async def _cancel(self, job_id: UUID) -> None:
         """Cancel the session in the scheduler.
 
-        Its scheduler ID may be stored only after the first report of the agent.
+        Waits for the scheduler ID if necessary, because the agent may report before the ID is
+        stored.
         """
         while (job := await self._store.get_job(job_id)).state is JobState.RUNNING:
             try:

@@ -1,6 +1,6 @@
 """Counters of the controller.
 
-The controller has no port for queries, so its lease carries the numbers.
+The controller listens on no port for metrics, so it publishes the numbers in the row of its lease.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aitne.core.ports.scheduler import (
 )
 
 Counters = dict[str, dict[str, float]]
-"""Values of each metric by label."""
+"""Values of each metric by metric name and label value."""
 
 
 class ControllerCounters:
@@ -36,7 +36,7 @@ class ControllerCounters:
         of_metric[label] = of_metric.get(label, 0.0) + 1.0
 
     def note(self, metric: Metric, value: float) -> None:
-        """Store the present value of a metric that has no labels."""
+        """Store the current value of a metric that has no labels."""
         self._counters[metric.name] = {"": value}
 
     def snapshot(self) -> Counters:

@@ -16,23 +16,29 @@ from aitne.services.controller.leader import Leader
 log = logging.getLogger(__name__)
 
 TEST = "test"
-"""Kind of a test message that a user has requested; it is tried once."""
+"""Kind of a test message that a user has requested; its delivery is attempted only once."""
 MOST_AT_ONCE = 32
 MAX_PER_USER = 2
-"""Maximum number of one user's messages at a time, so that a silent server delays no others."""
+"""Maximum number of concurrent deliveries of one user, so that a server that does not answer delays
+no other users.
+"""
 LEASE_S = 120.0
 FOLLOW_S = 5.0
 PAUSE_S = 0.25
-"""Seconds between two looks for due deliveries: most changes create none."""
+"""Seconds between two queries for due deliveries, because most changes create none."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 3_600.0
 GIVEN_UP_IN_A_ROW = 5
-"""Number of consecutive failures after which a webhook is disabled and its owner notified."""
+"""Number of consecutive failed messages after which a webhook is disabled and its owner is
+notified.
+"""
 KEEP = timedelta(days=90)
 PRUNE_EVERY_S = 3_600.0
 
 
 class NotificationDispatcher:
-    """Worker that sends the due deliveries over their channels while this controller leads."""
+    """Worker that sends due deliveries over their channels, such as mail, while this controller is
+    the leader.
+    """
 
     def __init__(
         self,
@@ -109,7 +115,11 @@ class NotificationDispatcher:
             ) from error
 
     async def _person(self, delivery: Delivery) -> ChannelRecipient:
-        """Return the present data of the recipient, as the address may have changed meanwhile."""
+        """Return the current mail address and webhook of the delivery's recipient, which may have
+        changed since the delivery was created.
+
+        Raises ``DeliveryFailed`` if the recipient no longer exists.
+        """
         try:
             user = await self._store.get_user(delivery.owner)
             hook = await self._store.webhook(delivery.target) if delivery.target else None

@@ -1,4 +1,4 @@
-"""Dependencies of a job, judged when it is to be submitted."""
+"""Dependencies of a job, evaluated when the job is about to be submitted."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ _SATISFIED_BY = {
     "afterany": (True, True),
     "afternotok": (False, True),
 }
-"""Whether a dependency of that kind is satisfied by a job that completed, and by one that ended
-otherwise."""
+"""Two flags for each kind of dependency: whether it is satisfied by a job that completed, and by a
+job that ended in another way.
+"""
 
 
 @dataclass(slots=True)
 class Dependencies:
-    """Outcome of the judgement: what a job has to wait for.
+    """Result of evaluating the dependencies of a job: what the job has to wait for.
 
-    At most one of ``never`` (why it can never start) and ``waits_for`` (the job that must end, or
-    get a scheduler ID, before this one is submitted) is set; otherwise ``ids`` are the scheduler IDs
-    that the scheduler has to wait for, by kind.
+    At most one of ``never`` (why the job can never start) and ``waits_for`` (the job that must end,
+    or get a scheduler ID, before this one is submitted) is set; otherwise ``ids`` are the scheduler
+    IDs that the scheduler has to wait for, by kind of dependency.
     """
 
     never: str | None = None
@@ -36,10 +37,10 @@ class Dependencies:
 
 
 def named(job: Job) -> Iterator[tuple[str, UUID]]:
-    """Yield the kind and the job of each dependency of the job.
+    """Yield the kind of each dependency of the job and the ID of the job that it names.
 
-    A single task of an array, which is submitted again, waits for the task with its index instead of
-    an array of ``aftercorr``.
+    For a single task of an array that is submitted again, an ``aftercorr`` dependency yields the
+    corresponding task of the other array instead of the whole array.
     """
     for kind in DEPENDENCIES:
         for job_id in getattr(job.spec, kind):
@@ -50,7 +51,9 @@ def named(job: Job) -> Iterator[tuple[str, UUID]]:
 
 
 def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
-    """Judge the dependencies of the job; ``jobs`` are the jobs that ``named`` yields."""
+    """Evaluate the dependencies of the job; ``jobs`` contains the jobs whose IDs ``named``
+    yields.
+    """
     dependencies = Dependencies()
     for kind, job_id in named(job):
         other = jobs.get(job_id)

@@ -21,16 +21,19 @@ log = logging.getLogger(__name__)
 LOOK_AFTER_S = 20.0
 """Seconds from the last sign of an inconsistency to the search.
 
-By then the scheduler has settled, and late reports of ends have reached it.
+By then the scheduler has processed the delayed reports of jobs that ended.
 """
 TOLD_AFTER_S = 10.0
-"""Seconds for which an end may still be on its way to the scheduler."""
+"""Minimum age of a recorded end in seconds: the scheduler may not have processed more recent ends
+yet.
+"""
 LOOKS_AT_ONCE = 8
 
 
 class StaleStateCheck:
-    """Search for jobs that the scheduler counts as running although they have ended, by reading the
-    job folders. It takes place once, some time after a sign of an inconsistency.
+    """Search for jobs that the scheduler counts as running although they have ended; it reads the
+    agents' records in the job folders. It takes place once after each sign of an inconsistency,
+    ``LOOK_AFTER_S`` seconds later.
     """
 
     def __init__(self, missing: MissingRunResolver, clock: Callable[[], datetime]) -> None:
@@ -40,21 +43,22 @@ class StaleStateCheck:
         self._look_at: datetime | None = clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def silent(self) -> None:
-        """Schedule a search some time from now, because the scheduler does not answer: when it
-        answers again, it may be another instance that has lost the ends of jobs.
+        """Schedule a search, or postpone a scheduled one, because the scheduler does not answer: it
+        may have restarted and lost the ends of jobs.
         """
         self._look_at = self._clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def sign(self) -> None:
-        """Schedule a search unless one is scheduled, because the scheduler has lost a job or holds
-        one that has ended.
+        """Schedule a search unless one is scheduled, because the scheduler has no record of a live
+        job or reports a job as live that has ended.
         """
         if self._look_at is None:
             self.silent()
 
     async def over(self, running: Callable[[], Iterable[Job]]) -> list[tuple[Job, RunVerdict]]:
-        """Return those jobs of ``running`` that have ended, each with how it ended. Unless a search
-        is due, return an empty list at once.
+        """Return those jobs of ``running`` that have ended, each with its final state.
+
+        Returns an empty list without reading any folder unless a search is due.
         """
         now = self._clock()
         if self._look_at is None or now < self._look_at:

@@ -1,7 +1,8 @@
 """Effects of a maintenance: no job is submitted to the scheduler, and nodes start no new jobs.
 
-Running jobs continue. Jobs that were submitted to the platform wait there, with the reason in their
-message; jobs that the scheduler already has wait there, where it can drain nodes.
+Running jobs continue. Jobs that are not submitted to the scheduler yet remain pending in the
+platform, with the reason in their message. Jobs that the scheduler already has remain pending
+there, if the scheduler can drain nodes.
 """
 
 from __future__ import annotations
@@ -25,18 +26,22 @@ from aitne.services.platform.maintenance import held_because
 log = logging.getLogger(__name__)
 
 MARK = "Maintenance of the platform"
-"""Prefix of the drain reason of nodes that this module drains; only these are resumed."""
+"""Prefix of the drain reason of nodes that this module drains; only nodes with this prefix are
+resumed.
+"""
 LOOK_EVERY_S = 5.0
 AT_ONCE = 500
-"""Number of waiting jobs updated in one transaction, so that other writers are not delayed."""
+"""Maximum number of pending jobs updated in one transaction, so that other writers are not
+delayed.
+"""
 _WAITING = frozenset({JobState.PENDING_SUBMIT})
 _TAKE_WORK = frozenset({NodeState.IDLE, NodeState.MIXED, NodeState.ALLOCATED})
 _DRAINED = frozenset({NodeState.DRAINING, NodeState.DRAINED})
 
 
 class SubmissionHold:
-    """Check that holds back submissions during a maintenance, and tells the waiting jobs the reason
-    in their message.
+    """Check that prevents submissions during a maintenance, and stores the reason as the message of
+    the pending jobs.
     """
 
     def __init__(
@@ -48,8 +53,8 @@ class SubmissionHold:
         self._clock = clock
 
     async def why(self) -> str | None:
-        """Return why no job may be submitted now, and store that as the message of the waiting
-        jobs; None if jobs may be submitted.
+        """Return why no job may be submitted now, and store the reason as the message of the
+        pending jobs; None if jobs may be submitted.
         """
         reason = held_because(await self._store.maintenance(), self._clock())
         if reason is not None:
@@ -70,9 +75,7 @@ class SubmissionHold:
 
 
 class NodeHold:
-    """Task that drains nodes when a maintenance begins, and resumes the same nodes when
-    it is over.
-    """
+    """Task that drains nodes when a maintenance begins, and resumes the same nodes when it ends."""
 
     def __init__(self, store: Store, scheduler: Scheduler, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -81,13 +84,13 @@ class NodeHold:
         self._cannot = False
 
     async def watch(self) -> None:
-        """Check every few seconds, until cancelled or until the scheduler cannot drain."""
+        """Check every few seconds until cancelled; return if the scheduler cannot drain nodes."""
         while not self._cannot:
             await self.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Drain or resume nodes as the present time requires."""
+        """Drain or resume nodes, depending on whether a maintenance is on at the current time."""
         window = await self._store.maintenance()
         nodes = await self._store.nodes()
         try:

@@ -1,4 +1,6 @@
-"""End of idle sessions: warned twice, and only on reports of their own agents."""
+"""End of idle sessions. Each owner is warned twice before, and only reports of the session's own
+agent count.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,13 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 LONGEST_LEADS_S = (900.0, 120.0)
 LEAD_PARTS = (0.25, 0.1)
-"""Parts of the inactivity duration left at the warnings, limited by the times above."""
+"""Time before the end of a session at which each warning is sent, as a fraction of the inactivity
+duration; ``LONGEST_LEADS_S`` limits it.
+"""
 SILENT_S = 90.0
-"""Seconds, plus a fifth of the duration, after which an agent without reports counts as silent."""
+"""Seconds after which an agent without reports counts as silent; a fifth of the session's
+inactivity duration is added.
+"""
 
 
 def leads(duration_s: int) -> tuple[timedelta, timedelta]:
@@ -38,8 +44,8 @@ def leads(duration_s: int) -> tuple[timedelta, timedelta]:
 
 
 class IdleWatch:
-    """Task that warns the owners of idle sessions and then stops these sessions, while this
-    controller leads. One query reads the activity of all sessions.
+    """Task that warns the owners of idle sessions and later stops these sessions, while this
+    controller is the leader. One query reads the activity of all sessions.
     """
 
     def __init__(
@@ -57,8 +63,8 @@ class IdleWatch:
             await asyncio.sleep(pause_s)
 
     async def look(self) -> float:
-        """Check all sessions once: warn of an end for inactivity, and stop sessions whose
-        inactivity duration is over.
+        """Check all sessions once: warn before an end for inactivity, and stop sessions that have
+        been idle for their inactivity duration.
 
         Returns the seconds until the next check.
         """

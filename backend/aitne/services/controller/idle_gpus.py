@@ -21,16 +21,21 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 30.0
 EACH_EVERY_PART = 1 / 6
-"""Part of the window after which each job is checked again."""
+"""Interval between two checks of a job, as a fraction of the window over which utilization is
+averaged.
+"""
 MOST_SAMPLES = 120
 FEWEST_SAMPLES = 4
 COVERED = 0.8
-"""Part of the window that must lie between the first and the last sample with GPUs."""
+"""Fraction of the window that the samples with GPU values must span; with less, no mean is
+computed.
+"""
 
 
 def mean_utilization(samples: Sequence[Sample], window_s: float) -> float | None:
-    """Return the mean utilization of all GPUs over the last ``window_s`` seconds, from 0 to 1; None
-    if there are too few samples.
+    """Return the mean utilization of all GPUs in the samples, from 0 to 1.
+
+    None if there are too few samples, or if they span too little of the last ``window_s`` seconds.
     """
     gpu_samples = [sample for sample in samples if sample.gpu]
     if len(gpu_samples) < FEWEST_SAMPLES:
@@ -44,8 +49,8 @@ def mean_utilization(samples: Sequence[Sample], window_s: float) -> float | None
 
 
 class GpuWatch:
-    """Task that detects jobs whose GPUs are idle, while this controller leads. It checks each job a
-    few times within the window of time over which utilization is averaged.
+    """Task that detects jobs whose GPUs are idle, while this controller is the leader. It checks
+    each job several times within the window over which utilization is averaged.
     """
 
     def __init__(
@@ -113,7 +118,9 @@ class GpuWatch:
         )
 
     async def _tell(self, job: Job, mean: float) -> None:
-        """Add the event for the owner, once for each job."""
+        """Store the event that notifies the job's owner of the idle GPUs, at most once for each
+        job.
+        """
         if any(event.kind == GPU_IDLE for event in await self._store.job_events(job.id)):
             return
         data = {"utilization": round(mean, 4), "window_s": round(self._window.total_seconds())}

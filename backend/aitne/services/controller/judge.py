@@ -1,4 +1,4 @@
-"""Effects of a scheduler's record on a job's row.
+"""Changes of a job's database row that follow from a record of the scheduler.
 
 Has no side effects: nothing is queried or written here.
 """
@@ -32,9 +32,13 @@ _AGENTS_CODES = frozenset(
 _INTERNAL_CODES = frozenset(
     {EXIT_ENVIRONMENT, EXIT_NEVER_ANSWERED, EXIT_NOT_READY, EXIT_OUT_OF_MEMORY}
 )
-"""Exit codes that have a meaning between agent and platform only; users see the reason instead."""
+"""Exit codes that have a meaning between agent and platform only; users see the termination reason
+instead.
+"""
 _LAUNCHERS_CODES = frozenset({125, 137, 255})
-"""Exit codes of container runtimes, also when a container reaches its memory limit."""
+"""Exit codes with which container runtimes themselves end, for example when a container exceeds its
+memory limit.
+"""
 _AGENTS_REASONS = (
     TerminationReason.START_FAILED,
     TerminationReason.OUT_OF_MEMORY,
@@ -42,30 +46,32 @@ _AGENTS_REASONS = (
 )
 _CANCELLED = "Cancelled in the scheduler, not through the platform."
 _BY_WHOM = re.compile(r" \[[^\]]*\]$")
-"""Suffix that Slurm adds to a node's reason: the account that set it, and when."""
+"""Suffix that Slurm appends to a node's reason: the account that set it, and the time."""
 _UNUSABLE = frozenset({NodeState.DOWN, NodeState.DRAINED, NodeState.DRAINING})
 SILENT_AGENT_S = 15.0
-"""Seconds after which a batch job without reports of its agent counts as running."""
+"""Seconds after which a batch job whose agent has not reported counts as running."""
 START_TIMEOUT = timedelta(seconds=120)
-"""Time after the allocation without an agent's report after which a session counts as failed."""
+"""Time after the allocation after which a session whose agent has not reported counts as failed."""
 _OF_ONE_RUN = (
     *("allocated_at", "started_at", "ready_at", "expires_at", "address", "url"),
     *("idle_ends_at", "gpu_idle_since"),
 )
-"""Fields that are reset when the scheduler starts a run again."""
+"""Fields that are reset when the scheduler starts the job again."""
 EXPECTED_START_NOISE = timedelta(seconds=30)
 END_NOISE = timedelta(seconds=5)
 EXPECTED_START_PART = 0.2
-"""Part of the remaining time by which an expected start must move to be stored."""
+"""Minimum change of an expected start that is stored, as a fraction of the time left until that
+start.
+"""
 PRIORITY_NOISE = 0.1
-"""Part by which a priority must change to be stored by itself."""
+"""Minimum relative change of a priority that is stored if nothing else has changed."""
 
 
 def of_the_agent(job: Job, exit_code: int | None) -> bool:
-    """Return whether ``exit_code`` may come from the agent, which then has recorded how the run
+    """Return whether ``exit_code`` may come from the agent, whose record then tells how the run
     ended.
 
-    Always True for a job with ranks: the agent's record names the rank that failed.
+    Always True for a job with ranks, because the agent's record names the rank that failed.
     """
     if job.spec.distributed is not None:
         return True
@@ -83,8 +89,8 @@ def outcome(
 ) -> JobChanges:
     """Return the changes to store for a run that has ended according to the scheduler's record.
 
-    ``agent_record`` is the agent's record of the end, if ``of_the_agent`` is true of the exit code;
-    ``cluster`` tells why a node failed.
+    ``agent_record`` is the agent's record of the end, needed only if ``of_the_agent`` returns True
+    for the exit code; ``cluster`` contains the reasons of failed nodes.
     """
     exit_code = record.exit_code
     reason = record.reason
@@ -135,10 +141,11 @@ def outcome(
 def _own_end(
     job: Job, exit_code: int, agent_record: ProgramOutcome | None
 ) -> tuple[TerminationReason, str] | None:
-    """Return why the agent ended the run or did not start it.
+    """Return the termination reason and message if the agent itself ended the run or did not start
+    the program.
 
-    None if the program ended by itself. A program may end with such an exit code itself (xargs
-    does); then the code proves nothing.
+    None if the program ended by itself. A program may use the same exit codes as the agent (xargs
+    does), so the code alone is not sufficient.
     """
     if (
         agent_record is not None
@@ -161,8 +168,8 @@ def _may_say(reason: TerminationReason, exit_code: int) -> bool:
 
 
 def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
-    """Return a text that names the nodes of a run, with the scheduler's reason for each
-    failed one.
+    """Return a text with the names of the nodes of a run, and the scheduler's reason for each
+    failed node.
     """
     reasons = {
         node.name: _BY_WHOM.sub("", node.reason)
@@ -176,8 +183,8 @@ def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
 
 
 def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
-    """Return the state of a live job according to the scheduler's record, and the fields in which
-    that record differs from the job's row.
+    """Return the state of a live job according to the scheduler's record, and the fields that
+    differ from the job's database row.
     """
     values: dict[str, object] = {}
     state = record.state
@@ -238,9 +245,10 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
 
 
 def _start_moved(stored: datetime | None, expected: datetime | None, now: datetime) -> bool:
-    """Return whether the expected start moved enough to be stored.
+    """Return whether the expected start changed enough to be stored.
 
-    Slurm plans continuously, each time for some of the waiting jobs and slightly differently.
+    Slurm computes expected starts continuously, each time for some of the pending jobs and with
+    slightly different results.
     """
     if stored is None or expected is None:
         return stored is not expected and (stored is None or stored < now)
@@ -255,8 +263,8 @@ def _moved(before: int | None, now: int | None) -> bool:
 
 
 def state_from_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, JobChanges]:
-    """Return the state and changes for a run that the scheduler no longer knows, from its agent's
-    record.
+    """Return the final state and the changes for a run that the scheduler no longer has a record
+    of, from its agent's record.
     """
     values: dict[str, object] = {
         "exit_code": agent_record.exit_code,

@@ -1,4 +1,6 @@
-"""Leadership among controllers: a lease in the database whose epoch guards every update."""
+"""Election of the leader among controllers: a lease in the database, whose epoch is checked at
+every update.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ RENEW_S = 1.5
 
 
 class Leader:
-    """This controller's leadership: ``acquire`` waits for the lease and ``keep`` renews it. Updates
-    pass ``epoch``, so that the store rejects them once another controller leads.
+    """State of this controller as leader or follower: ``acquire`` waits for the lease and ``keep``
+    renews it. Updates pass ``epoch``, so that the store rejects them once another controller is the
+    leader.
     """
 
     def __init__(self, store: Store, holder: str, counts: ControllerCounters | None = None) -> None:
@@ -29,16 +32,16 @@ class Leader:
 
     @property
     def epoch(self) -> int:
-        """Return the epoch of the present lease.
+        """Return the epoch of the current lease.
 
-        Raises ``StaleEpoch`` while another controller leads.
+        Raises ``StaleEpoch`` while another controller is the leader.
         """
         if self._epoch is None:
             raise StaleEpoch("This controller is not the leader; it waits for the lease.")
         return self._epoch
 
     async def acquire(self) -> None:
-        """Wait until this controller has the lease and so leads."""
+        """Wait until this controller has acquired the lease and is the leader."""
         while True:
             try:
                 lease = await self._take()
@@ -54,8 +57,8 @@ class Leader:
     async def keep(self) -> None:
         """Renew the lease until it is lost, then raise ``StaleEpoch``.
 
-        A short database outage does not end the leadership: updates carry the epoch, so if the
-        lease expired meanwhile, the worst case is a rejected update.
+        A short outage of the database does not end the leadership: each update is checked against
+        the epoch, so if the lease has expired meanwhile, updates are rejected at worst.
         """
         while True:
             await asyncio.sleep(RENEW_S)

@@ -25,14 +25,16 @@ log = logging.getLogger(__name__)
 EVERY_S = 10.0
 RETRY_S = 60.0
 USE_EVERY_S = 1.0
-"""Seconds between queries of a scheduler that holds the limits itself, which answers from memory."""
+"""Seconds between queries of a scheduler that enforces the limits itself and answers from
+memory.
+"""
 USAGE_EVERY = timedelta(seconds=60)
-"""How often the GPU-hours are read that limits count."""
+"""Interval at which the used GPU-hours are read, where limits on GPU-hours exist."""
 
 
 class LimitWatch:
-    """Task that keeps the limits and their use in the store while this controller leads. A scheduler
-    that holds the limits itself gets them at every change.
+    """Task that keeps the limits of projects and their use in the store, while this controller is
+    the leader. A scheduler that enforces the limits itself receives them at every change.
     """
 
     def __init__(
@@ -52,13 +54,14 @@ class LimitWatch:
         self._changed = asyncio.Event()
 
     def on_event(self, event: Event) -> None:
-        """Give the limits to the scheduler anew if a project has changed."""
+        """Send the limits to the scheduler again if the event reports the change of a project."""
         if event.kind.startswith("project."):
             self._changed.set()
 
     async def watch(self) -> None:
-        """Store the limits and their use periodically until cancelled; return at once if neither the
-        scheduler nor accounting holds limits.
+        """Store the limits and their use periodically until cancelled.
+
+        Returns at once if neither the scheduler nor accounting knows limits.
         """
         if self._holder is not None:
             await self._give(self._holder)
@@ -97,7 +100,7 @@ class LimitWatch:
             limits, read_at = await self.limits(), self._clock()
 
     async def limits(self) -> HeldLimits:
-        """Return the limits in force of all projects and members, with the GPU-hours that are used
+        """Return the limits in force of all projects and members, with the GPU-hours already used
         where these are limited.
         """
         layers = await self._store.limit_layers()
@@ -119,8 +122,10 @@ class LimitWatch:
     async def _gpu_seconds(
         self, projects: set[str]
     ) -> tuple[Mapping[tuple[str, str | None], int], datetime | None]:
-        """Return the GPU-seconds used by projects and members since the projects exist, and the time
-        until which they are counted; None if that is not known yet.
+        """Return the GPU-seconds that projects and members have used since the projects exist, and
+        the time until which they are counted.
+
+        The time is None if the usage is not known yet.
         """
         now = self._clock()
         rows = [p for p in await self._store.list_projects(visible_to=None) if p.name in projects]

@@ -1,7 +1,9 @@
-"""Live jobs, which the leader keeps in memory: read once, then updated by events.
+"""Copy of all live jobs in the memory of the leader: read from the database once, then updated by
+events.
 
-So a poll does not read the database. A copy that is slightly behind does no harm: what follows from
-it names the version it came from, and is rejected if the row has changed.
+With it, a poll of the scheduler needs no database query. A copy may be slightly outdated: every
+update contains the version of the row that it is based on, and is rejected if the row has changed
+since.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from aitne.core.units import parse_array
 from aitne.services.controller.runs import Key, indices_of, key_of
 
 SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN}
-"""States in which the scheduler has the job, as far as the platform knows."""
+"""States of jobs that the scheduler has, as far as the platform knows."""
 
 
 class LiveJob:
-    """Entry of ``LiveJobs``: the row of one live job, with the results of the polls."""
+    """Entry of ``LiveJobs``: the copy of one live job's database row, with results of the
+    scheduler's polls.
+    """
 
     __slots__ = (
         "absences",
@@ -46,16 +50,20 @@ class LiveJob:
         """Number of the last poll whose answer contained the job."""
         self.absences = 0
         self.missed_at: datetime | None = None
-        """Time of the first answer without the job since one contained it."""
+        """Time of the first poll without the job after the last poll that contained it; None if the
+        last poll contained it.
+        """
         self.look_again_at: datetime | None = None
         self.record: SchedulerJob | None = None
-        """Last record from the scheduler."""
+        """Last record of the job from the scheduler."""
         self.settled: Job | None = None
-        """Row that agrees with ``record``."""
+        """Copy of the row that has no differences from ``record``."""
         self.put(job, tick)
 
     def put(self, job: Job, tick: int) -> None:
-        """Replace the job's row by a newer one."""
+        """Replace the copy of the job's row by a newer one. ``tick`` is the value of
+        ``LiveJobs.tick`` at this change.
+        """
         self.job = job
         self.key: Key = key_of(job)
         self.changed_at = tick
@@ -77,17 +85,22 @@ class LiveJobs:
         self._by_key: dict[Key, LiveJob] = {}
         self._groups: dict[tuple[UUID, int], LiveJob] = {}
         self._tasks: dict[tuple[UUID, int], dict[int, LiveJob]] = defaultdict(dict)
-        """Task groups and tasks with rows of their own, by array job and attempt."""
+        """Entries of task groups and of tasks with rows of their own, by array job and attempt,
+        then by index.
+        """
         self._seen = 0
         self.tick = 0
-        """Counter of changes of copies: tells an answer from rows that are newer."""
+        """Counter of the changes of copies; shows whether a row is newer than an answer of the
+        scheduler.
+        """
         self.keys = 0
-        """Counter of new keys."""
+        """Number of times that a new key for scheduler records was added."""
 
     async def load(self) -> None:
         """Read the rows of all live jobs from the database.
 
-        Called once for each lease, because the previous leader may have changed the rows.
+        Called each time this controller becomes the leader, because the previous leader may have
+        changed the rows.
         """
         self._seen = await self._store.last_event_id()
         self._entries.clear()
@@ -130,7 +143,9 @@ class LiveJobs:
             self._drop(entry)
 
     def put(self, jobs: Iterable[Job | None]) -> None:
-        """Take over rows that this controller has changed; jobs that have ended are removed."""
+        """Replace the copies of rows that this controller has changed; remove jobs that have
+        ended.
+        """
         for job in jobs:
             if job is None:
                 continue
@@ -181,8 +196,8 @@ class LiveJobs:
         return self._entries.get(job_id)
 
     def of(self, record: SchedulerJob) -> Sequence[LiveJob]:
-        """List the live jobs to which the scheduler's record may belong: several if it covers
-        several tasks of an array.
+        """List the entries of the live jobs to which the scheduler's record may belong; there are
+        several if it covers several tasks of an array.
         """
         run = (record.job_id, record.attempt)
         group = self._groups.get(run)
@@ -198,7 +213,7 @@ class LiveJobs:
 
 
 def _split(events: Iterable[Event]) -> Iterator[UUID]:
-    """Yield the tasks that have rows of their own."""
+    """Yield the IDs of tasks that got database rows of their own according to the events."""
     for event in events:
         if "split_task_ids" in event.data:
             array = UUID(event.data["array_job_id"])

@@ -13,7 +13,7 @@ from aitne.services.controller.leader import Leader
 
 SAMPLE_EVERY_S = 60.0
 OUTDATED = timedelta(minutes=2)
-"""Age from which the stored state of the cluster is no sample of the present one."""
+"""Age above which the stored state of the cluster is not used as a sample of its load."""
 
 
 class LoadSampler:
@@ -25,7 +25,9 @@ class LoadSampler:
         self._clock = clock
 
     async def watch(self) -> None:
-        """Sample every minute, until cancelled. Raises ``StaleEpoch``."""
+        """Store a sample every minute until cancelled. Raises ``StaleEpoch`` if another controller
+        is the leader.
+        """
         while True:
             await self.sample()
             await asyncio.sleep(SAMPLE_EVERY_S)

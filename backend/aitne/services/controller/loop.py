@@ -40,9 +40,11 @@ STORE_RETRY_S = 1.0
 FOLLOW_S = 5.0
 FOLLOW_PAUSE_S = 0.02
 LEAST_BETWEEN_POLLS_S = 0.1
-"""Minimum seconds between polls, also if the scheduler reports every change at once."""
+"""Minimum seconds between polls, even if the scheduler reports changes more often."""
 BETWEEN_CANCELLATION_POLLS_S = 1.0
-"""Seconds between polls for cancellations, which do not wait for the poll interval."""
+"""Minimum seconds between the additional polls after cancellations, which do not wait for the poll
+interval.
+"""
 PRUNE_EVERY = timedelta(hours=1)
 KEEP_EVENTS = timedelta(days=90)
 KEEP_IDEMPOTENCY_KEYS = timedelta(days=2)
@@ -99,7 +101,7 @@ class Controller:
         self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_url)
 
     async def run(self) -> None:
-        """Lead until the lease is lost, then wait for it again."""
+        """Act as leader until the lease is lost, then wait for the lease again."""
         while True:
             await self._leader.acquire()
             try:
@@ -112,12 +114,14 @@ class Controller:
 
     async def end_lead_of(self, holder: str) -> None:
         """Delete the lease of the controller ``holder``, which is known to be dead, so that this
-        one need not wait for it to expire.
+        controller need not wait for it to expire.
         """
         await self._leader.drop(holder)
 
     async def release(self) -> None:
-        """Release the lease after ``run`` was cancelled; the next controller leads at once."""
+        """Release the lease after ``run`` was cancelled, so that another controller can become the
+        leader at once.
+        """
         await self._leader.release()
 
     async def _lead(self) -> None:
@@ -146,7 +150,9 @@ class Controller:
             await connector.close()
 
     async def _follow(self, connector: SessionConnector) -> None:
-        """Read changes that other processes write."""
+        """Read changes that other processes have written to the database, and pass them to the
+        parts of the controller.
+        """
         while True:
             for event in await self._live.catch_up():
                 self._limits.on_event(event)
@@ -176,9 +182,9 @@ class Controller:
                 cancelled.cancel()
 
     async def _changed(self, cancelled: asyncio.Future[None]) -> bool:
-        """Wait until the scheduler reports a change, or ``cancelled``.
+        """Wait until the scheduler reports a change or ``cancelled`` is done.
 
-        Return whether it reported a change.
+        Return True if the scheduler reported a change.
         """
         reported = asyncio.ensure_future(self._scheduler.changed())
         try:
@@ -194,9 +200,9 @@ class Controller:
         return True
 
     async def _cancelled(self) -> None:
-        """Wait until a job was cancelled.
+        """Wait until a job was cancelled in the scheduler.
 
-        Calls return at most once in ``BETWEEN_CANCELLATION_POLLS_S``.
+        Returns at most once per ``BETWEEN_CANCELLATION_POLLS_S`` seconds.
         """
         await self._actions.cancelled.wait()
         pause = self._cancellation_polled_at + BETWEEN_CANCELLATION_POLLS_S - time.monotonic()

@@ -1,9 +1,10 @@
-"""Runs that the scheduler does not know or refused, judged by the fence and the agent's record.
+"""State of runs that the scheduler has no record of or refused, from the fence and the agent's
+record in the job folder.
 
-Absence from an answer proves nothing. A run that a search does not find either is judged by its
-fence. If the fence is free, the platform takes it, so that this attempt can never begin, and begins
-the next. Otherwise the attempt ends as the agent recorded it; without a record, it ends once its
-node is known to be down or the agent was silent for ``SILENCE_S``.
+A record that is absent from one answer proves nothing. If a search does not find the run either,
+the fence is examined. If it is free, the platform takes it, so that this attempt can never begin,
+and starts the next attempt. Otherwise the attempt ends as the agent recorded it; without a record,
+it ends once its node is known to be down or the agent has been silent for ``SILENCE_S`` seconds.
 """
 
 from __future__ import annotations
@@ -27,25 +28,24 @@ log = logging.getLogger(__name__)
 
 _TAKEN_OUT = "Cancelled in the scheduler while it waited, not through the platform."
 SILENCE_S = 300.0
-"""Seconds of silence after which an agent counts as dead.
-
-Applies to runs that the scheduler does not know.
+"""Seconds without a report after which the agent of a run that the scheduler has no record of
+counts as dead.
 """
 
 
 MOST_ATTEMPTS = 5
-"""Maximum number of attempts for runs that the scheduler ended before they began.
+"""Maximum number of attempts of a job whose runs the scheduler ended before they began.
 
-The job may be the cause.
+There is a limit because the job may be the cause.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """Outcome of a run: the state and the changes of its job.
+    """Outcome of a run: the next state of its job and the changes to store.
 
-    ``again``: the run never began, so the job is submitted again even if its retry policy permits
-    no retry.
+    ``again`` is True if the run never began, so that the job is submitted again even if its retry
+    policy permits no retry.
     """
 
     state: JobState
@@ -55,8 +55,8 @@ class RunVerdict:
 
 @dataclass(frozen=True, slots=True)
 class FenceOwner:
-    """Answer that another run, with the scheduler's record ``record``, has the fence of the attempt
-    and is live.
+    """Result which says that another run of the attempt holds the fence and is live; ``record`` is
+    the scheduler's record of that run.
     """
 
     record: SchedulerJob
@@ -82,13 +82,13 @@ class MissingRunResolver:
         self._clock = clock
 
     async def vanished(self, job: Job, since: datetime, cluster: Cluster) -> RunVerdict | None:
-        """Find out how a run ended of which a search in the scheduler found no record; None if that
-        is not certain yet.
+        """Find out how a run ended of which a search in the scheduler found no record.
 
-        ``since`` is the time since which the record is missing.
+        ``since`` is the time since which the record is missing. None if the outcome is not certain
+        yet.
 
         Raises:
-            Unavailable: the run's folder cannot be read, which proves nothing.
+            Unavailable: the job folder cannot be read, which proves nothing.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.close_fence(place, task)
@@ -119,10 +119,14 @@ class MissingRunResolver:
         self, job: Job, record: SchedulerJob, since: datetime, cluster: Cluster
     ) -> RunVerdict | FenceOwner | None:
         """Find out the state of a job whose run ended with the agent's exit code for "another run
-        has the fence". None means that it is not certain yet.
+        has the fence".
 
-        If the program itself used this exit code, the result is that of the scheduler's record.
-        Raises as ``vanished``, and ``SchedulerUnavailable``.
+        None if it is not certain yet. If the program itself used this exit code, the result is that
+        of the scheduler's record.
+
+        Raises:
+            Unavailable: the job folder cannot be read.
+            SchedulerUnavailable: the scheduler does not answer.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.fence(place, task)
@@ -146,12 +150,15 @@ class MissingRunResolver:
         return await self._dead(job, since, cluster)
 
     async def broke_off(self, job: Job, record: SchedulerJob) -> RunVerdict | None:
-        """Find out how a run really ended that the scheduler reports as ended, or starts too often;
-        None if the scheduler's record is correct.
+        """Find out how a run really ended that the scheduler reports as ended, or has started too
+        often.
 
-        After a crash Slurm starts jobs that had ended, and ends or restarts jobs whose old ID it
-        has assigned to others. The agent's record then tells how the run ended; a run that had
-        nodes but created no fence was not ended on request. Raises as ``vanished``.
+        None if the scheduler's record is correct. After a crash, Slurm may start jobs that had
+        ended, and end or restart jobs whose old ID it has assigned to others. The agent's record
+        then tells how the run ended. A run that had nodes but created no fence was not cancelled on
+        request.
+
+        Raises ``Unavailable`` if the job folder cannot be read.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.fence(place, task)
@@ -168,11 +175,11 @@ class MissingRunResolver:
         return RunVerdict(*state_from_agent(job, outcome))
 
     async def found_no_fence(self, job: Job) -> RunVerdict | None:
-        """Decide about a run that ended with the agent's exit code for "the job folder cannot be
-        used".
+        """Return the outcome of a run that ended with the agent's exit code for "the job folder
+        cannot be used".
 
-        None means that the program itself used this exit code, or that the job has been submitted
-        too often. Raises as ``vanished``.
+        None if the program itself used this exit code, or if the job has been submitted too often.
+        Raises ``Unavailable`` if the job folder cannot be read.
         """
         if job.attempt >= MOST_ATTEMPTS:
             return None
@@ -198,10 +205,10 @@ class MissingRunResolver:
         return outcome
 
     async def judge_by_record(self, job: Job, before: datetime) -> RunVerdict | None:
-        """Return how the run ended by the agent's record alone, if the program ended by itself
-        before ``before``.
+        """Return the outcome of a run from its agent's record alone, if the program ended by itself
+        before the time ``before``.
 
-        None means that there is no such record. Raises as ``vanished``.
+        None if there is no such record. Raises ``Unavailable`` if the job folder cannot be read.
         """
         place, task = self._place(job), job.array_task_id
         outcome = await self._files.outcome(place, task)
@@ -213,18 +220,19 @@ class MissingRunResolver:
         return RunVerdict(*state_from_agent(job, outcome))
 
     async def has_begun(self, job: Job) -> bool:
-        """Return whether a run of the job's present attempt has created the fence. Raises as
-        ``vanished``.
+        """Return whether a run of the job's current attempt has created the fence.
+
+        Raises ``Unavailable`` if the job folder cannot be read.
         """
         return await self._files.fence(self._place(job), job.array_task_id) is not None
 
     async def _was_cancelled(self, job: Job) -> bool:
-        """Return whether the missing run is a task that was taken out of its waiting array.
+        """Return whether the missing run is a task that was cancelled while it was pending.
 
-        A scheduler may keep no record of an array's waiting task that is cancelled (Slurm 22.05 to
-        26.05). It has then only removed the index from the array, which it still has, or of which
-        accounting has the last task; a scheduler that lost its state has lost the whole array, or
-        has the task again.
+        Slurm 22.05 to 26.05 may keep no record of a pending array task that is cancelled. It then
+        has removed only the index of the task: it still has the rest of the array, or accounting
+        has the array's last task. A scheduler that lost its state has instead lost the whole array,
+        or has the task again.
 
         Raises:
             SchedulerUnavailable: the scheduler does not answer.
@@ -291,5 +299,7 @@ class MissingRunResolver:
 
 
 def _by(outcome: ProgramOutcome, fence: Fence) -> bool:
-    """Return whether the outcome is of the start that holds the fence, not of an earlier start."""
+    """Return whether the outcome belongs to the start of the job that holds the fence, not to an
+    earlier start.
+    """
     return (outcome.owner, outcome.restart_count) == (fence.owner, fence.restart_count)

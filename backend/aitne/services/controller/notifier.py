@@ -1,7 +1,8 @@
-"""Notifications of users about events.
+"""Creation of notifications from events.
 
-Events are read from the log after the stored position. The notifications are written in the
-transaction that moves the position, so each event is notified once, whichever controller leads.
+Events after the stored position are read from the event log. Their notifications are written in the
+transaction that moves the position, so each event causes its notifications once, even if another
+controller becomes the leader.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ log = logging.getLogger(__name__)
 CURSOR = "notifications"
 FOLLOW_S = 5.0
 PAUSE_S = 0.1
-"""Seconds in which the events of many changes are collected."""
+"""Seconds to wait after a change, so that the events of many changes are processed together."""
 BATCH = 500
 BEHIND = 1_000
-"""Number of events without recipients after which the position is stored."""
+"""Number of processed events without recipients after which the position is stored anyway."""
 LOG_WITHIN_S = 5.0
 LOGS_REST = timedelta(minutes=1)
-"""Pause after a log could not be read in time.
+"""Pause in reading logs after a log could not be read in time.
 
-A file server outage must delay neither the notifications of others nor occupy the threads that the
-logs of a thousand failed jobs would wait in.
+During an outage of a file server, the logs of many failed jobs would otherwise delay all
+notifications and occupy the process's threads.
 """
 _ANNOUNCED = "announcement.changed"
 _MAINTAINED = "maintenance.changed"
@@ -53,8 +54,8 @@ _ACCOUNT_SECURITY = "account.security"
 
 
 class NotificationCreator:
-    """Task that reads the event log and creates notifications from it, while this
-    controller leads.
+    """Task that reads the event log and creates notifications from it, while this controller is the
+    leader.
     """
 
     def __init__(
@@ -92,10 +93,11 @@ class NotificationCreator:
                 await self._store.wait_for_change(FOLLOW_S)
 
     async def step(self, stored: int, position: int) -> tuple[int, int]:
-        """Process some events after the id ``position``; ``stored`` is the id that the database
-        holds as processed.
+        """Process some events after the event ID ``position``; ``stored`` is the ID up to which
+        events are processed according to the database.
 
-        Return both ids as they are afterwards. Raises ``StaleEpoch``, ``Conflict``.
+        Return the new values of ``stored`` and ``position``. Raises ``StaleEpoch`` or ``Conflict``
+        if another controller is the leader.
         """
         events = await self._store.events_after(position, limit=BATCH)
         if not events:
@@ -176,8 +178,9 @@ class NotificationCreator:
     async def _notice(
         self, event: Event
     ) -> tuple[NotificationContent | None, Sequence[str] | None]:
-        """Return the content of the notification about the event, and its recipients; recipients
-        None means all users.
+        """Return the content of the notification about the event, and the names of its recipients.
+
+        Content None means that there is no notification; recipients None means all users.
         """
         if event.kind in notices.JOB_EVENTS and event.job_id is not None:
             return await self._of_job(event), [event.owner or ""]
@@ -213,7 +216,7 @@ class NotificationCreator:
     async def _last_lines(self, job: Job) -> Sequence[LogLine]:
         """Return the last lines of the job's log.
 
-        Empty if the log cannot be read now: the notification does not wait.
+        Empty if the log cannot be read now, because the notification is sent without it.
         """
         if self._logs_rest_until is not None and self._clock() < self._logs_rest_until:
             return ()

@@ -1,7 +1,8 @@
-"""Jobs that users submitted to the scheduler themselves: their rows follow the scheduler's records.
+"""Jobs that users submitted with the scheduler's own commands, such as sbatch: their database rows
+are updated from the scheduler's records.
 
-They are observed only. The outbox holds nothing for them but what their owners request, and nothing
-here submits, retries or cancels a job.
+The platform only observes these jobs. It never submits or retries them, and changes or cancels them
+only when their owners request it.
 """
 
 from __future__ import annotations
@@ -35,36 +36,40 @@ log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
 SHARE = 10
-"""Each query is followed by a pause at least this many times as long: a long queue costs no more."""
+"""Minimum pause after a query, as a multiple of the time that the query took, so that a long queue
+causes no more load.
+"""
 ABSENCES = 3
-"""Number of answers without a job after which accounting is searched for its end."""
+"""Number of consecutive answers without a job after which its end is searched for in accounting."""
 MOST_SEARCHED = 100
-"""Maximum number of jobs in one search of accounting."""
+"""Maximum number of jobs in one query of accounting."""
 SEARCH_AGAIN = timedelta(minutes=1)
 MOST_NEW = 500
-"""Maximum number of new rows of one user in an hour."""
+"""Maximum number of database rows added for one user in an hour."""
 WRITE = 500
 NO_LIMIT_S = 10 * 365 * 86_400
-"""Time limit of a job that has none."""
+"""Time limit stored for a job that has none, in seconds."""
 
 Key = tuple[str, str]
-"""Scheduler ID and Unix account."""
+"""Scheduler ID and Unix account of a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutsideConfig:
-    """Adapter and settings of the controller for jobs from outside."""
+    """Adapter and settings with which the controller observes jobs that were not submitted through
+    the platform.
+    """
 
     jobs: OutsideJobs | None = None
-    """None: the scheduler reports none."""
+    """Adapter for these jobs; None if the scheduler reports none."""
     cluster: str = "local"
     accounts: Mapping[str, str] = field(default_factory=dict)
-    """Unix accounts of those users whose account has another name."""
+    """Unix account by user name, only for users whose account has another name."""
 
 
 class OutsideWatch:
-    """Task that keeps the rows of jobs from outside: of the users of the platform, with bounds on
-    the number of rows.
+    """Task that stores the jobs that users of the platform submitted with the scheduler's own
+    commands. The number of database rows is limited.
     """
 
     def __init__(
@@ -81,14 +86,14 @@ class OutsideWatch:
         self._absences: dict[Key, int] = {}
         self._search_at: dict[Key, datetime] = {}
         self._ended: frozenset[OutsideRun] = frozenset()
-        """Ended jobs of the last answer, whose rows need no further look."""
+        """Ended jobs in the last answer; their rows are complete and not compared again."""
         self._new: dict[str, int] = {}
-        """Number of new rows of each user in the current hour."""
+        """Number of database rows added for each user in the current hour."""
         self._hour: datetime | None = None
         self._silent = False
 
     async def watch(self) -> None:
-        """Look periodically until cancelled; return at once if the scheduler reports no such
+        """Query the scheduler periodically until cancelled; return at once if it reports no such
         jobs.
         """
         if self._config.jobs is None:
@@ -109,7 +114,7 @@ class OutsideWatch:
             await asyncio.sleep(max(EVERY_S, SHARE * (monotonic() - begun)))
 
     async def look(self, outside: OutsideJobs) -> None:
-        """Query the scheduler once and update the rows.
+        """Query the scheduler once for such jobs and update their database rows.
 
         Raises ``SchedulerUnavailable``; then nothing is changed.
         """
@@ -138,8 +143,8 @@ class OutsideWatch:
         await self._add(new, owners)
 
     async def _owners(self) -> dict[str, JobOwner]:
-        """Return the users by their Unix accounts. Accounts that several users share belong to
-        the first by name.
+        """Return the users by Unix account. An account that several users share belongs to the
+        first user in alphabetical order.
         """
         owners: dict[str, JobOwner] = {}
         for name, owner in sorted((await self._store.job_owners()).items()):
@@ -176,8 +181,9 @@ class OutsideWatch:
                 self._new[job.owner] = self._new.get(job.owner, 0) + 1
 
     async def _ends(self, outside: OutsideJobs, missing: Sequence[Job]) -> list[TransitionRequest]:
-        """Return the ends of jobs that were missing in several answers: as accounting reports
-        them, or unknown if there is none.
+        """Return the final states of jobs that were missing from several answers.
+
+        The state is the one in accounting, or unknown if accounting has no record.
         """
         now = self._clock()
         due: dict[Key, Job] = {}
@@ -208,7 +214,9 @@ class OutsideWatch:
 
 
 def job_of(record: OutsideJob, owner: JobOwner, cluster: str) -> Job:
-    """Return the row of a job from outside."""
+    """Return the database row for a job that was not submitted through the platform; ``cluster`` is
+    the name of the cluster.
+    """
     charged = record.charged_account
     project = charged if charged in owner.projects else None
     spec = JobSpec.model_construct(
@@ -243,7 +251,9 @@ def job_of(record: OutsideJob, owner: JobOwner, cluster: str) -> Job:
 
 
 def run_of(job: Job) -> OutsideRun:
-    """Return the identification of a job from outside in requests to the scheduler."""
+    """Return the ``OutsideRun`` that identifies the job, which was not submitted through the
+    platform, in requests to the scheduler.
+    """
     return OutsideRun(
         scheduler_id=job.scheduler_id or "",
         account=job.account or "",
@@ -256,8 +266,8 @@ def _key_of(job: Job) -> Key:
 
 
 def _may_be(record: OutsideJob, job: Job) -> bool:
-    """Return whether the record is of the job's row: of the same submission, or a requeue of it,
-    which has a later one.
+    """Return whether the record belongs to the job: to the same submission, or to a requeue of it,
+    whose submission time is later.
     """
     submitted_at = job.submitted_at or job.created_at
     again = record.restart_count > 0 or bool(record.tasks)
@@ -265,7 +275,7 @@ def _may_be(record: OutsideJob, job: Job) -> bool:
 
 
 def _values(record: OutsideJob) -> dict[str, Any]:
-    """Return the columns that follow from the record."""
+    """Return the values of the job's database columns that follow from the scheduler's record."""
     start, limit_s = record.started_at, record.time_limit_s
     ends_later = start is not None and limit_s is not None and not record.tasks
     log = record.log
@@ -292,8 +302,10 @@ def _values(record: OutsideJob) -> dict[str, Any]:
 
 
 def _message(record: OutsideJob) -> str | None:
-    """Return why the job waits; for an array that has begun, how many of the tasks that the scheduler
-    holds are in which state.
+    """Return the message of the job: its pending reason or, for an array that has begun, the number
+    of its tasks in each state.
+
+    None if there is nothing to report.
     """
     if record.tasks.keys() - {JobState.QUEUED}:
         return counts_sentence(Counter(record.tasks))
@@ -301,7 +313,9 @@ def _message(record: OutsideJob) -> str | None:
 
 
 def _move(job: Job, record: OutsideJob, now: datetime) -> TransitionRequest | None:
-    """Return the change that makes the row equal to the record; None if it is."""
+    """Return the transition that updates the job's database row to match the record; None if they
+    match already.
+    """
     values = _values(record)
     if record.state.terminal:
         values["ended_at"] = record.ended_at or now

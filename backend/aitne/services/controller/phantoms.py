@@ -1,8 +1,8 @@
-"""Orphaned jobs: runs that the scheduler holds though their job has ended or is at a later attempt.
+"""Orphaned jobs: runs that the scheduler has although their job has ended or is at a later attempt.
 
-A slurmctld that lost its last changes in a crash counts jobs that had ended as running, on CPUs
-that other jobs wait for, until it has queried their nodes; and it starts jobs that ended while they
-waited. A run that was given up may appear, too. All of them are cancelled.
+A slurmctld that lost its last changes in a crash counts ended jobs as running, on CPUs that other
+jobs wait for, until it has queried their nodes; it also starts jobs that were cancelled while
+pending. A run that the platform considered lost may appear later, too. All of these are cancelled.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 4
 MOST_PER_POLL = 100
-"""Maximum number of cancellations in one poll, because the next poll waits for them."""
+"""Maximum number of cancellations after one poll, because the next poll waits for them."""
 
 Key = tuple[str, UUID, int, str | None]
-"""Scheduler ID, job, attempt and tasks; scheduler IDs are reused."""
+"""Scheduler ID, job ID, attempt and tasks. The scheduler ID alone is not sufficient because
+schedulers reuse IDs.
+"""
 
 
 class OrphanedJobs:
-    """Component that cancels orphaned jobs: those that two consecutive answers of the scheduler
-    contain. Each is cancelled once.
+    """Component that cancels orphaned jobs, each once. A record counts as orphaned if two
+    consecutive answers of the scheduler contain it.
     """
 
     def __init__(
@@ -46,11 +48,11 @@ class OrphanedJobs:
         self._counts = counts
         self._doubt = doubt
         self._handled: dict[Key, bool] = {}
-        """Orphaned jobs in the last answer, and whether they need no further action."""
+        """Orphaned jobs in the last answer; the value is True if no further action is needed."""
 
     async def look(self, strangers: Sequence[SchedulerJob]) -> None:
-        """Examine ``strangers``: the scheduler's live records, of one answer, that belong to the
-        present run of no live job.
+        """Examine the live records of one answer that belong to no current attempt of a live job
+        (``strangers``), and cancel those that are orphaned.
         """
         before, self._handled = self._handled, {}
         due: list[SchedulerJob] = []
@@ -118,7 +120,9 @@ class OrphanedJobs:
 def _parts(
     record: SchedulerJob, rows: Mapping[tuple[UUID, int | None], Job]
 ) -> Sequence[SchedulerJob]:
-    """Return the record, or, while tasks of its array live, those of its tasks that have ended."""
+    """Return the parts of the record to cancel: the whole record or, if other tasks of its array
+    are live, only the tasks that have ended.
+    """
     array = rows.get((record.job_id, None))
     if record.array_task_ids is None or array is None or not is_of(record, array):
         return (record,)

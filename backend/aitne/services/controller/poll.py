@@ -1,7 +1,8 @@
 """Polling: one query of the scheduler for all jobs, and the changes that follow from its answer.
 
-A record that is the same object as before, of a row that has not changed, costs one dictionary
-lookup: with 10,000 waiting jobs a poll takes some milliseconds and no database query.
+A record that is the same Python object as in the previous answer, of a job whose row has not
+changed, costs only one dictionary lookup: with 10,000 pending jobs a poll takes some milliseconds
+and needs no database query.
 """
 
 from __future__ import annotations
@@ -56,17 +57,19 @@ from aitne.services.controller.task_groups import ABSENCES, TaskGroups, without_
 log = logging.getLogger(__name__)
 
 SETTLING_S = 10.0
-"""Seconds after a submission during which a job may be missing from an answer."""
+"""Seconds after a submission during which the job may be missing from the scheduler's answers."""
 LOOK_AGAIN_S = 10.0
-"""Seconds until a job that could not be judged is searched for again."""
+"""Seconds until the next search for a missing job whose state could not be determined."""
 LOOKS_AT_ONCE = 8
 SEARCH = 500
-"""Maximum number of jobs in one search."""
+"""Maximum number of missing jobs in one search."""
 WRITE = 500
 """Maximum number of rows changed in one transaction."""
 CLUSTER_EVERY_S = 10.0
 _BROKEN_OFF = frozenset({JobState.CANCELLED, JobState.NODE_FAILED, JobState.PREEMPTED})
-"""Ends that are not the program's own, and may be wrong."""
+"""States in which a run ended for a cause outside its program; after a crash of the scheduler they
+may be wrong.
+"""
 SILENT_AFTER_S = 10.0
 """Seconds without an answer after which the scheduler is reported as silent."""
 
@@ -97,11 +100,15 @@ class Poller:
         self._phantoms = OrphanedJobs(store, scheduler, counts, self._doubt)
         self._polls = 0
         self.behind = False
-        """Whether the last answer reported something that only the next answer can settle."""
+        """Whether the last answer contained changes that can only be resolved with the next
+        answer.
+        """
         self._settled: dict[int, LiveJob] = {}
-        """Entries without pending changes, by the identity of their record."""
+        """Entries of jobs without pending changes, by the Python identity (``id``) of their
+        record.
+        """
         self._foreign: dict[int, SchedulerJob] = {}
-        """Records of ended runs of no live job, by identity."""
+        """Records of ended runs that belong to no live job, by their Python identity (``id``)."""
         self._keys = -1
         self._cluster = Cluster()
         self._cluster_due = float("-inf")
@@ -159,7 +166,9 @@ class Poller:
             query.cancel()
 
     async def _note(self, *, responding: bool, message: str | None) -> None:
-        """Store whether the scheduler answers, for readers; written only when that changes."""
+        """Store whether the scheduler answers, for other processes; written only when that
+        changes.
+        """
         before, now = self._status, self._clock()
         if before is None or before.responding is not responding:
             since = now if responding else self._answered_at or now
@@ -173,7 +182,11 @@ class Poller:
     def _news(
         self, answer: Sequence[SchedulerJob]
     ) -> tuple[list[tuple[LiveJob, list[SchedulerJob]]], list[SchedulerJob]]:
-        """Return the entries to judge with their records, and the live records of no live job."""
+        """Compare the answer with the live jobs.
+
+        Return the entries of jobs with new records, each with these records, and the live records
+        that belong to no live job.
+        """
         poll, settled, foreign = self._polls, self._settled, self._foreign
         if self._keys != self._live.keys:
             self._keys = self._live.keys
@@ -213,7 +226,11 @@ class Poller:
         return [*matches.values()], strangers
 
     async def _search(self, tick: int) -> None:
-        """Search for all jobs that were missing several times, in one query."""
+        """Search in the scheduler for all jobs that were missing from several answers, with one
+        query.
+
+        ``tick`` is the value of ``LiveJobs.tick`` before the last poll.
+        """
         now = self._clock()
         due: list[LiveJob] = []
         for entry in self._live:
@@ -270,7 +287,9 @@ class Poller:
             log.warning("Job %s is left for the next poll: %s", job.id, error.message)
 
     def _running(self, tick: int) -> list[Job]:
-        """List the jobs that run by this answer and by their rows, without a pending change."""
+        """List the jobs that are running both in this answer and in their database rows, and have
+        no pending change.
+        """
         moved = {move.job_id for move in self._moves} | {job.id for job, *_ in self._again}
         return [
             entry.job
@@ -396,9 +415,9 @@ class Poller:
     # --- writing ---------------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        """Write the decided changes, many rows in one transaction.
+        """Write the collected changes to the database, many rows in one transaction.
 
-        Newer changes by other processes stay.
+        A row that another process has changed meanwhile is not overwritten.
         """
         moves, self._moves = self._moves, []
         again, self._again = self._again, []
@@ -432,7 +451,9 @@ class Poller:
 
 
 def _holds_for(entry: LiveJob, record: SchedulerJob) -> bool:
-    """Return whether the record, while unchanged, fully describes the entry's job alone."""
+    """Return whether the record describes exactly the entry's job, so that the entry needs no
+    update while the record is unchanged.
+    """
     task = entry.job.array_task_id
     if entry.job.is_task_group:
         return record.array_task_ids is not None and indices_of(record) == entry.tasks

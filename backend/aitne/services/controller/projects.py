@@ -21,10 +21,10 @@ REMIND_DAYS = (30, 7, 1)
 LOOK_EVERY_S = 60.0
 USAGE_EVERY = timedelta(minutes=5)
 PAUSE_TIMES = 20.0
-"""Pause between queries of accounting, as a multiple of the time that the last answer took."""
+"""Pause between queries of accounting, as a multiple of the duration of the last query."""
 MONTHS_BACK = 12
 ABSENT_AT_ONCE = 6
-"""Maximum number of missing months read in one round; the next round follows soon."""
+"""Maximum number of missing months read in one round, before the next round starts."""
 ACTOR = "platform"
 
 
@@ -76,9 +76,9 @@ class ProjectWatch:
         await self._store.remind(project.name, ends, days, epoch=epoch)
 
     async def _keep_usage(self, now: datetime) -> bool:
-        """Read the usage of the months that are missing.
+        """Read the usage of missing months from accounting and store it.
 
-        Return whether months remain that were never read, and accounting answers.
+        Return True if there are months left that were never read and accounting answers.
         """
         projects = await self._store.list_projects(visible_to=None)
         try:
@@ -98,9 +98,10 @@ class ProjectWatch:
     async def _missing(
         self, projects: Sequence[Project], now: datetime
     ) -> tuple[list[str], list[str]]:
-        """Return the months to read again, and the missing ones.
+        """Return the months to read again, and those that were never read.
 
-        The former are the present month and those not settled; the latter come newest first.
+        The first list contains the current month and months whose usage may still change; the
+        second is sorted newest first.
         """
         present = month_of(now)
         first = month_of(min((project.created_at for project in projects), default=now))

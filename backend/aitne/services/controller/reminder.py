@@ -16,9 +16,11 @@ from aitne.services.controller.live import LiveJobs
 log = logging.getLogger(__name__)
 
 ENDING = "job.ending"
-"""Event kind of a reminder, ``left_s`` before ``expires_at``."""
+"""Event kind of a reminder that is sent ``left_s`` seconds before ``expires_at``."""
 BEFORE_S = (600, 120)
-"""Seconds before the end of a reminder, for sessions that last at least twice that."""
+"""Seconds before the end of a session at which reminders are sent; each only if the session lasts
+at least twice that long.
+"""
 LOOK_EVERY_S = 5.0
 
 _Reminder = tuple[UUID, datetime, int]
@@ -26,7 +28,7 @@ _Reminder = tuple[UUID, datetime, int]
 
 class SessionReminderWatch:
     """Task that writes an event 10 minutes, and another 2 minutes, before a session reaches its
-    time limit. An extended session gets new reminders.
+    time limit. A session that is extended gets new reminders.
     """
 
     def __init__(self, store: Store, live: LiveJobs, clock: Callable[[], datetime]) -> None:
@@ -53,7 +55,9 @@ class SessionReminderWatch:
                 await self._tell(job, job.expires_at, step)
 
     def _step(self, job: Job) -> int | None:
-        """Return the last step that has passed; None if its reminder was already sent."""
+        """Return the most recent reminder time in seconds before the end that has passed; None if
+        no reminder is due.
+        """
         ends, began = job.expires_at, job.allocated_at or job.started_at
         if job.type is not JobType.SESSION or not job.state.active or ends is None or began is None:
             return None

@@ -1,4 +1,6 @@
-"""Deletion of ended jobs, by request or when they are kept no longer, and work on their folders."""
+"""Deletion of ended jobs, on request or after their retention period, and maintenance of their
+folders.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,18 @@ FOLDERS_AT_ONCE = 100
 EXPIRED_AT_ONCE = 200
 ACCOUNTS_AT_ONCE = 4
 STEPS_AT_ONCE = 5
-"""Number of calls, of a few seconds each, for one large folder; the rest is removed later."""
+"""Maximum number of calls, of a few seconds each, to remove one large folder; the remainder is
+removed in a later check.
+"""
 SOONEST_RETRY, LATEST_RETRY = timedelta(seconds=30), timedelta(hours=1)
 
 
 class RetentionWatch:
-    """Task that requests the deletion of jobs that are kept no longer, carries out requested
-    deletions, and tidies and measures the folders of jobs that have ended.
+    """Task that requests the deletion of jobs after their retention period, carries out requested
+    deletions, and cleans up and measures the folders of ended jobs.
 
-    A job is deleted when its folder is gone. A folder that cannot be removed is tried again, at
-    growing intervals, and the job says why it is still there.
+    A job is deleted after its folder was removed. If a folder cannot be removed, the removal is
+    retried at growing intervals, and the job shows the reason.
     """
 
     def __init__(
@@ -57,7 +61,7 @@ class RetentionWatch:
         self._expire_at: datetime | None = None
 
     def on_event(self, event: Event) -> None:
-        """Note that a user has requested a deletion, so that it is carried out at once."""
+        """Carry out requested deletions without delay if the event reports one."""
         if "delete_requested" in event.data:
             self._requested.set()
 
@@ -73,8 +77,9 @@ class RetentionWatch:
             self._requested.clear()
 
     async def look(self) -> bool:
-        """Process one batch of jobs that are kept no longer, and of folders; return whether there
-        may be more.
+        """Process one batch of jobs whose retention period is over, and one batch of folders.
+
+        Return True if there may be more.
         """
         now = self._clock()
         expired = await self._expire(now)
@@ -113,7 +118,9 @@ class RetentionWatch:
         return more
 
     async def _process(self, jobs: Sequence[Job]) -> None:
-        """Process the folders of one account, one after the other."""
+        """Process the folders of the jobs, which belong to one Unix account, one after the
+        other.
+        """
         results: list[FolderResult] = []
         problem: str | None = None
         for job in jobs:
@@ -135,7 +142,10 @@ class RetentionWatch:
             await self._store.note_folders(results, epoch=self._leader.epoch)
 
     async def _work(self, job: Job) -> FolderResult | None:
-        """Delete the job, or tidy and measure its folder; return what is to be stored about it."""
+        """Delete the job, or clean up and measure its folder.
+
+        Return the result to store; None if there is nothing to store.
+        """
         if job.delete_requested_at is None:
             size = await self._tidy(job)
             return FolderResult(job.id, job.attempt, size=size)
@@ -154,9 +164,9 @@ class RetentionWatch:
             return None  # its account may never have had a job, and so no folder
 
     async def _remove(self, job: Job) -> bool:
-        """Remove the job's folder; return False if a part of it is left.
+        """Remove the job's folder; return False if a part of it is left for a later call.
 
-        Raises ``Unavailable``, also if the folder may only be out of reach.
+        Raises ``Unavailable`` if the folder cannot be removed, or may only be unreachable.
         """
         place = self._place(job)
         for _ in range(STEPS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Runs that the rows of jobs stand for, as the scheduler is queried about them."""
+"""Identification of jobs in queries of the scheduler and in its answers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from aitne.core.ports.scheduler import Run, SchedulerJob
 from aitne.core.units import parse_array
 
 Key = tuple[UUID, int, int | None]
-"""Job (for an array: its array job), attempt and array task."""
+"""Job ID (for a task that of its array job), attempt and array index."""
 
 
 def key_of(job: Job) -> Key:
-    """Return the key under which the scheduler's records of the job's present attempt are found."""
+    """Return the key under which the scheduler's records of the job's current attempt are found."""
     return (job.array_job_id or job.id, job.attempt, job.array_task_id)
 
 
 def run_of(job: Job) -> Run:
-    """Return the ``Run`` that identifies the job's present attempt in queries of the scheduler; for
-    a task of an array, that task alone.
+    """Return the ``Run`` that identifies the job's current attempt in queries of the scheduler; for
+    a task of an array, only this task.
     """
     return Run(
         job_id=job.array_job_id or job.id,
@@ -64,10 +64,11 @@ def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
 
 
 def is_of(record: SchedulerJob, job: Job) -> bool:
-    """Return whether the scheduler's record may belong to the job: it must run as the job's
+    """Return whether the scheduler's record may belong to the job: it must have the job's Unix
     account.
 
-    A record is matched by the job's comment, which any user may set; the account is certain.
+    A record is matched by the job's comment, which any user may set, whereas the account cannot be
+    forged.
     """
     return None in (record.account, job.account) or record.account == job.account
 
@@ -76,9 +77,9 @@ def best(records: Iterable[SchedulerJob]) -> SchedulerJob | None:
     """Return the record that determines the job's state among several records of one attempt; None
     if there is none.
 
-    There are two records when a submission appeared after it was given up and repeated. The fence
-    lets one of the two runs start the program: so a run that has begun comes before one that waits,
-    and that one before one that ended without beginning.
+    There are two records if a submission that seemed lost was repeated and then appeared. The fence
+    lets only one of the two runs start the program. A run that has begun takes precedence over a
+    pending one, and a pending one over a run that ended without beginning.
     """
     return min(records, key=_rank, default=None)
 
@@ -113,8 +114,8 @@ def records_by_job(
 
 
 def records_of(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:
-    """Return those records that belong to the job's present attempt; for an array job, to any of
-    its tasks.
+    """Return those records that belong to the job's current attempt; for an array job, also those
+    of its tasks.
     """
     job_id, attempt, task = key_of(job)
     return [

@@ -1,4 +1,6 @@
-"""Search for uncertain submissions: found in the scheduler, or known never to have arrived."""
+"""Search for uncertain submissions: each is found in the scheduler, or known never to have reached
+it.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ log = logging.getLogger(__name__)
 
 
 class SubmissionSearch:
-    """Search for uncertain submissions: it adopts those that the scheduler has, and gives up only
-    those that can no longer appear.
+    """Search for uncertain submissions in the scheduler. A submission that is found counts as
+    accepted; it counts as lost only when it can no longer appear.
     """
 
     def __init__(
@@ -41,10 +43,12 @@ class SubmissionSearch:
         self._clock = clock
         self._counts = counts
         self._searched: dict[tuple[UUID, int], datetime] = {}
-        """Time of this leader's first unsuccessful search for each uncertain submission."""
+        """Time of this leader's first unsuccessful search for each uncertain submission, by job ID
+        and attempt.
+        """
 
     def forget(self, job: Job) -> None:
-        """Stop searching for the job's present attempt."""
+        """Forget the earlier searches for the job's current attempt."""
         self._searched.pop((job.id, job.attempt), None)
 
     async def find(self, jobs: Sequence[Job]) -> dict[UUID, SchedulerJob | None]:
@@ -58,8 +62,10 @@ class SubmissionSearch:
     async def judge(
         self, item: OutboxItem, job: Job, record: SchedulerJob | None
     ) -> SubmissionOutcome:
-        """Return the outcome of an uncertain submission: accepted if ``record`` was found,
-        otherwise whether to continue the search or to submit again.
+        """Return the outcome of an uncertain submission.
+
+        It is accepted if ``record``, the result of ``find``, is not None; otherwise it is searched
+        for again later or submitted again.
         """
         if record is not None:
             scheduler_id = record.scheduler_id

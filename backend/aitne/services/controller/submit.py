@@ -1,11 +1,12 @@
-"""Submissions: each is tried at least once, and takes effect at most once.
+"""Submission of jobs to the scheduler: attempted at least once, with effect at most once.
 
-The job's UUID and attempt go with it, an uncertain submission is resolved by a search for them
-before it is tried again, and the fence in the job's folder catches duplicates.
+Each submission contains the job's UUID and attempt. An uncertain submission is resolved by
+searching the scheduler for them before it is repeated, and the fence in the job folder stops
+duplicates.
 
-For many jobs, one transaction records that their submission has begun; it is committed before the
-scheduler is called. Several calls then run at once. The answers that arrive until the previous
-transaction is written are written with the next one.
+One transaction records for many jobs that their submission has begun; it is committed before the
+scheduler is called. Several calls then run concurrently. Answers that arrive while a transaction is
+being written are written together with the next one.
 """
 
 from __future__ import annotations
@@ -46,21 +47,23 @@ from aitne.services.jobs.render import Renderer
 log = logging.getLogger(__name__)
 
 BATCH = 32
-"""Number of submissions that begin together."""
+"""Maximum number of submissions that begin in one transaction."""
 MOST_AT_ONCE = 4
 LEASE_S = 60.0
 LONGEST_PAUSE_S = 15.0
 HELD_S = 10.0
 GATHER_S = 0.02
-"""Seconds in which the items that follow others are collected, so that they begin together."""
+"""Seconds to wait for further due items after the first ones, so that they begin in one
+transaction.
+"""
 IDLE_S = 0.5
-"""Seconds between checks for deferred items, which become due without any change."""
+"""Seconds between checks for items that become due by time alone."""
 _BEGUN = frozenset({JobState.SUBMITTING})
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSubmission:
-    """A submission to the scheduler that is recorded in the database as begun."""
+    """Submission to the scheduler whose begin is recorded in the database."""
 
     item: OutboxItem
     job: Job
@@ -68,7 +71,9 @@ class PendingSubmission:
 
 
 class Submitter:
-    """Worker that submits jobs: it passes the outbox's SUBMIT items to the scheduler."""
+    """Worker that submits jobs: it reads the SUBMIT items of the outbox and sends them to the
+    scheduler.
+    """
 
     def __init__(
         self,
@@ -91,7 +96,7 @@ class Submitter:
         self._hold = SubmissionHold(store, live, leader, clock)
         self._search = SubmissionSearch(scheduler, files, renderer, clock, counts)
         self._failures = 0
-        """Number of consecutive failures to reach the scheduler."""
+        """Number of consecutive failed attempts to reach the scheduler."""
 
     async def drain(self) -> None:
         """Submit all items that are due."""
@@ -106,7 +111,9 @@ class Submitter:
         self._answered = asyncio.Event()
         self._room = asyncio.Event()
         self._in_hand: set[int] = set()
-        """Items in progress, which must not begin again when their lease expires."""
+        """IDs of items in progress; they must not begin again when their reservation in the outbox
+        expires.
+        """
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(self._work()) for _ in range(MOST_AT_ONCE)]
             workers.append(group.create_task(self._write_answers(until_idle)))
@@ -158,9 +165,10 @@ class Submitter:
     # --- beginning -------------------------------------------------------------------------------
 
     async def _begin(self, items: Sequence[OutboxItem], hold_reason: str | None) -> None:
-        """Record which submissions begin now, and pass them on.
+        """Record in the database which submissions begin now, and queue them for the calls of the
+        scheduler.
 
-        ``hold_reason`` is the reason why none may begin, if there is one.
+        If ``hold_reason`` is not None, no submission may begin, for this reason.
         """
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
         needed = {job_id for job in jobs.values() for _, job_id in named(job)}
@@ -235,9 +243,11 @@ class Submitter:
     def _prepare(
         self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job], namesake: Job | None
     ) -> PendingSubmission | None:
-        """Render the submission; None if nothing is to be submitted, then the answer is recorded.
+        """Return the submission for the job, or None if the job is not to be submitted now; then
+        the outcome is recorded.
 
-        ``jobs`` are the jobs that it depends on, ``namesake`` is one that a singleton waits for.
+        ``jobs`` are the jobs that it depends on, by ID. ``namesake`` is the earlier job of the same
+        name that a ``singleton`` job waits for.
         """
         if job.cancel_requested_at is not None:
             self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
@@ -255,10 +265,10 @@ class Submitter:
     def _dependencies(
         self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job], namesake: Job | None
     ) -> Mapping[str, Sequence[str]] | None:
-        """Return the scheduler IDs to wait for, by kind.
+        """Return the scheduler IDs of the jobs to wait for, by kind of dependency.
 
-        None if a job has none yet, a dependency can never be satisfied, or an earlier job of the
-        same name has not ended.
+        None if one of these jobs has no scheduler ID yet, if a dependency can never be satisfied,
+        or if ``namesake``, an earlier job of the same name, has not ended.
         """
         dependencies = judge(job, jobs)
         if dependencies.never is not None:

@@ -1,4 +1,6 @@
-"""Task groups in the scheduler's answers: judged as one while their tasks are equal, then split."""
+"""Task groups in the scheduler's answers: processed together while their tasks are equal, and split
+when they differ.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,20 @@ from aitne.services.controller.runs import indices_of, task_record
 News = list[tuple[LiveJob, list[SchedulerJob]]]
 
 MOST_SPLIT = 1_000
-"""Maximum number of tasks that get rows in one transaction; others follow with the next answer."""
+"""Maximum number of tasks for which rows are created in one transaction; further ones are split off
+after the next answer.
+"""
 ABSENCES = 3
-"""Number of consecutive answers without a task after which it is searched for."""
+"""Number of consecutive answers without a task after which the task is searched for."""
 CANCELLING = timedelta(seconds=30)
-"""Time after the request for which an array may be cancelled in part."""
+"""Time after the request to cancel an array during which the answers may show only some of its
+tasks as cancelled.
+"""
 
 
 class TaskGroups:
-    """Component that splits task groups: tasks about which the scheduler has different records get
-    rows of their own.
+    """Component that splits task groups: tasks for which the scheduler has different records get
+    database rows of their own.
     """
 
     def __init__(self, store: JobStore, live: LiveJobs, clock: Callable[[], datetime]) -> None:
@@ -33,9 +39,8 @@ class TaskGroups:
         self._live = live
         self._clock = clock
         self._absent: dict[UUID, tuple[int, frozenset[int]]] = {}
-        """Missing tasks by task group.
-
-        The number of consecutive answers without them, and their indices.
+        """Missing tasks by ID of the task group: the number of consecutive answers without them,
+        and their indices.
         """
 
     async def judge(self, news: News, tick: int) -> News:
@@ -59,8 +64,10 @@ class TaskGroups:
         return result
 
     async def take_apart(self, entry: LiveJob, tick: int) -> None:
-        """Give a row of its own to every task of a group that the scheduler does not
-        report at all.
+        """Create a database row for every task of a group that is missing from the scheduler's
+        answers.
+
+        ``tick`` is the value of ``LiveJobs.tick`` before the query.
         """
         await self._split(entry, entry.tasks, tick)
 
@@ -105,7 +112,10 @@ class TaskGroups:
         return frozenset()
 
     async def _split(self, entry: LiveJob, indices: Collection[int], tick: int) -> list[LiveJob]:
-        """Return the entries of tasks that have rows of their own now."""
+        """Create database rows for the tasks with these indices, and return their entries.
+
+        ``tick`` is the value of ``LiveJobs.tick`` before the query.
+        """
         group = entry.job
         if group.array_job_id is None:
             raise ValueError(f"job {group.id} is not a task group")
@@ -129,8 +139,8 @@ class TaskGroups:
 
 
 def without_tasks(record: SchedulerJob, entries: Sequence[LiveJob]) -> SchedulerJob | None:
-    """Return the record reduced to tasks that have no entry in ``entries``; None if no task is
-    left.
+    """Return the record without the tasks that have an entry in ``entries``; None if no task
+    remains.
     """
     if record.array_task_ids is None:
         return None if entries else record
@@ -148,10 +158,12 @@ def _own_indices(entry: LiveJob) -> Collection[int]:
 def _by_state(
     entry: LiveJob, records: Sequence[SchedulerJob]
 ) -> tuple[dict[int, SchedulerJob], dict[int, SchedulerJob], dict[int, SchedulerJob]]:
-    """Sort records of the group's tasks: waiting, cancelled before they began, and others.
+    """Sort the records of the group's tasks by index into pending, cancelled before they began, and
+    others.
 
-    Records that stand for several tasks are as they are in the first two, and of one task in the last. Where
-    some do, a task that waits with a record of its own differs: it is held, or was requeued.
+    In the first two, a record may cover several tasks; in the last, each record is reduced to its
+    task. If some records cover several tasks, a pending task with a record of its own is in the
+    last one: it is held, or was requeued.
     """
     shared = any(record.array_task_ids is not None for record in records)
     waiting: dict[int, SchedulerJob] = {}
@@ -181,7 +193,9 @@ def _of_tasks(records: dict[int, SchedulerJob]) -> dict[int, SchedulerJob]:
 
 
 def _of_group(record: SchedulerJob) -> SchedulerJob:
-    """Return the record of one task as it would be of the group."""
+    """Return the record of one task without the fields that identify the task, as a record of its
+    group.
+    """
     if record.array_task_ids is not None:
         return record
     fields = {"scheduler_id": record.scheduler_id.partition("_")[0], "array_task_id": None}

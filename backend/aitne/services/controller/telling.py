@@ -1,4 +1,4 @@
-"""Notifications to users, kept apart from the code that handles jobs."""
+"""Tasks of the controller for notifications, kept apart from the code that processes jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Events that only the clock triggers: the begin and end of announcements and maintenance."""
+"""Events that the passage of time alone causes: the begin and end of announcements and
+maintenance.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ from aitne.core.ports.store import Store
 
 LOOK_EVERY_S = 5.0
 LEADER_GONE = timedelta(minutes=1)
-"""Time that a new leader looks back, because there may have been no leader meanwhile.
+"""Period before its election for which a new leader writes events, because there may have been no
+leader.
 
-Repeated events do no harm.
+Events that were written twice do no harm.
 """
 
 

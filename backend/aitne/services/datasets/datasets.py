@@ -35,7 +35,7 @@ from aitne.services.jobs.parameters import suggestion
 
 
 class NewDataset(DatasetFile):
-    """Dataset version to add to the catalogue; its manifest was uploaded before."""
+    """Dataset version to add to the catalogue; its manifest must have been uploaded before."""
 
     manifest: ManifestDigest = Field(description="sha256 of the manifest's text.")
 
@@ -58,7 +58,8 @@ class DatasetService:
     async def list(self, actor: Actor) -> Sequence[Dataset]:
         """List all versions that the actor may read, by name and newest first.
 
-        For administrators all versions. Raises ``NotAllowed``.
+        An administrator may read all versions. Raises ``NotAllowed`` if the credential may not read
+        datasets.
         """
         _require_reader(actor)
         seen_by = None if actor.is_admin else actor.name
@@ -67,20 +68,31 @@ class DatasetService:
         ]
 
     async def versions(self, actor: Actor, name: str) -> Sequence[Dataset]:
-        """List all versions of a dataset, newest first. Raises ``NotFound``, ``NotAllowed``."""
+        """List all versions of a dataset that the actor may read, newest first.
+
+        Raises ``NotFound`` if there is none, and ``NotAllowed`` if the credential may not read
+        datasets.
+        """
         versions = [dataset for dataset in await self.list(actor) if dataset.name == name]
         if not versions:
             raise NotFound("dataset", name)
         return versions
 
     async def get(self, actor: Actor, name: str, version: str) -> Dataset:
-        """Return one version of a dataset. Raises ``NotFound``, ``NotAllowed``."""
+        """Return one version of a dataset.
+
+        Raises ``NotFound``, also if the actor may not read it, and ``NotAllowed`` if the credential
+        may not read datasets.
+        """
         return _shown(await self._allowed(PolicyAction.DATASET_READ, actor, name, version), actor)
 
     async def manifest(self, actor: Actor, name: str, version: str) -> tuple[Dataset, Path]:
-        """Return the dataset and the file with its compressed manifest.
+        """Return the dataset and the path of its compressed manifest.
 
-        Raises ``NotFound``, ``NotAllowed``, ``Unavailable``.
+        Raises:
+            NotFound: there is no such version that the actor may read.
+            NotAllowed: the credential may not read datasets.
+            Unavailable: the manifest is missing or cannot be read.
         """
         dataset = await self.get(actor, name, version)
         return dataset, await asyncio.to_thread(self._manifests.path, dataset.manifest)
@@ -88,11 +100,12 @@ class DatasetService:
     async def receive_manifest(
         self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]
     ) -> Summary:
-        """Store the compressed manifest of a dataset that is to be added within a day.
+        """Store the compressed manifest of a dataset; ``add`` must add the dataset within a day.
 
         Raises:
             NotAllowed: the credential may not add datasets.
-            InvalidInput: the upload is no manifest, has another digest, or is too large.
+            InvalidInput: the upload is no manifest, does not have the digest ``digest``, or is too
+                large.
             RateLimited: too many manifests are uploaded at once.
             Unavailable: the manifest cannot be stored.
         """
@@ -108,7 +121,7 @@ class DatasetService:
             NotFound: there is no such project that the actor may see.
             NotAllowed: the actor may not add datasets to the project.
             InvalidInput: the actor may not share the path, or it cannot be read.
-            ManifestMissing: upload the manifest first.
+            ManifestMissing: the manifest was not uploaded before.
             Conflict: the version exists already, or the name belongs to another owner.
             Unavailable: the folder cannot be read, or the manifest cannot be stored.
         """
@@ -138,10 +151,13 @@ class DatasetService:
         return dataset
 
     async def grant(self, actor: Actor, name: str, version: str, project: str) -> Dataset:
-        """Let a project's members read the dataset.
+        """Permit all members of a project to read the dataset.
 
-        The actor must be a member of the project or an administrator. Raises ``NotFound``, also for
-        the project; ``NotAllowed``.
+        The actor must be a member of the project or an administrator.
+
+        Raises:
+            NotFound: there is no such dataset or project that the actor may see.
+            NotAllowed: the actor may not share the dataset.
         """
         await self._allowed(PolicyAction.DATASET_EDIT, actor, name, version)
         require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
@@ -149,10 +165,12 @@ class DatasetService:
         return _shown(changed, actor)
 
     async def revoke(self, actor: Actor, name: str, version: str, project: str) -> Dataset:
-        """Revoke a project's access to the dataset.
+        """Revoke the access of a project's members to the dataset. Running jobs keep their access.
 
-        Managers may do so for their project. Running jobs continue. Raises ``NotFound``,
-        ``NotAllowed``.
+        Raises:
+            NotFound: there is no such dataset that the actor may see.
+            NotAllowed: the actor neither owns the dataset nor manages the project, and is no
+                administrator.
         """
         dataset = await self._allowed(PolicyAction.DATASET_READ, actor, name, version)
         reads = project if project in dataset.projects else None
@@ -164,9 +182,11 @@ class DatasetService:
         return _shown(changed, actor)
 
     async def retire(self, actor: Actor, name: str, version: str, *, retired: bool) -> Dataset:
-        """Set whether new jobs may name the dataset.
+        """Set whether the dataset is retired, which means that new jobs cannot name it.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises:
+            NotFound: there is no such dataset that the actor may see.
+            NotAllowed: the actor neither owns the dataset nor is an administrator.
         """
         await self._allowed(PolicyAction.DATASET_EDIT, actor, name, version)
         changed = await self._store.set_dataset(name, version, retired=retired, actor=actor.name)
@@ -175,10 +195,13 @@ class DatasetService:
     async def note_verification(
         self, actor: Actor, name: str, version: str, *, manifest: str, damaged_files: int
     ) -> Dataset:
-        """Store the result of a verification, in which a reader compared the dataset's files with
-        the manifest of the digest ``manifest``.
+        """Store the result of a verification, in which a user compared the dataset's files with the
+        manifest that has the digest ``manifest``.
 
-        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` if the dataset has another manifest.
+        Raises:
+            NotFound: there is no such dataset that the actor may see.
+            NotAllowed: the credential may not change anything.
+            Conflict: the dataset has another manifest.
         """
         dataset = await self._allowed(PolicyAction.DATASET_VERIFY, actor, name, version)
         if manifest != dataset.manifest:
@@ -199,11 +222,12 @@ class DatasetService:
     async def resolve(
         self, actor: Actor, references: Sequence[str], project: str
     ) -> Sequence[DatasetUse]:
-        """Return the dataset versions that a job of the actor in the project reads.
+        """Return the dataset versions that ``references`` select for a job of the actor in the
+        project.
 
         Raises:
-            NotAllowed: the credential may not read.
-            InvalidInput: with one problem for each reference that cannot be resolved.
+            NotAllowed: the credential may not read datasets.
+            InvalidInput: a reference cannot be resolved; there is one problem for each of these.
         """
         if not references:
             return ()
@@ -232,9 +256,10 @@ class DatasetService:
         ]
 
     async def warnings(self, actor: Actor, uses: Sequence[DatasetUse]) -> Sequence[str]:
-        """Return warnings about those datasets that are damaged, for the plan of a job.
+        """Return a warning for each of the datasets that is damaged, for the plan of a job.
 
-        Damage does not prevent a job from reading a dataset. Raises ``NotAllowed``.
+        Damage does not prevent a job from reading a dataset. Raises ``NotAllowed`` if the
+        credential may not read datasets.
         """
         named = {(use.name, use.version) for use in uses}
         if not named:
@@ -247,9 +272,10 @@ class DatasetService:
         ]
 
     async def _check_free(self, new: NewDataset, owner: str) -> None:
-        """Check before a long upload what the store would check after it.
+        """Check before the long verification of files that neither the name nor the version is
+        taken.
 
-        Raises ``Conflict``.
+        Raises ``Conflict``, as the store would later.
         """
         versions = [
             version
@@ -278,9 +304,9 @@ class DatasetService:
 
 
 def _require_reader(actor: Actor) -> None:
-    """Check that the credential may read datasets in general.
+    """Check that the credential may read datasets in general; each dataset is checked separately.
 
-    Each dataset is checked separately.
+    Raises ``NotAllowed`` if it may not.
     """
     may = decide(PolicyAction.DATASET_READ, actor, owner=actor.name)
     if not may.allowed:
@@ -290,7 +316,9 @@ def _require_reader(actor: Actor) -> None:
 def _choose(
     visible: Sequence[Dataset], actor: Actor, reference: str, project: str
 ) -> Dataset | str:
-    """Return the version that is meant, or, as part of a sentence, why there is none."""
+    """Return the version that ``reference`` selects among ``visible``; if there is none, a text
+    that explains why, as part of a sentence.
+    """
     try:
         name, version = split_reference(reference)
     except ValueError as error:
@@ -327,12 +355,16 @@ def _usable(visible: Sequence[Dataset], actor: Actor, project: str) -> Sequence[
 
 
 def _paths(count: int) -> str:
-    """Return the number of paths as text: missing and additional ones count too, not only files."""
+    """Return a text with the number of paths. It says "paths" because missing and additional paths
+    count too, not only files.
+    """
     return "1 path" if count == 1 else f"{count} paths"
 
 
 def _shown(dataset: Dataset, actor: Actor) -> Dataset:
-    """Return the dataset without the names of projects that the actor may not see."""
+    """Return a copy of the dataset that contains the names of only those projects that the actor
+    may see.
+    """
     if actor.is_admin or actor.name == dataset.owner:
         return dataset
     visible_projects = tuple(name for name in dataset.projects if name in actor.projects)

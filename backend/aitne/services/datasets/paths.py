@@ -15,8 +15,8 @@ from aitne.core.storage.settings import StorageSettings
 
 
 class DatasetPaths:
-    """Check that a dataset's folder lies below the roots that the site permits, both as written and
-    with symbolic links resolved.
+    """Check that a dataset's folder lies below the root folders that the site permits, both before
+    and after symbolic links are resolved.
     """
 
     def __init__(self, settings: StorageSettings, accounts: Accounts, places: UserFolders) -> None:
@@ -25,7 +25,7 @@ class DatasetPaths:
         self._places = places
 
     async def checked(self, actor: Actor, path: str) -> str:
-        """Return the folder's real path, which jobs mount.
+        """Return the folder's path with symbolic links resolved, which jobs mount.
 
         Raises:
             InvalidInput: the folder lies outside the actor's folders and those for datasets, or is
@@ -70,9 +70,8 @@ class DatasetPaths:
 
 
 def _allowed(path: str, own_folders: Iterable[str], shared: Iterable[str]) -> bool:
-    """Return whether the path is allowed.
-
-    It is below one of the actor's folders, or is a folder for datasets or below one.
+    """Return whether the path is below one of the actor's folders (``own_folders``), or is a folder
+    for datasets (``shared``) or below one.
     """
     if within(path, shared):
         return True

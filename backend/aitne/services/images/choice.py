@@ -16,7 +16,7 @@ from aitne.core.storage.settings import ContainerSettings
 from aitne.services.jobs.parameters import suggestion
 
 FIRST = "apptainer"
-"""Preferred runtime where the site has not configured one: it needs no daemon."""
+"""Preferred runtime if the site has not configured one, because it needs no daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class ImageRequest:
     runtime: str | None
     project: str
     apps: tuple[str, ...]
-    """Apps of its template, which the image must have."""
+    """Apps of the job's template; the image must have all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageChoice:
     """Runtime and image chosen for a job; ``use`` is None if the job has no image.
 
-    If ``problem`` is set, no image fits and the other fields have no meaning.
+    If ``problem`` is set, no image satisfies the request and the other fields have no meaning.
     """
 
     runtime: str = BARE
@@ -58,9 +58,10 @@ class ImageChooser:
 
     @property
     def _refusals(self) -> dict[str, str | None]:
-        """Return why each runtime cannot be used; None for one that can.
+        """Return for each runtime why it cannot be used; None for a runtime that can.
 
-        Evaluated on each call: a daemon or a package may appear while the platform runs.
+        Evaluated on each call, because a daemon or a package may be installed while the platform
+        runs.
         """
         return {
             name: runtime.refusal(remote=self._remote) for name, runtime in self._runtimes.items()

@@ -36,7 +36,7 @@ class NewArtifact(Strict):
     """Artifact to register: the file or Docker image that one runtime starts."""
 
     runtime: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=["apptainer"])
-    """Name of the runtime that starts it."""
+    """Name of the runtime that starts the artifact."""
     digest: Digest = Field(description="Digest of the file, or Docker's ID of the image.")
     size_bytes: int = Field(
         0, ge=0, le=1 << 60, description="Size in bytes; for a file the platform determines it."
@@ -54,7 +54,7 @@ class NewPackage(Strict):
     name: _Line
     version: _Line
     source: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$", examples=["debian", "python"])
-    """Package source, such as a package manager."""
+    """Name of the package manager that installed the package."""
 
 
 class NewImage(Strict):
@@ -66,7 +66,7 @@ class NewImage(Strict):
     apps: dict[AppName, ImageApp] = Field(default_factory=dict, max_length=20)
     """Apps that sessions may start in the image."""
     needs: ImageNeeds = ImageNeeds()
-    """Requirements on a node that runs the image."""
+    """Requirements that a node must meet to run the image."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict, max_length=100)
     artifacts: list[NewArtifact] = Field(min_length=1, max_length=10)
     """Artifacts, one for each runtime."""
@@ -90,17 +90,19 @@ class ImageService:
         self._clock = clock
 
     async def list(self, actor: Actor) -> Sequence[Image]:
-        """List the images that new jobs of the actor may use, without packages.
+        """List the images that new jobs of the actor may use, without their packages. An
+        administrator sees all images.
 
-        For administrators all images. Raises ``NotAllowed``.
+        Raises ``NotAllowed`` if the credential may not read.
         """
         images = await self.candidates(actor)
         return images if actor.is_admin else [image for image in images if image.offered]
 
     async def candidates(self, actor: Actor) -> Sequence[Image]:
-        """List all images that the actor may see, including retired and damaged ones.
+        """List all images that the actor may see, including retired and damaged ones, by name and
+        newest first, without their packages.
 
-        Without packages, by name and newest first. Raises ``NotAllowed``.
+        Raises ``NotAllowed`` if the credential may not read.
         """
         may = decide(PolicyAction.IMAGE_READ, actor, project=_any_project(actor))
         if not may.allowed:
@@ -108,9 +110,11 @@ class ImageService:
         return [_shown(image, actor) for image in await self._store.images() if _sees(actor, image)]
 
     async def find(self, actor: Actor, reference: str) -> Image:
-        """Return the image ``name:version``, or the newest offered one of ``name``.
+        """Return the image ``name:version`` or, if ``reference`` is only a name, its newest version
+        that new jobs may use. The result includes the packages.
 
-        The result includes the packages. Raises ``NotFound``; ``NotAllowed``.
+        Raises ``NotFound`` if there is no such image that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
         """
         name, _, version = reference.partition(":")
         if version:
@@ -121,7 +125,11 @@ class ImageService:
         raise NotFound("image", reference)
 
     async def get(self, actor: Actor, name: str, version: str) -> Image:
-        """Return an image with its packages. Raises ``NotFound``, ``NotAllowed``."""
+        """Return an image with its packages.
+
+        Raises ``NotFound`` if there is no such image that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
+        """
         return _shown(await self._allowed(PolicyAction.IMAGE_READ, actor, name, version), actor)
 
     async def register(self, actor: Actor, new: NewImage) -> Image:
@@ -177,10 +185,11 @@ class ImageService:
         state: ImageState | None = None,
         projects: Collection[str] | None = None,
     ) -> Image:
-        """Retire the image or offer it again, and set the projects whose members see it (an empty
-        list: all users).
+        """Set the state of the image (retired or offered) and the projects whose members see it (an
+        empty collection: all users); None leaves a value unchanged.
 
-        Raises ``NotFound``, also for a project; ``NotAllowed``.
+        Raises ``NotFound`` if the image or a project does not exist, and ``NotAllowed`` unless the
+        actor is an administrator.
         """
         await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.set_image(
@@ -190,11 +199,11 @@ class ImageService:
     async def note_verification(
         self, actor: Actor, name: str, version: str, damage: str | None
     ) -> Image:
-        """Store the result of a verification of the image's files: ``damage`` describes the damage,
-        None if there is none.
+        """Store the result of a verification of the image's files; ``damage`` describes what is
+        wrong, None means nothing.
 
-        A damaged image is not offered until a verification succeeds. Raises ``NotFound``,
-        ``NotAllowed``.
+        New jobs cannot use a damaged image until a verification finds no damage. Raises
+        ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
         await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.set_image(
@@ -202,10 +211,13 @@ class ImageService:
         )
 
     async def remove(self, actor: Actor, name: str, version: str) -> Sequence[Artifact]:
-        """Remove a retired or damaged image from the catalogue.
+        """Remove a retired or damaged image from the catalogue, and return its artifacts, whose
+        files are not deleted.
 
-        Return its artifacts; their files stay. Raises ``NotFound``; ``NotAllowed``; ``Conflict``
-        while it is offered or a job uses it.
+        Raises:
+            NotFound: there is no such image.
+            NotAllowed: the actor is no administrator.
+            Conflict: the image is offered to new jobs, or a job uses it.
         """
         await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.remove_image(name, version, actor=actor.name)
@@ -224,9 +236,10 @@ def _any_project(actor: Actor) -> str | None:
 
 
 def _common_project(actor: Actor, image: Image) -> str | None:
-    """Return a project through which the actor sees the image.
+    """Return one of the actor's projects through which the actor may see the image; None if there
+    is none.
 
-    For an image for all users, any project of the actor's.
+    For an image that all users see, this is any project of the actor.
     """
     if not image.projects:
         return _any_project(actor)
@@ -238,7 +251,9 @@ def _sees(actor: Actor, image: Image) -> bool:
 
 
 def _shown(image: Image, actor: Actor) -> Image:
-    """Return the image without the names of projects that the actor may not see."""
+    """Return a copy of the image that contains the names of only those projects that the actor may
+    see.
+    """
     if actor.is_admin:
         return image
     visible_projects = tuple(name for name in image.projects if name in actor.projects)

@@ -41,13 +41,13 @@ from aitne.services.projects.limits import LimitCheck
 from aitne.services.users.secrets import UserSecretService
 
 NO_ID = UUID(int=0)
-"""ID in a plan's script in place of the job's ID."""
+"""UUID that stands for the job's ID in the batch script of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A job with all names resolved, before limits are checked: its specification, its Unix
-    account, and how the cluster can run it.
+    """Job whose names of templates, images and other objects are resolved, before limits are
+    checked: its specification, its Unix account, and how the cluster can run it.
     """
 
     spec: JobSpec
@@ -66,9 +66,9 @@ class AdmittedJob:
     account: UnixAccount
     fitting: Fit
     limits: tuple[str, ...]
-    """Sentences that tell what enforces the job's limits."""
+    """Sentences for the user about which component enforces each limit of the job."""
     unseen: tuple[str, ...]
-    """Sentences about its image and datasets for the user."""
+    """Sentences for the user about the job's image and datasets."""
     after: Sequence[Job]
     """Jobs that must have ended before it starts."""
 
@@ -134,10 +134,14 @@ class Admission:
         continues: bool = False,
         options: ResubmitOptions | None = None,
     ) -> AdmittedJob:
-        """Admit a job that repeats the job ``old`` with the changes ``options``; with
-        ``continues``, a session that also reopens what was open in the session ``old``.
+        """Admit a job that repeats the job ``old`` with the changes ``options``. With
+        ``continues``, the job is a session that also reopens the documents that were open in the
+        session ``old``.
 
-        Raises as ``renewed``, and ``InvalidInput`` with the reasons why the job can no longer run.
+        Raises:
+            InvalidInput: the job can no longer run, for the reasons in the error, or the actor is
+                no longer a member of its project.
+            NotAllowed: the credential may not create jobs.
         """
         resolved_job, problems = await self.renewed(actor, old, options)
         problems.check()
@@ -170,7 +174,7 @@ class Admission:
         return JobRequest(spec, account, fitting, cluster), problems
 
     def draft(self, actor: Actor, admitted: AdmittedJob, job_id: UUID = NO_ID) -> Job:
-        """Return the row of an admitted job as it would be stored.
+        """Return the database row of an admitted job without storing it.
 
         Raises ``InvalidInput`` if the job cannot be written as a batch script.
         """
@@ -193,8 +197,8 @@ class Admission:
         return job
 
     async def rows(self, actor: Actor, admitted: AdmittedJob) -> tuple[Job, list[Job]]:
-        """Return the rows to store for an admitted job: the job's own and, for an array job, the
-        one of its task group.
+        """Return the database rows to store for an admitted job: the job's own and, for an array
+        job, the one of its task group.
 
         Raises:
             InvalidInput: the job could never run within its project's limits.
@@ -211,10 +215,10 @@ class Admission:
         return job, [job.model_copy(update=group)] if array else []
 
     def check_live(self, live: int, rows: tuple[Job, list[Job]]) -> int:
-        """Return the number of live jobs and tasks of a user who has ``live`` of them and adds the
-        job of these rows.
+        """Return the number of live jobs and tasks that a user with ``live`` of them would have
+        after adding the job with these rows.
 
-        Raises ``Conflict`` if that is more than allowed.
+        Raises ``Conflict`` if that is more than a user may have.
         """
         array = rows[0].spec.array
         new = 1 + (len(parse_array(array).indices) if array else 0)
@@ -227,8 +231,8 @@ class Admission:
         return live + new
 
     async def within_limits(self, job: Job) -> str | None:
-        """Return the limit of its project or QOS for which the job would have to wait; None if
-        there is none.
+        """Return the limit of the project or QOS that would keep the job pending now; None if no
+        limit would.
 
         Raises ``InvalidInput`` if the job could never run within the limits.
         """
@@ -251,9 +255,10 @@ class Admission:
         )
 
     async def _check_charged(self, actor: Actor, spec: JobSpec) -> None:
-        """Check that the charged account is not a project that the actor is no member of.
+        """Check that the account to charge is not that of a project of which the actor is no
+        member; each project has a Slurm account of the same name.
 
-        Projects are Slurm accounts. Raises ``InvalidInput``.
+        Raises ``InvalidInput``.
         """
         charged = spec.slurm.account
         if charged is None or charged in actor.projects or actor.is_admin:
@@ -289,7 +294,7 @@ class Admission:
         return project
 
     async def _dependencies(self, actor: Actor, spec: JobSpec) -> Sequence[Job]:
-        """Return the jobs that must have ended first.
+        """Return the jobs that the new job depends on.
 
         Raises ``InvalidInput`` if one is unknown or a dependency can never be satisfied.
         """
@@ -325,7 +330,7 @@ class Admission:
 
 
 def _check_dependency(kind: str, job: Job, problems: Problems) -> None:
-    """Add a problem if the dependency can never be satisfied."""
+    """Add a problem if a dependency of this kind on the job can never be satisfied."""
     completed = job.state is JobState.COMPLETED
     if job.delete_requested_at is not None:
         problems.add(kind, f"job {job.id} is being deleted", job.id, "jobs that are kept")

@@ -1,4 +1,4 @@
-"""Advice for jobs that wait in the queue, computed on each request and not stored."""
+"""Advice on how pending jobs could start earlier, computed on each request and not stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aitne.services.projects.limits import judge
 
 _MOST_NAMED = 5
 _MOST_COMPARED = 200
-"""Maximum number of running jobs that are compared, those with the most GPUs first."""
+"""Maximum number of running jobs that are considered, those with the most GPUs first."""
 
 
 class AdviceService:
@@ -36,7 +36,8 @@ class AdviceService:
     async def of(self, actor: Actor, job_id: UUID) -> tuple[Advice, ...]:
         """Return advice on how the job could start earlier; empty unless the job is queued.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
         """
         job = await self._store.get_job(job_id)
         require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)

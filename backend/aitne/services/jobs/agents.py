@@ -1,4 +1,6 @@
-"""Reports of the agents of jobs, and the data that the hub leaves for them."""
+"""Reports of the jobs' agents, and the data that agents fetch, such as secrets and hand-overs of
+JupyterHub.
+"""
 
 from __future__ import annotations
 
@@ -41,49 +43,54 @@ log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 30.0
 MOST_IDLE_S = 366 * 86_400.0
-"""Maximum idle time in seconds; a larger value of a report is reduced to it."""
+"""Maximum idle time in seconds; a larger value in a report is reduced to it."""
 LONGEST_TOLERANCE_S = 300.0
-"""Maximum age in seconds of a session's known activity.
+"""Maximum age in seconds of the stored time of a session's last activity.
 
-For short inactivity durations, a twentieth of the duration.
+For short inactivity durations, the maximum is a twentieth of the duration.
 """
 SignRequest = Callable[[str, str, str], str]
-"""Signs a certificate: takes owner, address and signing request of a session, returns PEM."""
+"""Function that signs a session's certificate: takes owner, address and certificate signing
+request, and returns PEM.
+"""
 _RACES = 5
 _STORED: dict[str, object] = {
     "samples": (),
     **dict.fromkeys(("profile", "snapshot", "results", "files", "message")),
 }
-"""Fields of a report that need no confirmation and may be large."""
+"""Default values of the report's fields that may be large. They are stored at once and removed from
+a report that waits for confirmation by the scheduler.
+"""
 MOST_EARLY = 10_000
-"""Maximum number of reports that wait for the scheduler to confirm their runs.
+"""Maximum number of reports that wait until the scheduler confirms their runs.
 
-The oldest is dropped.
+If there are more, the oldest is dropped.
 """
 _UNCONFIRMED = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED})
-"""States in which the scheduler has not confirmed that the job has its nodes.
-
-Its program may have begun.
+"""States in which the scheduler has not confirmed that the job has its nodes, although the program
+may already run.
 """
 
 
 class HubJob(Frozen):
-    """The facts about a session that JupyterHub's spawner may read."""
+    """Data about a session that JupyterHub's spawner may read."""
 
     job_id: UUID
     owner: str
     address: str | None
     live: bool
     confirmed: bool = True
-    """Whether the agent has verified that the job's own account answers at the address."""
+    """Whether the agent has verified that the process listening at the address runs under the job's
+    own account.
+    """
     refused: str | None = None
     """Reason why the address must not be used; None if it may."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Early:
-    """An agent's report that arrived before the scheduler's poll showed the run; it is applied
-    later.
+    """Report of an agent that arrived before a poll of the scheduler showed the run; it is applied
+    after such a poll.
     """
 
     report: AgentReport
@@ -94,11 +101,11 @@ class AgentService:
     """Service that processes the reports of agents and gives them hand-overs, secrets and
     certificates.
 
-    An agent runs as the job's owner and is not trusted. When a job got its nodes, and how often it
-    was started again, is therefore taken from the scheduler's poll alone: a report that is ahead of
-    the poll is kept and applied once the poll agrees.
+    An agent runs as the job's owner and is not trusted. The times of the allocation and the number
+    of restarts are therefore read only from the scheduler. A report about a run that no poll has
+    shown yet is kept, and applied after the poll that shows the run.
 
-    ``trusted``: agents run under the platform's own account, so they may report their node.
+    ``trusted``: agents run under the platform's own account, so their reported node is accepted.
     """
 
     def __init__(
@@ -116,7 +123,11 @@ class AgentService:
         trusted: bool,
         certificates: SignRequest | None,
     ) -> None:
-        """Store the dependencies; ``certificates`` is None if the platform does not use TLS."""
+        """Store the dependencies.
+
+        ``trusted`` is described at the class; ``certificates`` is None if the platform does not use
+        TLS.
+        """
         self._certificates = certificates
         self._secrets = secrets
         self._trees = trees
@@ -130,12 +141,12 @@ class AgentService:
         self._events = events
         self._early: dict[UUID, _Early] = {}
         self._confirmed: set[UUID] = set()
-        """Jobs whose rows changed since their early reports were last examined."""
+        """Jobs with changed rows whose waiting reports must be examined again."""
         self._settling: asyncio.Task[None] | None = None
         events.on_events(self._on_events)
 
     async def stop(self) -> None:
-        """Stop applying the reports that wait for the scheduler's poll."""
+        """Stop applying reports that waited for a poll of the scheduler."""
         if self._settling is not None:
             self._settling.cancel()
             await asyncio.wait({self._settling})
@@ -175,7 +186,9 @@ class AgentService:
         return AgentReply()
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        """Note which of the early reports may be due, and examine those."""
+        """Remember which waiting reports may be confirmed by the events, and start to examine these
+        reports.
+        """
         changed = {event.job_id for event in events if event.job_id is not None}
         self._confirmed |= changed & self._early.keys()
         if self._confirmed and (self._settling is None or self._settling.done()):
@@ -196,7 +209,9 @@ class AgentService:
                 )
 
     async def _settle(self, job: Job, early: _Early) -> None:
-        """Apply a report if the scheduler has confirmed its run; otherwise keep it."""
+        """Apply a waiting report if the scheduler has confirmed its run; otherwise keep it
+        waiting.
+        """
         for _ in range(_RACES):
             if _is_early(job, early.report):
                 return
@@ -220,10 +235,10 @@ class AgentService:
             await self._sweeps.judge(job, values)
 
     async def _keep(self, job_id: UUID, document: dict[str, Any]) -> None:
-        """Store the profile of the report.
+        """Store the profile in the report.
 
-        The job's own program writes it: an invalid profile is dropped, and the rest of the report
-        counts.
+        The job's own program writes the profile. If it is invalid it is ignored, but the rest of
+        the report is applied.
         """
         try:
             profile = Profile.model_validate(document)
@@ -235,10 +250,10 @@ class AgentService:
             await self._store.put_profile(job_id, json.loads(text))
 
     async def handover(self, token: str, job_id: UUID, *, wait_s: float = 0) -> Handover | None:
-        """Return the hand-over that JupyterHub left for the session's agent; None if there is none
-        within ``wait_s`` seconds.
+        """Return the hand-over (environment of the single-user server) that JupyterHub stored for
+        the session's agent; None if there is none within ``wait_s`` seconds.
 
-        Raises ``NotAuthenticated``.
+        Raises ``NotAuthenticated`` if the token is not the job's, or the job has ended.
         """
         deadline = asyncio.get_running_loop().time() + min(wait_s, LONGEST_WAIT_S)
         while True:
@@ -253,7 +268,7 @@ class AgentService:
             await self._events.changed(mark, remaining_s)
 
     async def secrets(self, token: str, job_id: UUID) -> JobSecrets:
-        """Return the values of the secrets that the job names.
+        """Return the names and values of the secrets that the job names.
 
         Raises:
             NotAuthenticated: the token is not this job's, or the job has ended.
@@ -263,8 +278,8 @@ class AgentService:
         return JobSecrets(env=dict(await self._secrets.values(job.owner, job.spec.secrets)))
 
     async def tree(self, token: str, job_id: UUID) -> tuple[int, Iterator[bytes]]:
-        """Return length and pieces of the job's tree: the list of its files, a line feed, and their
-        contents.
+        """Return the length and the parts of the job's uploaded working tree, encoded as the list
+        of its files, a line feed, and the contents.
 
         Raises:
             NotAuthenticated: the token is not this job's, or the job has ended.
@@ -282,13 +297,14 @@ class AgentService:
         return content
 
     async def certificate(self, token: str, job_id: UUID, request: CertificateRequest) -> str:
-        """Return a certificate (PEM) for the server of a session, at the address that it has reported.
+        """Return a certificate (PEM) for the server of a session, at the address that the session
+        has reported.
 
         Raises:
             NotAuthenticated: the token is not this job's, or the job has ended.
             NotFound: the platform does not use TLS, or the job is no session.
-            Conflict: the address is not the stored one, as in a run that the scheduler has started
-                again and the poll has not seen yet, or it is not of the session's nodes.
+            Conflict: the address differs from the stored one, for example after a restart that no
+                poll has shown yet, or does not belong to the session's nodes.
             InvalidInput: the request is invalid, or its key is too weak.
             Unavailable: the nodes of the job are not known yet.
         """
@@ -305,10 +321,10 @@ class AgentService:
         return await asyncio.to_thread(self._certificates, job.owner, job.address, request.request)
 
     async def hub_job(self, job_id: UUID) -> HubJob:
-        """Return the facts about a session that JupyterHub's spawner needs.
+        """Return the data about a session that JupyterHub's spawner needs.
 
         Raises:
-            NotFound: no such session.
+            NotFound: there is no such session.
             Unavailable: the session's address cannot be verified yet.
         """
         job = await self._session(job_id)
@@ -324,11 +340,10 @@ class AgentService:
         )
 
     async def put_handover(self, job_id: UUID, handover: Handover) -> None:
-        """Store a hand-over: the environment of the single-user server, which the session's agent
-        fetches.
+        """Store a hand-over for the session's agent: the environment of the single-user server.
 
         Raises:
-            NotFound: no such session.
+            NotFound: there is no such session.
             Conflict: the session has ended.
         """
         job = await self._session(job_id)
@@ -349,9 +364,10 @@ class AgentService:
         return job
 
     async def _target(self, job: Job, task: int | None) -> Job | None:
-        """Return the row that the report is about; None if there is none.
+        """Return the database row of the job or, with ``task``, of that task of the array; None if
+        there is none.
 
-        Tasks share the token of their array job, except a task that is retried. A task whose agent
+        Tasks use the token of their array job, except a task that is retried. A task whose agent
         reports gets a row of its own.
         """
         if not job.is_array:
@@ -365,7 +381,7 @@ class AgentService:
         return job
 
     async def _apply(self, job: Job, early: _Early) -> None:
-        """Apply the report to the row of its job.
+        """Apply the report to the database row of its job.
 
         Raises ``Conflict`` if the row has changed since it was read.
         """
@@ -381,7 +397,7 @@ class AgentService:
         await self._move(job, to, self._news(job, early))
 
     def _news(self, job: Job, early: _Early) -> JobChanges:
-        """Collect what the report says that the row does not."""
+        """Return the values of the report that the job's database row does not have yet."""
         report, values = early.report, dict[str, object]()
         # An app's address does not change while it runs, and the hub sends browsers to it.
         if report.address is not None and job.address is None:
@@ -407,7 +423,9 @@ class AgentService:
 
 
 def _is_early(job: Job, report: AgentReport) -> bool:
-    """Return whether the report is of a run of this attempt that the poll has not seen yet."""
+    """Return whether the report is about a run of the current attempt that no poll has shown
+    yet.
+    """
     ahead = job.state in _UNCONFIRMED or report.restart_count > job.restart_count
     return ahead and job.attempt == report.attempt and not job.state.terminal
 

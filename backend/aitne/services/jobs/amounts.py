@@ -10,7 +10,7 @@ from aitne.core.units import describe_bytes, format_duration
 from aitne.services.jobs.cluster_check import Problems, check_most
 
 FREE = TemplateResources()
-"""Resources of a job without a template: defaults, bounded only by the platform's limits."""
+"""Default resources of a job without a template; only the platform's limits apply to them."""
 
 
 def resources_of(

@@ -1,4 +1,6 @@
-"""Cancellation of many jobs in one request, limited to jobs that the user has seen."""
+"""Cancellation of several jobs in one request, which affects only the jobs that the user has
+seen.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,16 @@ class CancelOutcome(StrEnum):
     """Outcome of the request to cancel one job, such as cancelled or refused."""
 
     ASKED = "asked"
-    """The job ends, now or shortly."""
+    """The cancellation was requested; the job ends now or shortly."""
     ENDED = "ended"
     """The job had already ended; nothing was done."""
     NOT_FOUND = "not_found"
-    """There is no such job that the actor may see."""
+    """There is no such job, or the actor may not see it."""
     NOT_ALLOWED = "not_allowed"
 
 
 class Cancelled(Frozen):
-    """One job of a request to cancel several, and the outcome for this job."""
+    """Result for one job in a request to cancel several jobs."""
 
     id: UUID
     outcome: CancelOutcome
@@ -41,7 +43,7 @@ class Cancelled(Frozen):
     name: str | None = None
     state: JobState | None = None
     reason: str | None = None
-    """Sentence that tells why nothing was done."""
+    """Sentence that explains why nothing was done; None if the job is cancelled."""
 
 
 class BulkCancel:
@@ -110,7 +112,9 @@ class BulkCancel:
 
 
 def _unknown(job_id: UUID) -> Cancelled:
-    """Return the result for a job that does not exist or is not visible; both look the same."""
+    """Return the result for a job that does not exist or that the actor may not see, which are not
+    distinguished.
+    """
     return Cancelled(
         id=job_id,
         outcome=CancelOutcome.NOT_FOUND,

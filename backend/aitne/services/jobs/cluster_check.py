@@ -24,12 +24,16 @@ from aitne.core.units import compress_hostlist, format_duration, parse_array
 
 @dataclass(slots=True)
 class Problems:
-    """Collection of the wrong fields of a request, so that the user sees all of them at once."""
+    """Problems with the fields of a request, collected so that the user sees all of them at
+    once.
+    """
 
     found: list[FieldProblem] = field(default_factory=list)
 
     def add(self, name: str, message: str, value: object, allowed: str | None) -> None:
-        """Add one problem to the collection."""
+        """Add a problem with the field ``name``; ``allowed`` describes the permitted values, if
+        they are known.
+        """
         shown = None if value is None else str(value)
         self.found.append(FieldProblem(name, message, shown, allowed))
 
@@ -39,10 +43,7 @@ class Problems:
         self.found.extend(problem for problem in problems if problem.field not in known_fields)
 
     def check(self) -> None:
-        """Raise ``InvalidInput`` with all problems that were added.
-
-        Returns if there is none.
-        """
+        """Raise ``InvalidInput`` with all problems that were added; return if there are none."""
         if self.found:
             raise InvalidInput(
                 "; ".join(f"{problem.field}: {problem.message}" for problem in self.found),
@@ -65,7 +66,7 @@ class ClusterRequest:
 
     @classmethod
     def of(cls, spec: JobSpec) -> ClusterRequest:
-        """Return these parts of a specification that was accepted before."""
+        """Return these parts of a specification that passed the checks earlier."""
         return cls(
             spec.project,
             spec.resources,
@@ -79,8 +80,8 @@ class ClusterRequest:
 def check_cluster(
     wish: ClusterRequest, cluster: Cluster, settings: Settings, problems: Problems
 ) -> Fit:
-    """Return how the cluster can serve the job, and add problems for what its nodes can never
-    provide and its partition never allows.
+    """Return how the cluster can run the job (``wish``), and add problems for resources that its
+    nodes can never provide or that its partition does not permit.
     """
     nodes = cluster.nodes
     if settings.capabilities.partitions:
@@ -105,7 +106,9 @@ def check_cluster(
 def _check_drivers(
     wish: ClusterRequest, nodes: Sequence[Node], problems: Problems
 ) -> tuple[str, ...]:
-    """Add a problem if no node's driver can run the image; otherwise add notes about drivers."""
+    """Add a problem if no node has a GPU driver that can run the image; return notes about drivers
+    otherwise.
+    """
     if wish.image is None or wish.image.cuda is None or wish.resources.gpu.count == 0:
         return ()
     driver_match = drivers.match(wish.image.cuda, able(wish.resources, nodes))
@@ -140,7 +143,7 @@ def check_most(
 
 
 def check_array(array: str | None, limits: LimitSettings, problems: Problems) -> None:
-    """Add a problem for an array with more tasks than the platform allows."""
+    """Add a problem if the array has more tasks than the platform allows."""
     if array is not None and (tasks := len(parse_array(array).indices)) > limits.max_array_tasks:
         problems.add(
             "array",
@@ -151,7 +154,9 @@ def check_array(array: str | None, limits: LimitSettings, problems: Problems) ->
 
 
 def check_platform_limits(spec: JobSpec, limits: LimitSettings, problems: Problems) -> None:
-    """Add problems where an accepted specification exceeds the platform's present limits."""
+    """Add problems if a specification that passed the checks earlier exceeds the platform's current
+    limits.
+    """
     check_most("resources.nodes", spec.resources.nodes, limits.max_nodes, problems)
     if spec.max_duration_s > limits.max_duration:
         problems.add(

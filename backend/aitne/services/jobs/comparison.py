@@ -1,4 +1,4 @@
-"""Comparison of two runs."""
+"""Comparison of two jobs: their specifications, environments and results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAMPLES = 2_000
 
 
 class ComparisonService:
-    """Service that shows a user in what two jobs differ."""
+    """Service that returns the differences between two jobs that a user may see."""
 
     def __init__(self, store: Store, snapshots: SnapshotService, images: ImageService) -> None:
         self._store = store
@@ -31,7 +31,9 @@ class ComparisonService:
     async def compare(self, actor: Actor, first: UUID, second: UUID) -> Comparison:
         """Return the differences between the two jobs.
 
-        Raises ``NotFound``, ``NotAllowed``; ``Conflict`` for a job from outside.
+        Raises:
+            NotFound, NotAllowed: the actor may not see one of them.
+            Conflict: one of them was not submitted through the platform.
         """
         return compare(await self._run(actor, first), await self._run(actor, second))
 
@@ -51,7 +53,10 @@ class ComparisonService:
         )
 
     async def _bill(self, actor: Actor, snapshot: Snapshot) -> Mapping[str, str] | None:
-        """Return the packages of the job's image, if it is visible to the actor and unchanged."""
+        """Return the versions of the packages in the job's image, by name.
+
+        None unless the image is visible to the actor and has not changed since the job ran.
+        """
         name, colon, version = snapshot.image.partition(":")
         if snapshot.image_digest is None or not colon:
             return None

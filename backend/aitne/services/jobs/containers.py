@@ -1,4 +1,4 @@
-"""View of a job's program: the container, the required files and the folders of caches.
+"""Environment of a job's program: the container, the required files and the folders of caches.
 
 Has no side effects. In a container the owner's folders keep their own paths, so that a path in a
 program means the same with and without an image.
@@ -21,7 +21,7 @@ from aitne.core.storage.areas import allowed_roots, within
 DATASETS = "/datasets"
 """Folder in a container where datasets are mounted."""
 LAB = "/opt/aitne/lab"
-"""Folder in a container with the program that becomes the single-user server."""
+"""Folder in a container with the program that starts the single-user server."""
 SPAWNER = "/opt/aitne/launch"
 """Folder in a container with the program that starts a node's ranks."""
 CACHES = {
@@ -83,7 +83,8 @@ def container_of(
 
 
 def tree_of(job: Job, folder: str) -> AgentTree | None:
-    """Return the source of the folder in which the job runs; None if the job brings none.
+    """Return where the agent finds the files for the job's working folder; None if the job has
+    neither an uploaded tree nor a repository.
 
     ``folder`` is the job folder: all attempts and tasks share one tree.
     """
@@ -97,7 +98,7 @@ def tree_of(job: Job, folder: str) -> AgentTree | None:
 
 
 def _named_workdir(job: Job, folder: str) -> str:
-    """Return the job's working folder as it is named: absolute, or below home."""
+    """Return the job's working folder as an absolute path or relative to the home folder."""
     tree = tree_of(job, folder)
     if tree is None:
         return job.spec.workdir or "~"
@@ -106,7 +107,9 @@ def _named_workdir(job: Job, folder: str) -> str:
 
 def agents_workdir(job: Job, folder: str, box: ContainerSpec) -> str:
     """Return the working directory of the agent: that of the job, unless this folder exists only
-    inside the container. ``folder`` is the job folder.
+    inside the container ``box``.
+
+    ``folder`` is the job folder.
     """
     if box.image is None:
         return _named_workdir(job, folder)
@@ -115,7 +118,7 @@ def agents_workdir(job: Job, folder: str, box: ContainerSpec) -> str:
 
 
 def caches_of(spec: JobSpec) -> dict[str, str]:
-    """Return environment variables that move caches of programs out of a small home folder.
+    """Return environment variables that make programs store caches outside a small home folder.
 
     Empty if the site has configured no folder for caches, or if the container does not have that
     folder.
@@ -173,7 +176,7 @@ def own_roots(spec: JobSpec) -> tuple[str, ...]:
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """List the folders without duplicates and without those inside another one."""
+    """Return the folders without duplicates and without folders that lie inside another one."""
     outermost: list[str] = []
     for path in sorted(paths):
         if not within(path, outermost):

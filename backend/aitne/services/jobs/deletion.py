@@ -23,20 +23,20 @@ class DeleteOutcome(StrEnum):
     """Outcome of the request to delete one job, such as requested or refused."""
 
     REQUESTED = "requested"
-    """The job and its folder are being deleted."""
+    """The deletion of the job and its folder was requested."""
     NOT_ENDED = "not_ended"
     """The job has not ended; nothing was done."""
     ARRAY_TASK = "array_task"
-    """The job is a task: only whole array jobs are deleted."""
+    """The job is a task of an array: only whole array jobs can be deleted."""
     NEEDED = "needed"
-    """A job that has not ended depends on it."""
+    """Another job that has not ended depends on the job."""
     NOT_FOUND = "not_found"
-    """There is no such job that the actor may see."""
+    """There is no such job, or the actor may not see it."""
     NOT_ALLOWED = "not_allowed"
 
 
 class Deleted(Frozen):
-    """One job of a request to delete several, and the outcome for this job."""
+    """Result for one job in a request to delete several jobs."""
 
     id: UUID
     outcome: DeleteOutcome
@@ -44,12 +44,12 @@ class Deleted(Frozen):
     name: str | None = None
     state: JobState | None = None
     reason: str | None = None
-    """Sentence that tells why nothing was done."""
+    """Sentence that explains why nothing was done; None if the deletion was requested."""
 
 
 class JobDeletion:
-    """Service that deletes ended jobs with their folders. The controller carries it out; until then
-    the jobs can be seen.
+    """Service that requests the deletion of ended jobs with their folders. The controller deletes
+    them later; until then the jobs remain visible.
     """
 
     def __init__(self, jobs: JobService, store: Store, clock: Callable[[], datetime]) -> None:
@@ -58,10 +58,10 @@ class JobDeletion:
         self._clock = clock
 
     async def one(self, actor: Actor, job_id: UUID) -> Job:
-        """Request the deletion of one job; a second request is no error.
+        """Request the deletion of one job; a repeated request has no further effect.
 
         Raises:
-            NotFound, NotAllowed: as for its cancellation.
+            NotFound, NotAllowed: the actor may not see or may not delete the job.
             Conflict: the job has not ended, is a task of an array, or another job depends on it.
         """
         job = await self._store.get_job(job_id)
@@ -74,7 +74,10 @@ class JobDeletion:
         return request.job
 
     async def folders(self, actor: Actor) -> JobFolders:
-        """Return the disk space of the folders of the actor's ended jobs. Raises ``NotAllowed``."""
+        """Return the total disk space of the folders of the actor's ended jobs.
+
+        Raises ``NotAllowed`` if the credential may not read.
+        """
         require(PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
         return await self._store.job_folders(actor.name)
 
@@ -154,7 +157,9 @@ def _sentence(job: Job, refusal: DeleteRefusal) -> str:
 
 
 def _unknown(job_id: UUID) -> Deleted:
-    """Return the result for a job that does not exist or is not visible; both look the same."""
+    """Return the result for a job that does not exist or that the actor may not see, which are not
+    distinguished.
+    """
     return Deleted(
         id=job_id,
         outcome=DeleteOutcome.NOT_FOUND,

@@ -1,7 +1,7 @@
-"""The ``distributed`` part of a job: its valid names, and the problems with them.
+"""The ``distributed`` field of a job file: its valid values, and problems with them.
 
-The names are those of the plug-ins of ``aitne.distrib``, which needs torch: they are read from its
-files, and nothing of it is imported.
+The values are the names of the plug-ins in ``aitne.distrib``. That package needs torch, so the
+names are read from the names of its files, and nothing is imported.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ from aitne.core.models.resources import Resources
 from aitne.launch.transports import ONE_NODE
 
 TRANSPORT_OF = {"auto": "auto", "gloo": "torch_pg", "nccl": "torch_pg"}
-"""Names of a backend beside the transports' own: ``auto`` lets the runtime choose, and torch's
-names for its own, which takes gloo for memory and NCCL for GPUs."""
+"""Values of ``backend`` that are not names of transports, with the transport of each: ``auto`` lets
+the runtime choose, ``gloo`` and ``nccl`` are torch's names.
+"""
 _KINDS = {
     "backend": ("transport", "aitne.transports", tuple(TRANSPORT_OF)),
     "strategy": ("exchange", "aitne.exchanges", ()),
     "compress": ("compress", "aitne.compressors", ("none",)),
 }
 _PORTS = frozenset({"base", "auto"})
-"""Modules of those packages that are no plug-ins."""
+"""Modules in the plug-in packages that are not plug-ins."""
 
 
 def known(field: str) -> list[str]:
-    """Return the names that ``backend``, ``strategy`` or ``compress`` may have, sorted."""
+    """Return the permitted values of ``field``, which is ``backend``, ``strategy`` or ``compress``,
+    sorted.
+    """
     folder, group, aliases = _KINDS[field]
     path = Path(aitne.__file__).parent / "distrib" / folder
     modules = (module.name for module in pkgutil.iter_modules([str(path)]))

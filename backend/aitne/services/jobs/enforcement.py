@@ -1,4 +1,4 @@
-"""Enforcement of a job's memory and CPUs, and its description in the plan.
+"""Enforcement of a job's limits of memory and CPUs, and its description in the plan.
 
 Has no side effects.
 """
@@ -14,16 +14,18 @@ from aitne.core.settings import Settings
 from aitne.core.units import describe_bytes
 
 ENFORCING_RUNTIMES = frozenset({"docker"})
-"""Runtimes with containers below their own daemon: only the runtime can enforce limits."""
+"""Runtimes whose containers are started by a daemon, outside the job's cgroup: only the runtime can
+enforce limits of these containers.
+"""
 _MEMORY, _CPU = "memory", "cpu"
 
 
 def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, tuple[str, ...]]:
-    """Return the specification with a decision on who enforces each limit, and sentences about that
-    for ``Plan.limits``: one on memory and one on CPUs.
+    """Decide which component enforces the job's limits of memory and CPUs.
 
-    The decision depends on the present state of the cluster. The scheduler enforces a limit where
-    it can; otherwise a cgroup of the job's agent does, if it may create one.
+    Returns the specification with the decisions, and two sentences for ``Plan.limits``, on memory
+    and on CPUs. The decision depends on the current state of the cluster: the scheduler enforces a
+    limit if it can; otherwise the agent does with a cgroup, if it may create one.
     """
     scheduler = settings.capabilities.title
     cpus = spec.resources.cpu
@@ -68,9 +70,9 @@ def limits_of(spec: JobSpec) -> tuple[RuntimeLimits, RuntimeLimits]:
 
 
 def _known(by_agent: Sequence[str] | None, what: str) -> bool | None:
-    """Return whether the agent can enforce the limit of this kind.
+    """Return whether the agent can enforce the limit ``what``.
 
-    None means that only the node can tell, so the agent tries there.
+    None if that is known only on the node, where the agent then tries it.
     """
     return None if by_agent is None else what in by_agent
 

@@ -17,7 +17,7 @@ from aitne.services.jobs.outside import check_not_outside
 from aitne.services.projects.limits import judge
 
 EXTENDED = "job.extended"
-"""Event kind of an extension, with the user who extended the job."""
+"""Event kind of an extension; the event contains the user who extended the job."""
 
 
 class ExtensionService:
@@ -78,7 +78,9 @@ class ExtensionService:
         return extended_job
 
     async def _longest(self, job: Job) -> tuple[int, str]:
-        """Return the longest total duration of the job in seconds, and the limit's name."""
+        """Return the maximum total duration of the job in seconds, and a name of the limit for
+        messages.
+        """
         longest = self._settings.limits.max_duration, "limits.max_duration"
         named = job.partition or job.spec.slurm.partition
         for part in (await self._store.cluster()).partitions:
@@ -88,7 +90,11 @@ class ExtensionService:
         return longest
 
     async def _check_project(self, job: Job, limit_s: int) -> None:
-        """Check the maximum run time of the project and the QOS. Raises ``InvalidInput``."""
+        """Check a new time limit of ``limit_s`` seconds against the maximum of the project and the
+        QOS.
+
+        Raises ``InvalidInput`` if it is exceeded.
+        """
         reading = await self._store.in_use()
         if reading is None:
             return

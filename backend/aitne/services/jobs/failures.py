@@ -25,8 +25,8 @@ _OF_PACKAGES = frozenset({FailureCause.MODULE_NOT_FOUND, FailureCause.IMPORT_FAI
 
 
 class FailureService:
-    """Service that explains why a job failed, from its row and the end of its log, and offers the
-    remedies that the cluster and the limits permit.
+    """Service that explains why a job failed, from its database row and the end of its log, and
+    proposes those remedies that the cluster and the limits permit.
     """
 
     def __init__(self, jobs: JobService, admission: Admission) -> None:
@@ -36,7 +36,8 @@ class FailureService:
     async def of(self, actor: Actor, job_id: UUID) -> Failure | None:
         """Return the explanation of the job's failure; None if it has not failed.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
         """
         job = await self._jobs.get(actor, job_id)
         failure = explain(job, ())
@@ -74,7 +75,7 @@ class FailureService:
         return ()
 
     async def _fits(self, actor: Actor, job: Job, options: ResubmitOptions) -> bool:
-        """Return whether the job could run with these changes."""
+        """Return whether a repetition of the job with the changes ``options`` could run."""
         try:
             admitted = await self._admission.again(actor, job, options=options)
             await self._admission.within_limits(self._admission.draft(actor, admitted))

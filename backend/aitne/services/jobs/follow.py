@@ -1,4 +1,4 @@
-"""Following of logs: one watcher per log, whatever the number of readers."""
+"""Streaming of logs: one check for growth per log, whatever the number of readers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ from aitne.core.ports.outside import OutsideJobs, OutsideLog
 from aitne.core.ports.store import Store
 
 GROWTH_INTERVAL_S = 0.2
-"""Seconds between checks of a followed log's size."""
+"""Seconds between two checks of the size of a log that is being streamed."""
 STATE_EVERY = 3
-"""Number of size checks after which the job's state is read, while the log is unchanged."""
+"""Number of size checks without growth after which the job's state is read again."""
 RETRY_PATIENCE_S = 10.0
-"""Seconds to wait for a further attempt that the job's retry policy promises."""
+"""Maximum seconds to wait for the next attempt after an attempt that the job's retry policy permits
+to retry.
+"""
 CHUNK_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """Location of a log: the row of the job or task, and the location of its files."""
+    """Location of a log: the database row of the job or task, and the location of its files."""
 
     row_id: UUID
     place: JobLocation
-    """Location of any attempt; each read names the attempt."""
+    """Location of the job folder, for any attempt; each read specifies the attempt."""
     task: int | None
     outside: OutsideLog | None = None
-    """Log of a job from outside, which has no such files."""
+    """Log of a job that was not submitted through the platform and has no job folder; None for all
+    others.
+    """
 
 
 @dataclass(slots=True)
@@ -102,10 +106,11 @@ class LogFollower:
     async def read(
         self, job: Job, offset: int, limit: int, *, outside_task: int | None = None
     ) -> LogChunk:
-        """Return up to ``limit`` bytes, from ``offset`` on, of the log of the job's present
+        """Return up to ``limit`` bytes, from ``offset`` on, of the log of the job's current
         attempt.
 
-        ``outside_task``: index of a task of an array from outside, whose tasks have no rows.
+        ``outside_task`` is the array index of a task whose array was not submitted through the
+        platform; such tasks have no database rows.
         """
         return await self._read(self._source(job, outside_task), job.attempt, offset, limit)
 
@@ -124,10 +129,11 @@ class LogFollower:
     async def follow(
         self, job: Job, offset: int, *, outside_task: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the log from ``offset`` until the job has ended and all is read.
+        """Yield the log from ``offset`` on until the job has ended and the whole log was read.
 
-        A negative ``offset`` counts from the end. A further attempt of the job continues with its
-        own log, from its beginning. Raises ``Unavailable`` when the log can no longer be read.
+        A negative ``offset`` counts from the end. After a retry, the log of the next attempt
+        follows from its beginning. ``outside_task`` is as in ``read``. Raises ``Unavailable`` when
+        the log can no longer be read.
         """
         source = self._source(job, outside_task)
         watch = self._join(source, job)

@@ -1,4 +1,4 @@
-"""Answer of the scheduler about a job, requested before anything is stored."""
+"""Forecast of the scheduler about a job, requested before the job is stored."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from aitne.core.ports.scheduler import Scheduler
 from aitne.services.jobs.render import Renderer
 
 SCHEDULER = "scheduler"
-"""Field that is named when the scheduler refuses a job without naming a field."""
+"""Field name in the error if the scheduler refuses a job without naming a field."""
 
 
 SOON = timedelta(minutes=1)
-"""Time within which an expected start counts as now."""
+"""Maximum time until an expected start that counts as an immediate start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class StartForecast:
 
 
 class Forecaster:
-    """Component that asks the scheduler for forecasts, if several processes may use the scheduler
-    at once; otherwise forecasts are empty.
+    """Component that requests forecasts from the scheduler. Forecasts are empty if only one process
+    may use the scheduler at a time.
     """
 
     def __init__(self, renderer: Renderer, scheduler: Scheduler | None) -> None:
@@ -45,9 +45,10 @@ class Forecaster:
         self._scheduler = scheduler
 
     async def ask(self, job: Job, after: Sequence[str]) -> StartForecast:
-        """Return the scheduler's forecast for the job.
+        """Return the scheduler's forecast for the job, which depends on the scheduler IDs
+        ``after``.
 
-        Raises ``InvalidInput`` if the scheduler would refuse it.
+        Raises ``InvalidInput`` if the scheduler would refuse the job.
         """
         if self._scheduler is None:
             return StartForecast()

@@ -59,11 +59,10 @@ class JobService:
 
     async def plan(self, actor: Actor, file: JobFile) -> Plan:
         """Return the plan of the job that ``create`` would submit, and whether it would start now.
-
         Nothing is stored.
 
         Raises:
-            InvalidInput: ``create`` would refuse the file for the same reason.
+            InvalidInput: ``create`` would refuse the job file for the same reason.
             NotAllowed: the credential may not read.
         """
         admitted = await self._admission.of_file(actor, file, PolicyAction.PROJECT_READ)
@@ -140,12 +139,12 @@ class JobService:
         *,
         idempotency_key: str | None = None,
     ) -> builtins.list[CreatedJob | AitneError]:
-        """Store several jobs for the controller to submit, in one transaction, and return for each
-        file the job or the error for which it is refused. A file that is an error already stays
-        that error.
+        """Store several jobs for the controller to submit, in one transaction.
 
-        ``body`` is the whole request, which a repeated one must equal. A repetition returns the
-        same jobs, and checks again what was refused.
+        Returns for each file the created job, or the error for which it is refused. An element of
+        ``files`` that is an error is returned unchanged. ``body`` is the whole request: a repeated
+        request with the same ``idempotency_key`` must have the same body; it returns the same jobs
+        and checks the refused files again.
 
         Raises:
             NotAllowed: the credential may not create jobs.
@@ -182,9 +181,11 @@ class JobService:
         return [next(created) if result is None else result for result in results]
 
     async def get(self, actor: Actor, job_id: UUID) -> Job:
-        """Return the job, with hidden values of ``env`` unless it is the actor's own.
+        """Return the job. If it belongs to another user, the values of ``env`` are hidden.
 
-        Raises ``NotFound``, also for a job that the actor may not see; ``NotAllowed``."""
+        Raises ``NotFound``, also for a job that the actor may not see, and ``NotAllowed`` if the
+        credential may not read jobs.
+        """
         return with_visible_env(actor, await self._allowed(PolicyAction.JOB_READ, actor, job_id))
 
     async def list(
@@ -197,7 +198,8 @@ class JobService:
         sort: JobSort = JobSort.CREATED,
         descending: bool = True,
     ) -> Page[Job]:
-        """List the jobs that the actor may see and that match, newest first by default.
+        """List the jobs that the actor may see and that match ``job_filter``, newest first by
+        default.
 
         Raises:
             InvalidInput: the cursor is invalid, or belongs to another order.
@@ -214,40 +216,52 @@ class JobService:
         )
 
     async def count(self, actor: Actor, job_filter: JobFilter) -> dict[JobState, int]:
-        """Return the number of jobs in each state that ``list`` would list.
+        """Return the number of jobs that match ``job_filter`` and that the actor may see, in each
+        state.
 
-        Raises ``NotAllowed``.
+        Raises ``NotAllowed`` if the credential may not read.
         """
         _check_scope(PolicyAction.JOB_READ, actor)
         return await self._store.count_jobs(job_filter, visible_to=_eyes(actor))
 
     async def cancel(self, actor: Actor, job_id: UUID) -> Job:
-        """Request the cancellation of the job; one that has ended is returned unchanged.
+        """Request the cancellation of the job and return it; a job that has ended is returned
+        unchanged.
 
-        Raises ``NotFound`` and ``NotAllowed``.
+        Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
+        the actor may not cancel it.
         """
         job = await self._allowed(PolicyAction.JOB_CANCEL, actor, job_id)
         verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
         return await self._store.request_cancel(job_id, self._clock(), f"{verb} by {actor.name}.")
 
     async def hold(self, actor: Actor, job_id: UUID) -> Job:
-        """Hold the job while it waits, or the tasks of an array that wait.
+        """Hold the job if it is pending; for an array job, its pending tasks.
 
-        Raises ``NotFound``, ``NotAllowed``; ``Conflict`` if nothing of it waits.
+        Raises:
+            NotFound: there is no such job that the actor may see.
+            NotAllowed: the actor may not hold it.
+            Conflict: neither the job nor a task of it is pending.
         """
         await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
         return await self._store.request_hold(job_id, True)
 
     async def release(self, actor: Actor, job_id: UUID) -> Job:
-        """Release what was held. Raises as ``hold``."""
+        """Release the job, or the tasks of the array, after ``hold``.
+
+        Raises the same errors as ``hold``.
+        """
         await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
         return await self._store.request_hold(job_id, False)
 
     async def throttle(self, actor: Actor, job_id: UUID, max_parallel: int | None) -> Job:
-        """Set how many tasks of the array may run at once; None: no limit. Running tasks continue.
+        """Set the maximum number of tasks of the array that may run at once; None means no limit.
+        Running tasks continue.
 
-        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput`` if the job is no array; ``Conflict`` if
-        it has ended.
+        Raises:
+            NotFound, NotAllowed: the actor may not see or may not change the job.
+            InvalidInput: the job is no array.
+            Conflict: the job has ended.
         """
         job = await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
         check_not_outside(job, "given another limit of tasks")
@@ -263,10 +277,10 @@ class JobService:
         options: ResubmitOptions | None = None,
     ) -> CreatedJob:
         """Submit the job again as a new job, with the changes ``options``; for a task of an array,
-        this task alone.
+        only this task.
 
-        ``continues``: a session that reopens what was open in the old session. Raises as
-        ``create``, and ``NotFound``.
+        With ``continues``, the job is a session that reopens the documents that were open in the
+        old session. Raises the same errors as ``create``, and ``NotFound``.
         """
         old = await self._allowed(PolicyAction.JOB_RESUBMIT, actor, job_id)
         check_not_outside(old, "resubmitted")
@@ -283,28 +297,32 @@ class JobService:
         self, actor: Actor, verb: str, body: Any, key: str | None
     ) -> CreatedJob | None:
         """Return the job that an earlier request with this idempotency key created; None if there
-        is none. ``verb`` and ``body`` identify the request.
+        is none.
 
-        Raises ``IdempotencyConflict``, ``NotAllowed``.
+        ``verb`` and ``body`` identify the request. Raises ``IdempotencyConflict`` if the key was
+        used with another request, and ``NotAllowed``.
         """
         return await self._replay(actor, _idempotency(actor, key, verb, body))
 
     async def script(self, actor: Actor, job_id: UUID) -> str:
-        """Return the batch script of the job's present attempt.
+        """Return the batch script of the job's current attempt.
 
-        Raises ``NotFound``; ``Conflict`` for a job from outside.
+        Raises ``NotFound``, and ``Conflict`` for a job that was not submitted through the platform.
         """
         job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         check_not_outside(job, "shown as a batch script of the platform")
         return self._renderer.script(job)
 
     async def samples(self, actor: Actor, job_id: UUID) -> Sequence[Sample]:
-        """List the resource usage samples of the job, oldest first. Raises ``NotFound``."""
+        """List the samples of the job's resource usage, oldest first.
+
+        Raises ``NotFound``, also if the actor may not see the job.
+        """
         await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         return await self._store.samples(job_id)
 
     async def profile(self, actor: Actor, job_id: UUID) -> Profile:
-        """Return the profile of the job's ranks.
+        """Return the profile of the collectives that the job's ranks recorded.
 
         Raises ``NotFound``, also if the ranks have not reported a profile.
         """
@@ -327,10 +345,13 @@ class JobService:
     async def read_log(
         self, actor: Actor, job_id: UUID, *, task: int | None, offset: int, limit: int
     ) -> LogChunk:
-        """Return a piece of the log of the job, or of the task with the index ``task``; a negative
-        ``offset`` counts from the end.
+        """Return up to ``limit`` bytes of the log of the job, or of the array's task with the index
+        ``task``. A negative ``offset`` counts from the end.
 
-        Raises ``NotFound``; ``InvalidInput`` for an array without a task; ``Unavailable``.
+        Raises:
+            NotFound: there is no such job, task or log that the actor may read.
+            InvalidInput: the job is an array and ``task`` is None.
+            Unavailable: the log cannot be read now.
         """
         job = await self._logged(actor, job_id, task)
         max_bytes = max(0, min(limit, MAX_LOG_READ))
@@ -340,9 +361,9 @@ class JobService:
     async def follow_log(
         self, actor: Actor, job_id: UUID, *, task: int | None, offset: int
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the log as it grows, until the job has ended and all of it was read.
+        """Yield the log as it grows, until the job has ended and the whole log was read.
 
-        Raises as ``read_log``, at the first step.
+        Raises the same errors as ``read_log``, when the first part is requested.
         """
         job = await self._logged(actor, job_id, task)
         outside_task = task if job.is_outside else None
@@ -395,7 +416,9 @@ class JobService:
         return job
 
     async def _logged(self, actor: Actor, job_id: UUID, task: int | None) -> Job:
-        """Return the row of the log: the job's own, or that of one task of an array."""
+        """Return the database row of the job or task that the log belongs to; ``task`` is an array
+        index or None.
+        """
         job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         if job.is_outside:
             check_log(job, task, actor)
@@ -430,14 +453,16 @@ class JobService:
 
 
 def _eyes(actor: Actor) -> str | None:
-    """Return the user whose visibility applies in the store; None if all is visible."""
+    """Return the name of the user whose permissions restrict a query of the store; None for an
+    administrator, who may see all jobs.
+    """
     return None if actor.is_admin else actor.name
 
 
 def _check_scope(action: PolicyAction, actor: Actor) -> None:
-    """Check that the credential permits the action on an object of the actor's own.
+    """Check that the credential permits the action on the actor's own jobs.
 
-    Raises ``NotAllowed``.
+    Raises ``NotAllowed`` if it does not.
     """
     decision = decide(action, actor, owner=actor.name, project=actor.user.default_project)
     if not decision.allowed and decision.visible:

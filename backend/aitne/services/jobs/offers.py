@@ -1,4 +1,4 @@
-"""Entries of the catalogue and the storage for one job, read before the job is resolved."""
+"""Images, datasets and storage that one job can use, read before its job file is resolved."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from aitne.services.storage import StorageService
 
 
 class AvailabilityService:
-    """Component that finds out what a job can use: it reads the catalogue and then checks the files
-    under the Unix account of the job.
+    """Component that determines which images, datasets and folders a job can use: it reads the
+    catalogue and then checks the files under the job's Unix account.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class AvailabilityService:
     async def renew(
         self, actor: Actor, spec: JobSpec, account: UnixAccount
     ) -> tuple[JobSpec, Problems]:
-        """Bring a specification that was accepted before up to date, for a job that runs the same
-        program again.
+        """Update a specification that was accepted earlier, for a job that runs the same program
+        again.
 
         The image and datasets stay the same; their paths change if folders have moved. Those that
-        are missing are reported as problems.
+        no longer exist are among the returned problems.
 
         Raises:
             NotAllowed: the credential may not read.
@@ -130,9 +130,10 @@ class AvailabilityService:
     async def _folders(
         self, actor: Actor, account: UnixAccount, project: str, *, contained: bool
     ) -> AvailableResources:
-        """Return the folders of the user and the project, after creating missing ones.
+        """Create missing storage folders of the user and the project, and return all of them.
 
-        A container is given only folders that it can use; notes tell the user which ones it cannot.
+        With ``contained``, only folders that a container can use are returned; notes for the user
+        name the others.
         """
         storage = self._settings.storage
         owner = owner_of(account)
@@ -151,9 +152,11 @@ class AvailabilityService:
     async def _of_use(
         self, account: UnixAccount, areas: Sequence[Area]
     ) -> tuple[tuple[Area, ...], list[str]]:
-        """Return the areas that a container can be given, and notes about the others.
+        """Return the areas that can be mounted into a container, and notes for the user about the
+        others.
 
-        An area that does not answer now is kept: the agent checks it again on the node.
+        An area whose file system does not answer now is included: the agent checks it again on the
+        node.
         """
         try:
             facts_of_areas = await self._places.paths(account.name, [area.path for area in areas])

@@ -1,4 +1,6 @@
-"""Checks that refuse requests for jobs that were submitted past the platform."""
+"""Checks for requests about jobs that were not submitted through the platform, for example with
+sbatch.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from aitne.core.units import parse_array
 
 
 def check_not_outside(job: Job, verb: str) -> None:
-    """Raise ``Conflict`` for a job from outside. ``verb`` is what cannot be done with it, such as
-    ``resubmitted``.
+    """Raise ``Conflict`` for a job that was not submitted through the platform.
+
+    ``verb`` is the participle of the refused operation, such as ``resubmitted``.
     """
     if job.is_outside:
         raise Conflict(
@@ -21,15 +24,16 @@ def check_not_outside(job: Job, verb: str) -> None:
 
 
 def check_log(job: Job, task: int | None, actor: Actor) -> None:
-    """Check that the actor may read the log of a job from outside, and that it has one.
+    """Check that the actor may read the log of a job that was not submitted through the platform,
+    and that there is a log.
 
-    ``task``: index of the array's task whose log it is.
+    ``task`` is the index of the array's task whose log is requested.
 
     Raises:
-        InvalidInput: an array without a task, or a task that the job does not have.
-        NotAllowed: the job is another user's. Its owner chose where the log lies and who may read
-            it, without a thought of the project's members.
-        NotFound: it has no log.
+        InvalidInput: the job is an array and ``task`` is None, or the job does not have that task.
+        NotAllowed: the job belongs to another user. Members of the project cannot read it, because
+            its owner chose the path of the log without knowing of this access.
+        NotFound: the job has no log.
     """
     if actor.name != job.owner:
         raise NotAllowed(

@@ -1,4 +1,6 @@
-"""Check of template parameters against type and limits, without silent conversion."""
+"""Check of a template's parameters against their types and limits. Values are not converted
+silently.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,19 @@ from aitne.core.models.template import Parameter, ParameterType, Template
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return ``; did you mean "epochs"?`` if a known name is close, otherwise an empty text."""
+    """Return ``; did you mean "epochs"?`` with the most similar of ``names``; an empty text if none
+    is similar.
+    """
     close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def check_parameters(template: Template, arguments: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return every parameter of the template with its value, in the template's order.
+    """Return the values of all parameters of the template, in the template's order, with defaults
+    for missing ones.
 
     Raises:
-        InvalidInput: one problem per wrong, missing or unknown value.
+        InvalidInput: values are wrong, missing or unknown; there is one problem for each.
     """
     parameters = {parameter.name: parameter for parameter in template.parameters}
     problems = [
@@ -54,9 +59,9 @@ def check_parameters(template: Template, arguments: Mapping[str, Scalar]) -> dic
 
 
 def check_value(parameter: Parameter, value: Scalar) -> Scalar:
-    """Return the value in its parameter's type.
+    """Return the value converted to its parameter's type.
 
-    Raises ``ValueError`` with the problem.
+    Raises ``ValueError`` with a description of the problem.
     """
     kind = parameter.type
     if kind is ParameterType.BOOLEAN:

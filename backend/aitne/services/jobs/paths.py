@@ -1,4 +1,6 @@
-"""Folders and files that a job names, compared with what its account finds on this machine."""
+"""Check of the folders and files that a job names against those that its Unix account finds on this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from aitne.services.jobs.containers import own_roots
 _SCRIPT = re.compile(
     r"(?:(?:python[0-9.]*|bash|sh) )?(\.?/?[A-Za-z0-9_][A-Za-z0-9_./-]*\.(?:py|sh))(?: [^;&|<>\n]*)?"
 )
-"""A command that runs one script; other commands are not examined."""
+"""Pattern of a command that runs one script file; other commands are not examined."""
 _CHECKABLE = re.compile(r"/[^\x00-\x1f\x7f]{1,3999}")
-"""A path that the broker takes."""
+"""Pattern of the paths that the broker accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedPath:
-    """A path that must exist when the job starts."""
+    """Path of a file or folder that must exist when the job starts."""
 
     field: str
     value: str
@@ -34,7 +36,7 @@ class NamedPath:
     missing: str
     """Message if it does not exist."""
     required: bool = True
-    """False: the job may run without it, as far as is known."""
+    """False if the job may be able to run without it."""
 
 
 def named_paths(spec: JobSpec) -> tuple[NamedPath, ...]:
@@ -82,11 +84,11 @@ def named_paths(spec: JobSpec) -> tuple[NamedPath, ...]:
 def judge(
     spec: JobSpec, facts_by_path: Mapping[str, PathFacts], *, remote: bool
 ) -> tuple[Sequence[FieldProblem], Sequence[str]]:
-    """Return what is wrong with the paths that a job names, and notes for the user about those that
-    are uncertain.
+    """Return problems with the paths that a job names, and notes for the user about those that may
+    or may not exist when the job starts.
 
-    Uncertain is a path that another job may create first, or, with ``remote``, one outside the
-    shared folders, which the nodes may have.
+    That is uncertain for a path that another job may create first and, with ``remote``, for a path
+    outside the shared folders, which may exist on the nodes.
     """
     problems, notes = [], []
     for named in named_paths(spec):
@@ -115,7 +117,7 @@ def judge(
 
 
 def _expanded(path: str, home: str | None) -> str | None:
-    """Return the path with ``~`` replaced; None if it cannot be known."""
+    """Return the path with ``~`` replaced by the home folder; None if the result is unknown."""
     if path.startswith("/"):
         return path
     if home is None or (path != "~" and not path.startswith("~/")):
@@ -124,7 +126,9 @@ def _expanded(path: str, home: str | None) -> str | None:
 
 
 def _script(spec: JobSpec) -> str | None:
-    """Return the script that the first command runs; None if that is not certain."""
+    """Return the path of the script that the first command runs; None if the command has another
+    form.
+    """
     if not spec.commands or spec.environment.setup:
         return None
     match = _SCRIPT.fullmatch(spec.commands[0].strip())

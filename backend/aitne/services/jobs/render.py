@@ -66,12 +66,14 @@ class Renderer:
 
     @property
     def agent(self) -> tuple[str, ...]:
-        """Return the agent's argument vector on nodes, without its options."""
+        """Return the command that starts the agent on nodes, as a list of arguments without the
+        agent's options.
+        """
         return self._software.agent
 
     def place(self, job: Job) -> JobLocation:
-        """Return the location of the job folder of the present attempt, with the account that owns
-        it.
+        """Return the location of the job folder and of its files for the current attempt, with the
+        account that owns it.
         """
         folder = job.folder or str(self._settings.jobs_dir / str(_run_id(job)))
         return JobLocation(
@@ -79,7 +81,7 @@ class Renderer:
         )
 
     def script(self, job: Job) -> str:
-        """Return the exact batch script of the job's present attempt."""
+        """Return the exact batch script of the job's current attempt."""
         return render_script(
             job_id=_run_id(job),
             attempt=job.attempt,
@@ -163,11 +165,11 @@ class Renderer:
     def submit_request(
         self, job: Job, dependencies: Mapping[str, Sequence[str]], token: str
     ) -> SubmitRequest:
-        """Return the submission of the job's present attempt. For an array, ``job`` is the array
-        job's row; for a single task that is retried, the task's row.
+        """Return the submission of the job's current attempt.
 
-        ``dependencies`` are scheduler IDs of jobs to wait for by the request's fields, ``token`` is
-        the job token.
+        ``job`` is the row of an array job for a whole array, and the task's own row for a single
+        task that is retried. ``dependencies`` are the scheduler IDs of the jobs to wait for, by
+        kind of dependency; ``token`` is the job token.
         """
         spec = self.agent_spec(job)
         return SubmitRequest(
@@ -210,9 +212,8 @@ class Renderer:
         return runtime
 
     def _spawner(self, spec: JobSpec, job_id: UUID) -> tuple[str, ...]:
-        """Return the command prefix that starts a command once for each rank of a node.
-
-        Empty for a job without ranks.
+        """Return the command prefix that starts the command that follows it once for each rank of a
+        node; empty for a job without ranks.
         """
         if spec.distributed is None:
             return ()
@@ -260,7 +261,7 @@ class Renderer:
 
 
 def _scripts(spec: JobSpec) -> dict[str, bytes]:
-    """Return the files of the commands that are scripts, by name."""
+    """Return the contents of the scripts among the job's commands, by file name."""
     return {
         command_name(number): command.encode()
         for number, command in enumerate(spec.commands)
@@ -276,7 +277,7 @@ def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:
 
 
 def max_requeues(job: Job) -> int:
-    """Return how many of the retries the scheduler may use by itself when a node fails."""
+    """Return how many of the job's retries the scheduler may use by itself when a node fails."""
     policy = job.spec.retry
     if TerminationReason.NODE_FAILED not in policy.on:
         return 0
@@ -284,7 +285,9 @@ def max_requeues(job: Job) -> int:
 
 
 def _run_id(job: Job) -> UUID:
-    """Return the ID whose folder and token the job uses: tasks share those of their array job."""
+    """Return the ID of the job whose folder and token are used: tasks use those of their array
+    job.
+    """
     return job.array_job_id or job.id
 
 

@@ -1,4 +1,4 @@
-"""Repeated jobs: changes since the last run, and sessions that continue an earlier one."""
+"""Repetition of jobs: changes since the last run, and sessions that continue an earlier one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_SESSIONS = 200
 
 
 class Change(Frozen):
-    """A difference between now and the time when the job ran, such as a newer image."""
+    """Difference between the time when the job ran and now, such as a newer image."""
 
     kind: str = Field(description="Kind: code, packages, image, dataset or template.")
     before: str | None = Field(description="Value when the job ran.")
@@ -114,11 +114,11 @@ class RerunService:
     async def continue_session(
         self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
     ) -> CreatedJob:
-        """Start a new session that reopens what was open in the ended session.
+        """Start a new session that reopens the documents that were open in the ended session.
 
         Raises:
             Conflict: the session has not ended, or another session continues it already.
-            NotFound: no such session.
+            NotFound: there is no such session.
             NotAllowed: the job belongs to another user.
             InvalidInput: the platform can no longer provide what the session used.
         """
@@ -146,7 +146,9 @@ class RerunService:
         )
 
     async def _goes_on(self, job: Job) -> Job | None:
-        """Return the live session that shares the workspace; None if there is none."""
+        """Return the live session that continues the same original session as ``job``; None if
+        there is none.
+        """
         job_filter = JobFilter(owner=job.owner, type=JobType.SESSION, states=LIVE)
         live = await self._store.list_jobs(job_filter, visible_to=None, limit=_MOST_SESSIONS)
         lineage = job.spec.lineage or job.id
@@ -184,7 +186,10 @@ class RerunService:
         return (Change(kind="template", before=spec.template_version, now=now, message=message),)
 
     async def _look(self, taken: Taken, account: str | None) -> tuple[list[Change], list[str]]:
-        """Compare the snapshot with the present files, as the job's account."""
+        """Compare the snapshot with the current files, which are read under the job's account.
+
+        Return the differences, and notes about what could not be compared.
+        """
         folders = _folders(taken)
         if not folders:
             return [], []

@@ -1,6 +1,6 @@
-"""Resolution of a job file to a specification: defaults filled in, every limit checked.
+"""Resolution of a job file to a specification: defaults are filled in and all limits are checked.
 
-Has no side effects, but reads the files of the catalogue. All problems are reported at once, by
+Has no side effects, but reads the files of the catalogue. All problems are reported together, by
 field.
 """
 
@@ -51,11 +51,14 @@ def resolve(
     settings: Settings,
     cluster: Cluster,
 ) -> tuple[JobSpec, Fit]:
-    """Resolve a job file to a complete specification, with the template's and the site's defaults;
-    return it with how the cluster can serve it. ``offer`` holds what the job could use.
+    """Resolve a job file to a complete specification, with the defaults of the template and the
+    site.
+
+    Returns the specification, and how the cluster can run it. ``offer`` contains the images,
+    datasets and folders that the job can use.
 
     Raises:
-        InvalidInput: with one problem per wrong field.
+        InvalidInput: fields are wrong; there is one problem for each.
     """
     problems = Problems()
     limits = settings.limits
@@ -121,9 +124,9 @@ class AvailableResources:
     """The images, datasets and folders that a job of this user could use."""
 
     reference: str = BARE
-    """Image that the job names, directly or through its template."""
+    """Name of the image that the job requests, directly or through its template."""
     images: Sequence[Image] = ()
-    """Images that the user may see; empty unless the job names one."""
+    """Images that the user may see; empty if the job requests no image."""
     datasets: tuple[DatasetUse, ...] = ()
     tree: TreeUse | None = None
     problems: tuple[FieldProblem, ...] = ()
@@ -136,7 +139,7 @@ class AvailableResources:
 
 
 def image_reference(file: JobFile, templates: TemplateCatalog) -> str:
-    """Return the image that the job names, directly or through its template."""
+    """Return the name of the image that the job requests, directly or through its template."""
     if file.image is not None or (name := template_name(file)) is None:
         return file.image or BARE
     try:
@@ -153,7 +156,7 @@ def template_name(file: JobFile) -> str | None:
 
 
 def _apps(template: Template | None, choice: ImageChoice) -> tuple[AppSpec, ...]:
-    """Return the apps that the image has."""
+    """Return those apps of the template that the image has."""
     return tuple(
         AppSpec.model_validate(app.model_dump())
         for app in (template.apps if template else ())
@@ -223,7 +226,9 @@ def _distributed(
 def _sweep(
     file: JobFile, kind: JobType, template: Template | None, problems: Problems
 ) -> tuple[SweepSpec | None, str | None]:
-    """Return the sweep, and the array that it makes of the job."""
+    """Return the sweep that the job file defines, and the array indices of its tasks; both are None
+    without a sweep.
+    """
     if file.sweep is None:
         return None, file.array
     if kind is JobType.SESSION:
@@ -333,7 +338,9 @@ def _check_kind(
 def _check_source(
     file: JobFile, kind: JobType, expanded: ExpandedTemplate, problems: Problems
 ) -> None:
-    """Check that at most one of tree, repo and workdir names the working folder."""
+    """Add a problem if more than one of tree, repo and workdir is given, as each determines the
+    working folder.
+    """
     sources = [name for name in ("tree", "repo") if getattr(file, name) is not None]
     if not sources:
         return

@@ -1,4 +1,6 @@
-"""Environment, files and results of jobs, as their agents reported them."""
+"""Documents that the agents of jobs reported: snapshots of the environment, lists of written files,
+and results.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ class SnapshotService:
         return await self.of(with_visible_env(actor, await self._readable(actor, job_id)))
 
     async def of(self, job: Job) -> Snapshot:
-        """Return the snapshot of a job whose row the caller has already read."""
+        """Return the snapshot of a job that the actor may see; the caller has checked that."""
         document = await self._store.snapshot(job.id)
         spec = job.spec
         return Snapshot(
@@ -79,9 +81,9 @@ class SnapshotService:
         )
 
     async def files(self, actor: Actor, job_id: UUID) -> WrittenFiles:
-        """Return the files that changed while the job ran.
+        """Return the list of files that changed while the job ran.
 
-        Raises ``NotFound``, also if they were not determined.
+        Raises ``NotFound``, also if the agent has reported no list.
         """
         job = await self._readable(actor, job_id)
         document = await self._store.document(job_id, DocumentKind.FILES)
@@ -108,8 +110,8 @@ class SnapshotService:
         return results
 
     async def results_of(self, job: Job) -> Results | None:
-        """Return the results of a job whose row the caller has already read; None if there are
-        none.
+        """Return the results of a job that the actor may see, which the caller has checked; None if
+        there are none.
         """
         values = await self._store.document(job.id, DocumentKind.VALUES)
         if values is None:

@@ -1,4 +1,4 @@
-"""Strict reader of one template file: every error is reported with its line."""
+"""Parser of one template file; each error is reported with its line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_BYTES = 1 << 20
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that also refuses duplicate keys in a mapping."""
+    """YAML loader that also refuses duplicate keys in a mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys: set[str] = set()
@@ -64,7 +64,7 @@ def _read(path: Path) -> str:
 
 
 def _parse(path: Path, text: str) -> tuple[yaml.MappingNode, Any]:
-    """Return the node tree, which has line numbers, and the values."""
+    """Return the YAML nodes of the file, which have line numbers, and its values."""
     try:
         loader = _Loader(text)
         try:
@@ -116,7 +116,9 @@ def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], 
 def _steps(
     node: yaml.Node, location: Sequence[str | int]
 ) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
-    """Follow ``location`` as far as the file has it: yield (step, key or item, value)."""
+    """Follow ``location`` from ``node`` as far as it exists; yield the step, the node of the key or
+    item, and the node of the value.
+    """
     for step in location:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
@@ -148,9 +150,9 @@ def _dotted(location: Sequence[str | int]) -> str:
 
 
 def _reason(location: Sequence[str | int], error: Any) -> str:
-    """Return a description of a validation error.
+    """Return a description of a validation error of pydantic.
 
-    Such as ``resources.cpu.max: must be a whole number``.
+    The description begins with the field, such as ``resources.cpu.max: must be a whole number``.
     """
     if error["type"] == "missing":
         return f"{_dotted([*location, error['loc'][-1]])} is missing"

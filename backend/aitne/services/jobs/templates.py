@@ -51,8 +51,8 @@ class _Loaded:
 
 
 class TemplateCatalog:
-    """The templates in several folders, reread when files change. A template in a later folder
-    replaces one of the same name in an earlier folder.
+    """Job templates from several folders; files are read again when they change. A template in a
+    later folder replaces one of the same name in an earlier folder.
     """
 
     def __init__(
@@ -86,7 +86,8 @@ class TemplateCatalog:
         """Check the values against the parameters' types and limits and fill in the defaults.
 
         Raises:
-            InvalidInput: one problem per wrong value, each named ``parameters.<name>``.
+            InvalidInput: values are wrong; there is one problem for each, with the field
+                ``parameters.<name>``.
         """
         values = check_parameters(template, parameters)
         env = dict(template.env)
@@ -147,5 +148,7 @@ class TemplateCatalog:
 
 
 def _text(value: Scalar) -> str:
-    """Return the value as a program reads it from a variable: ``true``, ``3``, ``0.001``."""
+    """Return the text of the value for an environment variable, such as ``true``, ``3`` or
+    ``0.001``.
+    """
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Trees of users: files that are uploaded for jobs, which run in a copy of them."""
+"""Trees: working trees that users upload for jobs, which run in a copy of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from aitne.core.users.policy import PolicyAction, require
 
 EXPIRE_EVERY = timedelta(hours=1)
 UNUSED_S = 3_600.0
-"""Age in seconds from which a tree that no live job uses makes room for another."""
+"""Seconds since its upload or last use after which a tree that no live job uses may be deleted to
+make room for another.
+"""
 
 
 class TreeService:
@@ -35,11 +37,13 @@ class TreeService:
         self._settings = settings
         self._clock = clock
         self._turns: dict[str, asyncio.Lock] = {}
-        """A user's uploads follow one another, so that they take no more of the disk than one."""
+        """Lock for each user: uploads of one user are processed one after the other, so that they
+        occupy no more disk space than one.
+        """
         self._expired_at: datetime | None = None
 
     def limits(self) -> TreeLimits:
-        """Return the limits of trees."""
+        """Return the limits of the size and number of files of a tree."""
         return TreeLimits(
             max_files=MOST_ENTRIES,
             max_bytes=self._settings.max_bytes,
@@ -47,13 +51,14 @@ class TreeService:
         )
 
     async def receive(self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]) -> TreeStatus:
-        """Store the list of a tree's files, and return which contents are missing. Trees that
-        have expired are removed.
+        """Store the list of a tree's files, remove the expired trees, and return which file
+        contents are still missing.
 
         Raises:
             NotAllowed: the credential may not create jobs.
-            TreeError: the list is invalid, has another digest, or the tree is too large.
-            Conflict: the actor's trees would have more bytes than the quota.
+            TreeError: the list is invalid, does not have the digest ``digest``, or the tree is too
+                large.
+            Conflict: the actor's trees together would exceed the quota.
             Unavailable: the tree cannot be stored.
         """
         _require_creator(actor)
@@ -73,12 +78,12 @@ class TreeService:
         return await self._trees.receive(actor.name, digest, bytes(document))
 
     async def receive_blobs(self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]) -> None:
-        """Store contents of a tree whose list was stored.
+        """Store file contents of a tree whose list was stored before.
 
         Raises:
             NotAllowed: the credential may not create jobs.
             NotFound: the actor has no such tree.
-            TreeError: a content is not of this tree, or has another sha256.
+            TreeError: a content does not belong to this tree, or its SHA-256 digest is wrong.
             Unavailable: the contents cannot be stored.
         """
         _require_creator(actor)
@@ -86,7 +91,9 @@ class TreeService:
             await self._trees.receive_blobs(actor.name, digest, chunks)
 
     async def find(self, owner: str, digest: str) -> tuple[TreeUse | None, list[FieldProblem]]:
-        """Return the tree that a job of the owner names, with the problem if there is none."""
+        """Return the owner's tree with this digest for a job that names it, and problems; without
+        problems, the tree is not None.
+        """
         use = await self._trees.use(owner, digest)
         if use is not None:
             return use, []
@@ -96,11 +103,13 @@ class TreeService:
         return None, [FieldProblem("tree", message, digest)]
 
     async def content(self, owner: str, digest: str) -> tuple[int, Iterator[bytes]] | None:
-        """Return length and pieces of a tree for a job of the owner; None if there is none."""
+        """Return the length and the parts of the owner's tree with this digest; None if there is
+        none.
+        """
         return await self._trees.content(owner, digest)
 
     async def _in_use(self) -> Collection[tuple[str, str]]:
-        """Return owner and digest of the trees that live jobs use."""
+        """Return owner and digest of each tree that a live job uses."""
         live = await self._store.live_jobs()
         return {(job.owner, job.spec.tree.digest) for job in live if job.spec.tree is not None}
 

@@ -23,9 +23,11 @@ class AnnouncementService:
         self._clock = clock
 
     async def mine(self, actor: Actor) -> Sequence[tuple[Announcement, bool]]:
-        """List the announcements that concern the actor now, and whether each is dismissed.
+        """List the announcements that concern the actor now, each with whether the actor has
+        dismissed it.
 
-        The most important come first, then the newest. Raises ``NotAllowed``.
+        The most severe come first, then the newest. Raises ``NotAllowed`` if the credential may not
+        read.
         """
         require(PolicyAction.CLUSTER_READ, actor, "page", "announcements")
         now, announcements = self._clock(), list[Announcement]()
@@ -73,7 +75,8 @@ class AnnouncementService:
         starts_at: datetime | None,
         ends_at: datetime | None,
     ) -> Announcement:
-        """Create an announcement; without a start it begins now.
+        """Create an announcement; without ``starts_at`` it begins now, without ``ends_at`` it does
+        not end by itself.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -104,7 +107,10 @@ class AnnouncementService:
         *,
         check: Check[Announcement] = None,
     ) -> Announcement:
-        """Set the fields that ``changes`` names. Raises as ``create``, and ``NotFound``."""
+        """Change the fields that ``changes`` contains to the values given there.
+
+        Raises the same errors as ``create``, and ``NotFound``.
+        """
         _administer(actor)
         old = await self._store.get_announcement(announcement_id)
         fields = old.model_dump() | changes | {"updated_at": self._clock()}
@@ -117,7 +123,10 @@ class AnnouncementService:
     async def delete(
         self, actor: Actor, announcement_id: str, *, check: Check[Announcement] = None
     ) -> None:
-        """Delete an announcement. Raises ``NotAllowed`` and ``NotFound``."""
+        """Delete an announcement.
+
+        Raises ``NotFound``, and ``NotAllowed`` if the actor is no administrator.
+        """
         _administer(actor)
         await self._store.delete_announcement(announcement_id, check=check)
 

@@ -22,11 +22,11 @@ IDLE, GPU_IDLE, ENDING = "session.idle", "job.gpu_idle", "job.ending"
 JOB_EVENTS = frozenset({"job.state", IDLE, GPU_IDLE, ENDING})
 PROJECT_EVENTS = frozenset({"project.invited", "project.requested", "project.expiring"})
 _NOTIFIED = TERMINAL | {JobState.READY, JobState.RUNNING}
-"""States that have a notification."""
+"""States of a job of which its owner can be notified."""
 MOST_LINES = 20
 INBOX_LINES = 3
 _SAID = "aitne: "
-"""What the agent writes before its own sentences in a log."""
+"""Prefix of the lines that the agent itself writes to a job's log."""
 
 _K = NotificationKind
 _BADLY = {
@@ -41,8 +41,8 @@ _BADLY = {
 
 
 def may_tell(event: Event) -> bool:
-    """Return whether ``of_job`` may return a notification for the event, without reading
-    the job.
+    """Return False if ``of_job`` certainly returns None for the event, so that the job need not be
+    read.
     """
     if event.data.get("array_job_id") is not None:
         return False
@@ -50,11 +50,11 @@ def may_tell(event: Event) -> bool:
 
 
 def of_job(event: Event, job: Job, now: datetime) -> NotificationContent | None:
-    """Return the content of the notification that the owner of ``job`` gets about the event; None
-    if the event causes no notification.
+    """Return the content of the notification about the event for the owner of ``job``; None if the
+    event causes no notification.
 
-    ``job`` is in its present state, which may be later than the event: an event that no longer
-    holds causes no notification.
+    ``job`` may have changed since the event: an event that is no longer true of the job causes no
+    notification.
     """
     if job.array_job_id is not None:
         return None  # its array has the notice for all tasks
@@ -161,7 +161,9 @@ def _gpus(event: Event, job: Job) -> NotificationContent | None:
 
 
 def _whole_minutes(seconds: float) -> int:
-    """Round the seconds to whole minutes, from 90 seconds on."""
+    """Return the number of minutes, rounded, of at least 90 seconds; shorter times are described in
+    another way.
+    """
     return max(1, round(seconds)) if seconds < 90 else 60 * round(seconds / 60)
 
 
@@ -186,7 +188,7 @@ def _about(
 
 
 def wants_log(notice: NotificationContent) -> bool:
-    """Return whether the notification should contain the last lines of the job's log."""
+    """Return whether the notification is to contain the last lines of the job's log."""
     return notice.level is Level.ERROR and notice.job_id is not None
 
 
@@ -208,7 +210,7 @@ def with_log(
 
 
 def _bare(sentence: str) -> str:
-    """Return the sentence for comparisons: without capitals and its full stop."""
+    """Return the sentence in lower case and without its full stop, for comparisons."""
     return sentence.strip().rstrip(".").lower()
 
 
@@ -221,7 +223,9 @@ def for_inbox(notice: NotificationContent) -> NotificationContent:
 
 
 def of_project(event: Event) -> NotificationContent | None:
-    """Return the content of the notification about an event of a project; None if there is none."""
+    """Return the content of the notification about a project's event; None if the event causes no
+    notification.
+    """
     name = event.project or ""
     path, data = f"/projects/{name}", {"project": name, **event.data}
     by = str(event.data.get("actor") or "")

@@ -35,23 +35,26 @@ MOST_WEBHOOKS = 10
 SHOWN_DELIVERIES = 20
 TEST = "test"
 MOST_TESTS, TESTS_WITHIN_S = 10, 600.0
-"""Number of test messages of one user, and the seconds in which they are counted.
+"""Maximum number of test messages of one user, and the period in seconds in which they are counted.
 
-Limited because an address is not verified before a message is sent to it.
+They are limited because the platform does not verify who owns an address before it sends a message
+there.
 """
 
 
 class NotificationPreferences(Frozen):
-    """A user's settings of notifications: the channel of each kind, the mail address, and
-    a pause.
+    """A user's settings of notifications: the channels for each kind, the mail address, and a
+    period without notifications.
     """
 
     channels: tuple[str, ...]
-    """Channels of this site, the inbox first."""
+    """Names of the channels of this site; the portal's own comes first."""
     mail: str | None
     """Mail address; None means that no mail is sent."""
     choices: dict[NotificationKind, dict[str, bool]]
-    """Choice for every kind and channel, including defaults."""
+    """Whether a kind of notification is sent on a channel, for all kinds and channels, including
+    defaults.
+    """
     quiet_until: datetime | None
 
 
@@ -65,7 +68,7 @@ class NotificationService:
         channels: Sequence[str],
         clock: Callable[[], datetime],
     ) -> None:
-        """Store the dependencies; ``channels`` are the names of all plug-ins."""
+        """Store the dependencies; ``channels`` are the names of all configured channels."""
         self._store = store
         self._settings = settings
         disabled = {MAIL: settings.mail.host is None, WEBHOOK: not settings.webhooks.enabled}
@@ -85,8 +88,8 @@ class NotificationService:
         return page, await self._store.unread(actor.name)
 
     async def mark_read(self, actor: Actor, ids: Sequence[int] | None) -> int:
-        """Mark the notifications with these ids as read (None: all); return the number of unread
-        ones left.
+        """Mark the notifications with these IDs (None: all) as read; return the number of those
+        that remain unread.
         """
         _require(PolicyAction.NOTIFICATION_WRITE, actor)
         return await self._store.mark_read(actor.name, ids, self._clock())
@@ -116,7 +119,7 @@ class NotificationService:
         *,
         check: Check[NotificationPreferences] = None,
     ) -> NotificationPreferences:
-        """Replace the actor's settings of notifications and the mail address.
+        """Replace the actor's choices of channels and the mail address (None: no mail).
 
         Raises:
             InvalidInput: the address is invalid, or there is no such channel.
@@ -147,9 +150,9 @@ class NotificationService:
         return await self.preferences(actor)
 
     async def test_mail(self, actor: Actor) -> Delivery:
-        """Send a test mail.
+        """Send a test mail to the actor and return its delivery.
 
-        Raises ``InvalidInput`` if there is no address.
+        Raises ``InvalidInput`` if the actor has no mail address.
         """
         _require(PolicyAction.NOTIFICATION_WRITE, actor)
         user = await self._store.get_user(actor.name)
@@ -161,7 +164,7 @@ class NotificationService:
         return await self._test(actor, MAIL, "")
 
     async def mail_deliveries(self, actor: Actor) -> Sequence[Delivery]:
-        """List the last deliveries to the actor by mail, newest first."""
+        """List the last deliveries by mail to the actor, newest first."""
         _require(PolicyAction.NOTIFICATION_READ, actor)
         return await self._store.deliveries(
             owner=actor.name, channel=MAIL, target="", limit=SHOWN_DELIVERIES
@@ -179,7 +182,7 @@ class NotificationService:
         return await self._webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
 
     async def create_webhook(self, actor: Actor, url: str) -> tuple[Webhook, str]:
-        """Create a webhook; its secret is shown only once.
+        """Create a webhook and return it with its secret, which cannot be read again later.
 
         Raises:
             InvalidInput: the site does not permit this URL.
@@ -208,9 +211,9 @@ class NotificationService:
         enabled: bool | None,
         check: Check[Webhook] = None,
     ) -> Webhook:
-        """Change the URL of a webhook, or whether it is enabled.
+        """Change the URL of a webhook, or enable or disable it; None leaves a value unchanged.
 
-        Raises ``NotFound``, ``InvalidInput``.
+        Raises ``NotFound``, and ``InvalidInput`` if the site does not permit the URL.
         """
         await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         if url is not None:
@@ -225,8 +228,8 @@ class NotificationService:
         )
 
     async def rotate_webhook(self, actor: Actor, webhook_id: str) -> tuple[Webhook, str]:
-        """Replace the secret of a webhook; the old secret signs no further messages. Return the new
-        one.
+        """Replace the secret of a webhook and return the new one; the old secret signs no further
+        messages.
 
         Raises ``NotFound``.
         """
@@ -241,7 +244,10 @@ class NotificationService:
         await self._store.delete_webhook(webhook_id)
 
     async def test_webhook(self, actor: Actor, webhook_id: str) -> Delivery:
-        """Send a test message, also while the webhook is disabled. Raises ``NotFound``."""
+        """Send a test message to the webhook, even if it is disabled, and return its delivery.
+
+        Raises ``NotFound``.
+        """
         await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         return await self._test(actor, WEBHOOK, webhook_id)
 
@@ -255,9 +261,9 @@ class NotificationService:
     # --- work that is idle -----------------------------------------------------------------------
 
     async def idle_gpu_jobs(self, actor: Actor) -> builtins.list[Job]:
-        """List all jobs that leave their GPUs idle, longest first.
+        """List all jobs whose GPUs are idle, those idle longest first.
 
-        Raises ``NotAllowed``.
+        Raises ``NotAllowed`` unless the actor is an administrator.
         """
         require(PolicyAction.PLATFORM_ADMINISTER, actor, "list", "idle GPUs")
         return list(await self._store.idle_gpu_jobs())

@@ -32,14 +32,13 @@ CA_LIFETIME = timedelta(days=3_650)
 LIFETIME = timedelta(days=397)
 """Validity of the platform's own certificates; browsers accept none that is valid for longer."""
 RENEWAL = timedelta(days=60)
-"""Remaining validity below which a certificate is issued again."""
+"""Remaining validity below which a certificate is replaced by a new one."""
 SPARE_LIFETIME = timedelta(days=30)
-"""Validity of a session's certificate beyond the longest time limit.
-
-It serves sessions that are extended.
+"""Validity of a session's certificate beyond the maximum time limit, for sessions that are
+extended.
 """
 _SKEW = timedelta(hours=1)
-"""Tolerated delay of the clocks of nodes."""
+"""Tolerated delay of the clocks of nodes behind that of this machine."""
 _SMALLEST_RSA_BITS = 2_048
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -65,12 +64,12 @@ class CertificateAuthority:
 
     @property
     def pem(self) -> str:
-        """Return the CA's own certificate, which clients are configured to trust."""
+        """Return the CA's own certificate in PEM, which clients are configured to trust."""
         return _pem(self.certificate)
 
     @property
     def fingerprint(self) -> str:
-        """Return the SHA-256 digest of the CA's certificate, in hexadecimal pairs."""
+        """Return the SHA-256 digest of the CA's certificate, as hexadecimal pairs."""
         return self.certificate.fingerprint(hashes.SHA256()).hex(":").upper()
 
     def issue(
@@ -81,8 +80,8 @@ class CertificateAuthority:
         *,
         client: bool = False,
     ) -> x509.Certificate:
-        """Issue a certificate for ``public_key``: of a server with these host names and addresses
-        or, with ``client``, of a client.
+        """Issue a certificate for ``public_key``: that of a server with the host names and
+        addresses ``names`` or, with ``client``, that of a client.
         """
         now = datetime.now(UTC)
         usage = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
@@ -104,12 +103,14 @@ class CertificateAuthority:
         )
 
     def sign_request(self, request: str, names: Sequence[str], lifetime: timedelta) -> str:
-        """Return a server's certificate for the key of a certificate signing request, both in PEM.
+        """Return a server certificate in PEM for the public key of a certificate signing request,
+        which is in PEM too.
 
         Names and usage in the request are ignored.
 
         Raises:
-            InvalidInput: the request is invalid or not signed by its own key, or the key is too weak.
+            InvalidInput: the request is invalid or not signed by its own key, or the key is too
+                weak.
         """
         try:
             parsed = x509.load_pem_x509_csr(request.encode())
@@ -138,8 +139,8 @@ def sessions_authority_file(settings: Settings) -> Path:
 
 
 def portal_files(settings: Settings) -> CertificateFiles:
-    """Return the paths of the portal's certificate and key: those of the site, or those that the CA
-    has issued.
+    """Return the paths of the portal's certificate and key: those that the site provides, or else
+    those that the platform's CA has issued.
     """
     tls = settings.tls
     if tls.certificate is not None and tls.key is not None:
@@ -165,16 +166,20 @@ def proxy_files(settings: Settings) -> CertificateFiles:
 
 
 def open_authority(settings: Settings) -> CertificateAuthority:
-    """Return the platform's CA; create it where there is none.
+    """Return the platform's CA, which is created if it does not exist.
 
     Raises:
-        SetupError: its files cannot be read or written, or do not belong together.
+        SetupError: its files cannot be read or written, or key and certificate do not match.
     """
     return _open(authority_file(settings), settings.secrets_dir / "ca_key.pem", "Aitne CA")
 
 
 def open_sessions_authority(settings: Settings) -> CertificateAuthority:
-    """Return the CA of sessions; create it where there is none. Raises as ``open_authority``."""
+    """Return the CA that signs certificates of sessions, which is created if it does not exist.
+
+    Raises ``SetupError`` if its files cannot be read or written, or key and certificate do not
+    match.
+    """
     key_path = settings.secrets_dir / "sessions_ca_key.pem"
     return _open(sessions_authority_file(settings), key_path, "Aitne sessions CA")
 
@@ -201,10 +206,12 @@ def _open(path: Path, key_path: Path, name: str) -> CertificateAuthority:
 
 
 def ensure_certificates(settings: Settings) -> None:
-    """Check the site's certificates; issue those of the CA that are missing, expiring or for other names.
+    """Check the certificates that the site provides; issue those of the platform's CA that are
+    missing, expire soon or have other names.
 
     Raises:
-        SetupError: a certificate of the site cannot be used; or see ``open_authority``.
+        SetupError: a certificate of the site cannot be used, or the files of a CA cannot be read or
+            written.
     """
     open_sessions_authority(settings)
     renew_issued(settings)
@@ -214,9 +221,12 @@ def ensure_certificates(settings: Settings) -> None:
 
 
 def renew_issued(settings: Settings) -> None:
-    """Issue the certificates of the platform's CA that are missing, expiring or for other names.
+    """Issue the certificates of the platform's CA that are missing, expire soon or have other
+    names.
 
-    Raises ``SetupError`` as ``open_authority``, and ``OSError`` if they cannot be written.
+    Raises:
+        SetupError: the files of a CA cannot be read or written.
+        OSError: a certificate cannot be written.
     """
     authority = open_authority(settings)
     _renew(authority, proxy_files(settings), ["aitne-proxy"], client=True)
@@ -238,9 +248,10 @@ def session_names(settings: Settings, owner: str, address: str) -> list[str]:
 
 
 def session_signer(settings: Settings) -> Callable[[str, str, str], str]:
-    """Return a function that signs the certificate request of a session. Its arguments are the
-    owner, the address ``host:port`` and the request; its result is the certificate followed by that
-    of the CA.
+    """Return a function that signs the certificate request of a session.
+
+    Its arguments are the owner, the address ``host:port`` and the request in PEM; it returns the
+    certificate followed by that of the CA, in PEM.
     """
     lifetime = timedelta(seconds=settings.limits.max_duration) + SPARE_LIFETIME
 
@@ -307,7 +318,9 @@ def _renew(
 
 
 def _holds(authority: CertificateAuthority, files: CertificateFiles, names: Sequence[str]) -> bool:
-    """Return whether an issued certificate can still be used."""
+    """Return whether an issued certificate can still be used: ``authority`` signed it, it matches
+    its key, has exactly these names and does not expire soon.
+    """
     try:
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
         key = serialization.load_pem_private_key(files.key.read_bytes(), None)
@@ -359,7 +372,7 @@ def _covers(names: set[str], host: str) -> bool:
 
 
 def _portal_names(settings: Settings) -> list[str]:
-    """Return the hosts for which browsers and nodes check the portal's certificate."""
+    """Return the host names for which browsers and nodes verify the portal's certificate."""
     portal_address = settings.slurm.portal_address
     return [
         _host(settings.portal_url),
@@ -368,7 +381,9 @@ def _portal_names(settings: Settings) -> list[str]:
 
 
 def _session_names(settings: Settings) -> list[str]:
-    """Return the hosts of the sessions' origin; with domains nodes check for JupyterHub's own."""
+    """Return the host names of the origin for sessions, with a wildcard if each user has a
+    domain.
+    """
     host, sessions_address = _host(settings.sessions_origin), settings.slurm.sessions_address
     if settings.user_domains:
         return [host, f"{WILDCARD}{host}"]
@@ -376,14 +391,19 @@ def _session_names(settings: Settings) -> list[str]:
 
 
 def _addresses(settings: Settings) -> list[str]:
-    """Return the names by which processes and nodes connect, in addition to those of browsers."""
+    """Return the names and addresses by which the platform's processes and nodes connect, in
+    addition to those that browsers use.
+    """
     urls = (settings.slurm.sessions_address, settings.own_url)
     hosts = [_host(url) for url in urls if url is not None]
     return [*hosts, socket.gethostname(), *_LOOPBACK]
 
 
 def _host(url: str) -> str:
-    """Return the host of a URL as certificates have it. Raises ``SetupError``."""
+    """Return the host of a URL in the form that certificates contain.
+
+    Raises ``SetupError`` if the URL has none.
+    """
     host = (urlsplit(url).hostname or "localhost").lower()
     try:
         if _is_address(host):

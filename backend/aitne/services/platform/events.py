@@ -1,6 +1,8 @@
-"""Live events: one task per process follows the event table and distributes events in memory.
+"""Live events: one asyncio task per process reads new events from the database and distributes them
+in memory.
 
-A thousand listeners cost the database as much as one, and each event is serialized once.
+The load on the database does not depend on the number of listeners, and each event is serialized
+once.
 """
 
 from __future__ import annotations
@@ -20,9 +22,13 @@ from aitne.core.ports.store import ClusterStore
 log = logging.getLogger(__name__)
 
 HISTORY = 4_000
-"""Number of newest events kept for listeners that reconnect; with a larger gap they start again."""
+"""Number of newest events kept for listeners that reconnect; a listener that has missed more must
+fetch everything again.
+"""
 BACKLOG = 1_000
-"""Maximum number of events that wait for one listener; a slower one starts again."""
+"""Maximum number of events that wait for one listener; beyond it, the listener must fetch
+everything again.
+"""
 _BATCH = 1_000
 _IDLE_S = 30.0
 _PAUSE_S = 0.02
@@ -71,7 +77,7 @@ class Subscription:
         return taken
 
     def offer(self, messages: Iterable[_Message]) -> None:
-        """Queue those messages whose events the actor may see."""
+        """Queue the messages whose events the actor may see."""
         for message in messages:
             self._last_id = message.event.id
             if visible(message.event, self.actor):
@@ -82,18 +88,18 @@ class Subscription:
             self._ready.set()
 
     def reset(self) -> None:
-        """Drop the waiting events and mark the subscription as reset."""
+        """Drop the queued events; the next ``get`` returns messages with ``reset``."""
         self._waiting.clear()
         self._reset = True
         self._ready.set()
 
     def wake(self) -> None:
-        """Wake the waiting ``get``."""
+        """Wake the waiting call of ``get``, even if there is no message for it."""
         self._ready.set()
 
 
 class EventHub:
-    """Component that follows the event log, between ``start`` and ``stop``, and distributes the
+    """Component that reads the event log, between ``start`` and ``stop``, and distributes the
     events to the subscriptions of this process.
     """
 
@@ -105,18 +111,18 @@ class EventHub:
         self._limit = history
         self._history: deque[_Message] = deque()
         self._floor = 0
-        """ID after which every event is in the history."""
+        """ID after which all events are in the history."""
         self._last_id = 0
         self._listeners: set[Subscription] = set()
         self._callbacks: list[Callable[[Sequence[Event]], None]] = []
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.problem: str | None = "The event stream has not started."
-        """Reason why events do not flow; None while they do."""
+        """Reason why no events are distributed; None while they are."""
         self.stopped = False
 
     async def start(self) -> None:
-        """Load the newest events, then follow the event log."""
+        """Load the newest events, then start to read new events continuously."""
         self._last_id = await self._store.last_event_id()
         self._floor = max(0, self._last_id - self._limit)
         reached = self._floor
@@ -132,7 +138,7 @@ class EventHub:
         self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Stop following the event log, and end all calls that wait for events."""
+        """Stop reading events, and end all calls that wait for events."""
         self.stopped = True
         if self._task is not None:
             self._task.cancel()
@@ -163,16 +169,18 @@ class EventHub:
         self._callbacks.append(callback)
 
     def mark(self) -> asyncio.Event:
-        """Return a mark of the present state. Take it before you read the store, so that
-        ``changed`` misses no later change.
+        """Return a marker of the current state for ``changed``.
+
+        Call it before reading the store, so that ``changed`` also returns for a change during that
+        read.
         """
         return self._changed
 
     async def changed(self, mark: asyncio.Event, timeout_s: float) -> None:
-        """Wait until a change was committed since the mark was taken, at most ``timeout_s`` seconds
-        or until the hub stops.
+        """Wait until a change was committed after ``mark`` returned the marker, at most
+        ``timeout_s`` seconds or until the hub stops.
 
-        All waiters in this process share one wait for the store.
+        All waiting calls in this process share one wait for the database.
         """
         if self.stopped:
             return
@@ -207,7 +215,7 @@ class EventHub:
             self.problem = "The event stream failed; see the log for the reason. Restart the API."
 
     async def _read(self) -> bool:
-        """Publish new events; return whether there may be more."""
+        """Read and distribute new events; return True if there may be more."""
         batch = await self._store.events_after(self._last_id, limit=_BATCH)
         self.problem = None
         if batch:

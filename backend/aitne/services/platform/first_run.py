@@ -1,4 +1,4 @@
-"""Setup of a data directory for the first login: an administrator and a login method."""
+"""Preparation of a data directory for the first login: an administrator and a way to log in."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class FirstRun:
         clock: Callable[[], datetime],
         accounts: AccountImport | None = None,
     ) -> None:
-        """Store the dependencies; ``accounts`` are further users who get portal accounts."""
+        """Store the dependencies; ``accounts`` imports further users from Slurm, None if there is
+        no import.
+        """
         self._store = store
         self._users = users
         self._settings = settings
@@ -46,9 +48,10 @@ class FirstRun:
         self._accounts = accounts
 
     async def prepare(self, administrator: str | None = None) -> None:
-        """Create the administrator and the token if they are missing or no longer valid.
+        """Create the administrator and the access token if they are missing or no longer valid.
 
-        ``administrator`` is the name of the first one; None: that of this process's Unix user.
+        ``administrator`` is the name of the first administrator; None: that of this process's Unix
+        user.
         """
         name = administrator or unix_user()
         admin = await self._first_admin(name)
@@ -64,9 +67,10 @@ class FirstRun:
         write_private(path, secret)
 
     async def _first_admin(self, name: str) -> User:
-        """Return an enabled administrator; create one, or restore the one of the platform's account.
+        """Return an enabled administrator.
 
-        A database without one comes from an older release, or was changed by hand.
+        If there is none, which happens with a database of an older release or one that was edited,
+        the account called ``name`` is created or becomes an administrator again.
         """
         administrators = await self._store.list_administrators()
         if administrators:
@@ -103,8 +107,8 @@ class FirstRun:
 
 
 def unix_user() -> str:
-    """Return the login name of this process's Unix user, converted to characters that names of
-    users may have.
+    """Return the login name of this process's Unix user, with characters replaced that the platform
+    does not permit in user names.
     """
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name

@@ -1,4 +1,4 @@
-"""Cache of one answer for all requests within a time."""
+"""Cache of one value that serves all requests for some seconds."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ class TtlCache(Generic[T]):
         self._fresh_s = fresh_s
         self._looking = asyncio.Lock()
         self._last: tuple[T, float] | None = None
-        """Last answer, and the time until which it is served."""
+        """Cached value and the time until which it is returned (monotonic clock); None before the
+        first read.
+        """
 
     async def get(self) -> T:
-        """Return the cached value, or a new one if it is too old.
+        """Return the cached value, or read a new one if it is too old.
 
-        Raises the errors of ``read``; then the next call reads again.
+        Raises the errors of ``read``; then nothing is cached and the next call reads again.
         """
         async with self._looking:
             loop = asyncio.get_running_loop()

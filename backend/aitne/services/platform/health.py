@@ -1,4 +1,4 @@
-"""Health of all parts of the platform: checked by one task, visible to all administrators."""
+"""Health of all parts of the platform, checked by one task and visible to administrators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 15.0
 FRESH_S = 3.0
-"""Seconds for which one check serves all requests."""
+"""Seconds for which the results of one round of checks are reused for all requests."""
 
 
 class HealthService:
@@ -41,8 +41,8 @@ class HealthService:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start the periodic checks, so that the beginning of a failure is known even if no request
-        asks.
+        """Start the periodic checks, so that the time at which a failure began is known even
+        without requests.
         """
         self._task = asyncio.create_task(self._watch(), name="health")
 

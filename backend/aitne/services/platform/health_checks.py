@@ -37,7 +37,7 @@ RATHER_LITTLE_BYTES = 50 << 30
 LITTLE_BYTES = 5 << 30
 NO_BYTES = 500 << 20
 _MOST_GROUPS = 5
-"""Maximum number of node groups named with their reasons."""
+"""Maximum number of groups of nodes in the text of a result."""
 _RESTARTED = (
     "The supervisor restarts it when it exits, and kills it first when it has not answered for "
     f"{HUNG_AFTER_S:.0f} s."
@@ -52,8 +52,8 @@ Facts = dict[str, str | int | float | None]
 class HealthCheckResult:
     """Result of one health check: a state, a sentence about it and advice for administrators.
 
-    ``since``: the time since which the state holds; None if the check does not know it, then the
-    time at which the state was first seen is shown.
+    ``since`` is the time since which the part is in this state; None if the check cannot know it,
+    then the time at which the state was first seen is shown.
     """
 
     state: HealthState
@@ -87,7 +87,7 @@ class HealthChecks:
         self._started = time.time()
 
     def all(self) -> Mapping[str, Callable[[], Awaitable[HealthCheckResult]]]:
-        """Return the checks of the parts that this platform has."""
+        """Return the checks by name, for those parts that this platform has."""
         checks = {
             "api": self._api,
             "database": self._database,
@@ -343,10 +343,7 @@ class HealthChecks:
 
 
 def _with_reasons(nodes: Iterable[Node]) -> str:
-    """Return the nodes in words, grouped by state and reason.
-
-    The largest groups come first.
-    """
+    """Return a text with the nodes grouped by state and reason, the largest groups first."""
     groups: dict[str, list[str]] = {}
     for node in nodes:
         # Slurm adds the author and time of a reason, which differ from node to node.

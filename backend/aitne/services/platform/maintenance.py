@@ -122,7 +122,7 @@ def held_because(window: Maintenance | None, now: datetime) -> str | None:
 
 def reaches_into(window: Maintenance | None, now: datetime, lasts_s: int) -> str | None:
     """Return a warning if a job that starts now and runs for ``lasts_s`` seconds would still run
-    when the maintenance begins; otherwise None.
+    when the maintenance ``window`` begins; otherwise None.
     """
     if window is None or window.starts_at <= now or window.over(now):
         return None

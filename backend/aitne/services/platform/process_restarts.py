@@ -1,4 +1,6 @@
-"""Transfer of the supervisor's records of hung processes to the audit log and the events."""
+"""Transfer of the supervisor's records of restarted, hung processes to the audit log and the event
+log.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ EVENT = "process.restarted"
 
 
 class ProcessRestarts:
-    """Copier of the supervisor's records of hung processes to the audit log and the event log.
+    """Component that copies the supervisor's records of hung processes to the audit log and the
+    event log.
 
     Each record is a file below ``run_dir``, which is deleted after it was copied; so a record may
     be copied twice, but is never lost.

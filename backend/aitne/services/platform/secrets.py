@@ -1,4 +1,4 @@
-"""Shared secrets of the platform's parts, and the storage format of other secrets."""
+"""Secrets that parts of the platform share, and the form in which other secrets are stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aitne.core.settings import Settings
 
 
 def new_secret(prefix: str = "") -> str:
-    """Return 256 random bits as text."""
+    """Return ``prefix`` followed by 256 random bits, encoded as text."""
     return prefix + secrets.token_urlsafe(32)
 
 
@@ -43,7 +43,7 @@ def read_secret(settings: Settings, name: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its account can read, completely or not at all."""
+    """Write a file that only its owner can read. The file is replaced atomically."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -57,8 +57,8 @@ def bounds(month: str) -> tuple[datetime, datetime]:
 
 
 def months_between(first: str, last: str) -> list[str]:
-    """List the months from ``first`` to ``last``, both included, such as ``2026-03``; empty if
-    ``first`` is later.
+    """List the months from ``first`` to ``last``, both included, as texts such as ``2026-03``;
+    empty if ``first`` is later than ``last``.
     """
     months: list[str] = []
     month = first
@@ -69,7 +69,7 @@ def months_between(first: str, last: str) -> list[str]:
 
 
 def counted_months(budget: Budget | None, now: datetime) -> list[str]:
-    """List the months whose usage counts toward the budget."""
+    """List the months (``YYYY-MM``) whose usage counts toward the budget."""
     present = month_of(now)
     if budget is None or budget.period == "month" or budget.since is None:
         return [present]
@@ -136,7 +136,7 @@ class ProjectGate:
 
 
 def closed_because(standing: ProjectStatus, now: datetime) -> str | None:
-    """Return why a project in this state accepts no new jobs; None if it does."""
+    """Return why a project with this status accepts no new jobs; None if it accepts them."""
     name, ends = standing.name, standing.expires_at
     if standing.state is ProjectState.REQUESTED:
         return f"{name} waits for an administrator to approve it"
@@ -151,9 +151,10 @@ def closed_because(standing: ProjectStatus, now: datetime) -> str | None:
 
 
 def spent_because(balance: Balance, *, gpus: bool) -> str | None:
-    """Return why the balance permits no new jobs; None if it does.
+    """Return why the remaining budget permits no new jobs; None if it permits them.
 
-    The budget of GPU-hours is considered only if ``gpus``: the job asks for GPUs.
+    The budget of GPU-hours is considered only if ``gpus`` is True, which means that the job
+    requests GPUs.
     """
     shares = [("CPU", balance.cpu_hours)] + ([("GPU", balance.gpu_hours)] if gpus else [])
     for what, share in shares:

@@ -18,14 +18,14 @@ from aitne.services.projects.sync import UnixName, all_users
 log = logging.getLogger(__name__)
 
 ACTOR = "import"
-"""Author of the changes in events; no user's name, unless a user chooses it."""
+"""Name of the actor in events about imported objects; normally no user has this name."""
 _PROJECT: TypeAdapter[str] = TypeAdapter(ProjectName)
 _USER: TypeAdapter[str] = TypeAdapter(UserName)
 
 
 class AccountImport:
-    """Import of accounts and members from Slurm's accounting into the platform. It creates what is
-    missing, and never removes or changes anything.
+    """Import of accounts and members from Slurm's accounting into the platform. It creates missing
+    objects, and never removes or changes existing ones.
     """
 
     def __init__(
@@ -40,7 +40,8 @@ class AccountImport:
     ) -> None:
         """Store the dependencies of the import.
 
-        ``map_`` is ``[accounts] map``: user to Unix account where they differ.
+        ``map_`` is the setting ``[accounts] map``: the Unix account by user name, where the names
+        differ. ``operators`` are Unix accounts that the import ignores.
         """
         self._store = store
         self._accounting = accounting
@@ -67,7 +68,9 @@ class AccountImport:
         await self._make_members(associations, people, projects, present)
 
     def _people(self, associations: Associations) -> dict[str, str]:
-        """Return portal users by Unix account, for accounts that may have one."""
+        """Return the name of the portal user by Unix account, for those Unix accounts that may have
+        a user.
+        """
         people = {}
         for slurm_user in associations.users:
             if slurm_user.privileged or slurm_user.name in self._operators:
@@ -138,7 +141,8 @@ class AccountImport:
     ) -> None:
         """Add the missing memberships of imported users.
 
-        Those in ``present`` stay unchanged: their limits are managed on the platform.
+        Memberships in ``present`` exist already and stay unchanged, because their limits are
+        managed on the platform.
         """
         user_names = {user.name for user in await all_users(self._store)}
         for member in associations.members:

@@ -31,7 +31,9 @@ class NewInvitation:
 
 
 class InvitationPreview(Frozen):
-    """Invitation as the holder of its link sees it before joining: the project and who invites."""
+    """Invitation as shown to a user who has opened its link but not joined: the project and the
+    inviting user.
+    """
 
     project: str = Field(description="Name of the project.")
     title: str = Field(description="Title of the project.")
@@ -58,9 +60,13 @@ class InvitationService:
     async def create(
         self, actor: Actor, project: str, *, role: ProjectRole, max_uses: int, lifetime_s: int
     ) -> NewInvitation:
-        """Create an invitation to the project.
+        """Create an invitation to the project, for at most ``max_uses`` users and ``lifetime_s``
+        seconds.
 
-        Raises ``NotFound``, ``NotAllowed``, and ``Conflict`` if the project is not active.
+        Raises:
+            NotFound: there is no such project that the actor may see.
+            NotAllowed: the actor is neither a manager of the project nor an administrator.
+            Conflict: the project is not active.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         project_row = await self._store.get_project(project)
@@ -85,21 +91,26 @@ class InvitationService:
     async def list(self, actor: Actor, project: str) -> Sequence[Invitation]:
         """List all invitations of the project, newest first.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such project that the actor may see, and ``NotAllowed``
+        if the actor is neither its manager nor an administrator.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.get_project(project)
         return await self._store.invitations(project)
 
     async def revoke(self, actor: Actor, project: str, id_: str) -> None:
-        """Revoke an invitation. Raises ``NotFound``, ``NotAllowed``."""
+        """Revoke an invitation to the project.
+
+        Raises ``NotFound`` if there is no such invitation or project, and ``NotAllowed`` if the
+        actor is neither a manager nor an administrator.
+        """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.revoke_invitation(project, id_, self._clock(), actor=actor.name)
 
     async def look(self, token: str) -> InvitationPreview:
-        """Return the invitation whose link contains ``token``.
+        """Return the invitation whose link contains ``token``, to any user.
 
-        Any user may read it. Raises ``NotFound``.
+        Raises ``NotFound`` if there is no such invitation.
         """
         invitation = await self._store.invitation_of(hashed(token))
         if invitation is None:
@@ -124,8 +135,12 @@ class InvitationService:
     async def accept(self, actor: Actor, token: str) -> Membership:
         """Make the actor a member of the invitation's project.
 
-        If the actor is a member already, the invitation is not used up. Raises ``NotFound``,
-        ``NotAllowed``; ``Conflict``: the invitation is no longer valid.
+        If the actor is a member already, the use is not counted.
+
+        Raises:
+            NotFound: there is no such invitation.
+            NotAllowed: the credential may not change anything.
+            Conflict: the invitation is no longer valid.
         """
         require(PolicyAction.PROJECT_JOIN, actor, "invitation", "of this link")
         return await self._store.accept_invitation(hashed(token), actor.name, self._clock())

@@ -1,4 +1,6 @@
-"""Usage of the platform's own jobs, where the scheduler keeps no accounting."""
+"""Usage of jobs from the platform's own records, for clusters whose scheduler keeps no
+accounting.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,16 @@ class JobUsage:
         self._clock = clock
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """Return the usage between ``start`` and ``end``; jobs that still run count until now."""
+        """Return the usage between ``start`` and ``end``; a job that is still running counts until
+        now.
+        """
         until = min(end, self._clock())
         return summed(await self._store.job_times(start, end), start, until)
 
 
 def summed(runs: Sequence[JobTime], start: datetime, end: datetime) -> list[Usage]:
-    """Return the usage that results from the runs, counting only their time between ``start`` and
-    ``end``.
+    """Return the usage by project and user of the runs, counting only their time between ``start``
+    and ``end``.
 
     Has no side effects.
     """

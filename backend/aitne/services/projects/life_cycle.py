@@ -1,4 +1,4 @@
-"""Life cycle of a project: requested, approved, closed, reopened and extended."""
+"""Life cycle of a project: requested, approved, closed, reopened or extended."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from aitne.services.projects.balance import month_of
 from aitne.services.projects.limits import LimitSupport
 
 MOST_REQUESTS = 5
-"""Maximum number of projects that a user may have requested at a time."""
+"""Maximum number of requested projects of one user that are not approved or declined yet."""
 ADMIN, MANAGER = "admin", "manager"
 
 
 class ProjectLife:
-    """Service for the life cycle of projects: creation, approval, closing, end, title and
-    budget.
+    """Service for the life cycle of projects: creation, approval, closing, and changes of end date,
+    title and budget.
     """
 
     def __init__(
@@ -55,14 +55,16 @@ class ProjectLife:
         expires_at: datetime | None = None,
         manager: str | None = None,
     ) -> Project:
-        """Create a project; if the site requires approval, create it as requested.
+        """Create a project; if the site requires approval, the project is created in the state
+        requested.
 
-        A project that an administrator creates has ``manager`` as its only member, or no members;
-        any other user becomes the manager.
+        If an administrator creates it, ``manager`` becomes its only member (None: it has no
+        members); any other user becomes its manager.
 
         Raises:
             InvalidInput: ``manager`` is no user.
-            NotAllowed: only administrators may create projects here, or grant limits and budgets.
+            NotAllowed: only administrators may create projects on this site, or set limits and
+                budgets.
             Conflict: the name is taken, or the actor has too many open requests.
         """
         require(PolicyAction.PROJECT_REQUEST, actor, "project", name)
@@ -118,9 +120,10 @@ class ProjectLife:
         description: str | None,
         check: Check[Project] = None,
     ) -> Project:
-        """Change title or description; None leaves it unchanged.
+        """Change title or description of the project; None leaves a value unchanged.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such project that the actor may see, and ``NotAllowed``
+        if the actor is neither its manager nor an administrator.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         values = {"title": title, "description": description}
@@ -137,10 +140,14 @@ class ProjectLife:
         budget: Budget | None,
         limits: Limits | None,
     ) -> Project:
-        """Approve a requested project.
+        """Approve a requested project, with the given budget and limits.
 
-        ``expires_at`` None keeps the requested end. Raises ``NotFound``, ``NotAllowed``,
-        ``IllegalTransition``.
+        ``expires_at`` None keeps the requested end date.
+
+        Raises:
+            NotFound: there is no such project.
+            NotAllowed: the actor is no administrator.
+            IllegalTransition: the project is not in the state requested.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
@@ -155,9 +162,12 @@ class ProjectLife:
         )
 
     async def decline(self, actor: Actor, name: str, reason: str) -> Project:
-        """Decline a requested project, or an approved project's request for a later end date.
+        """Decline a requested project, or an active project's request for a later end date.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``.
+        Raises:
+            NotFound: there is no such project.
+            NotAllowed: the actor is no administrator.
+            IllegalTransition: there is no open request.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         project = await self._store.get_project(name)
@@ -168,19 +178,23 @@ class ProjectLife:
         return await self._store.step_project(name, Step.DECLINE, actor=actor.name, fields=fields)
 
     async def close(self, actor: Actor, name: str, reason: str) -> Project:
-        """Close the project to new jobs; waiting and running jobs stay.
+        """Close the project to new jobs; pending and running jobs continue.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``.
+        Raises:
+            NotFound: there is no such project that the actor may see.
+            NotAllowed: the actor is neither a manager of the project nor an administrator.
+            IllegalTransition: the project is not active.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         fields = {"note": reason or None, "closed_by": ADMIN if actor.is_admin else MANAGER}
         return await self._store.step_project(name, Step.CLOSE, actor=actor.name, fields=fields)
 
     async def reopen(self, actor: Actor, name: str) -> Project:
-        """Reopen the project for jobs.
+        """Reopen the closed project for new jobs.
 
         Raises:
-            NotFound, IllegalTransition: there is no such project, or it is not closed.
+            NotFound: there is no such project.
+            IllegalTransition: the project is not closed.
             NotAllowed: an administrator closed it, so only an administrator can reopen it.
             Conflict: the project has expired.
         """
@@ -198,11 +212,14 @@ class ProjectLife:
     async def set_end(
         self, actor: Actor, name: str, expires_at: datetime | None, *, check: Check[Project] = None
     ) -> Project:
-        """Set the end of the project to ``expires_at`` (None: no end); this also answers a request
-        for a later end.
+        """Set the end of the project to ``expires_at`` (None: no end); this also closes an open
+        request for a later end.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``, and ``InvalidInput`` if the end
-        has passed.
+        Raises:
+            NotFound: there is no such project.
+            NotAllowed: the actor is no administrator.
+            IllegalTransition: the project's state does not permit it.
+            InvalidInput: the end is in the past.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
@@ -212,10 +229,13 @@ class ProjectLife:
         )
 
     async def ask_for_time(self, actor: Actor, name: str, until: datetime, reason: str) -> Project:
-        """Request a later end from an administrator.
+        """Request from the administrators that the project ends later, at ``until``.
 
-        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput`` if ``until`` is not later than the
-        present end, and ``Conflict``.
+        Raises:
+            NotFound: there is no such project that the actor may see.
+            NotAllowed: the actor is neither a manager of the project nor an administrator.
+            InvalidInput: ``until`` is not later than the current end.
+            Conflict: the project is neither active nor expired.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
@@ -235,9 +255,10 @@ class ProjectLife:
     async def set_budget(
         self, actor: Actor, name: str, budget: Budget, *, check: Check[Project] = None
     ) -> Project:
-        """Set the budget; an empty one removes it.
+        """Set the budget of the project; an empty budget removes it.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such project, and ``NotAllowed`` if the actor is no
+        administrator.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         change = ProjectChange("budget", {"budget": self._dated(budget)})
@@ -246,9 +267,13 @@ class ProjectLife:
     async def set_retention(
         self, actor: Actor, name: str, retention: Retention, *, check: Check[Project] = None
     ) -> Project:
-        """Set how long the project keeps its ended jobs; an empty value is the site's.
+        """Set how long the project keeps its ended jobs; an empty value means that the site's
+        setting applies.
 
-        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput`` if the site does not permit it.
+        Raises:
+            NotFound: there is no such project that the actor may see.
+            NotAllowed: the actor is neither a manager of the project nor an administrator.
+            InvalidInput: the site does not permit the time.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         problems = list(exceeding(retention, self._retention))

@@ -22,14 +22,17 @@ _KEPT_FOR = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class LimitSupport:
-    """Limits of projects that the scheduler can hold, and when it applies changed ones."""
+    """Kinds of project limits that the scheduler can enforce, and when changed limits take
+    effect.
+    """
 
     scheduler: SchedulerCapabilities
     applied: LimitsApplied
 
     def check(self, limits: Limits | None, prefix: str = "") -> None:
-        """Check that the scheduler can hold the limits. Raises ``InvalidInput``, whose field begins
-        with ``prefix``.
+        """Check that the scheduler can enforce the limits.
+
+        Raises ``InvalidInput`` otherwise; ``prefix`` is prepended to the field names in it.
         """
         if limits is None or limits.empty:
             return
@@ -48,8 +51,10 @@ class LimitCheck:
     def __init__(
         self, store: Store, clock: Callable[[], datetime], default_account: str | None
     ) -> None:
-        """Store the dependencies; ``default_account`` is the account of jobs without one. None: the
-        scheduler counts the jobs of each user, not of Unix accounts.
+        """Store the dependencies.
+
+        ``default_account`` is the account of jobs without one; None if the scheduler counts the
+        jobs by user of the platform, not by Unix account.
         """
         self._store = store
         self._gate = ProjectGate(store)
@@ -81,8 +86,8 @@ class LimitCheck:
 
 
 def judge(spec: JobSpec, look: LimitUsage, user: str) -> LimitVerdict:
-    """Compare the job of the user ``user`` with the scheduler's limits; ``look`` holds the limits
-    and their use.
+    """Compare the job of the user ``user`` with the scheduler's limits; ``look`` contains the
+    limits and their current use.
 
     Has no side effects.
     """

@@ -31,17 +31,19 @@ _BY_TRES = {GPU_TRES: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem":
 
 
 class LimitUse(Frozen):
-    """Use of one limit, in total and by user, as the scheduler counts it."""
+    """Current use of one limit, in total and by user, as the scheduler counts it."""
 
     limit: str
-    """Name of a field of ``Limits``; for a GPU type ``max_gpus_by_type.<type>``."""
+    """Name of a field of ``Limits``; for a GPU type, ``max_gpus_by_type.<type>``."""
     used: int
     maximum: int | None
-    """Value that the scheduler enforces, which may differ from the project's until a sync."""
+    """Limit that the scheduler enforces; it may differ from the project's limit until the next
+    synchronization.
+    """
     by_user: dict[str, int]
-    """Use by each member, by Unix account."""
+    """Use of the limit by each member, by name of the Unix account."""
     summary: str | None
-    """Text such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``."""
+    """Text about the use, such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``."""
     by: ClassVar = deprecated_copy("by_user", dict[str, int])
     most: ClassVar = deprecated_copy("maximum", int | None)
 
@@ -63,7 +65,9 @@ class ProjectLimits(Frozen):
 
 
 class Member(Membership):
-    """Member of a project with the limits that apply, and whether Slurm has the membership."""
+    """Member of a project with the limits that apply, and whether the membership exists in
+    Slurm.
+    """
 
     effective: Limits = Field(
         Limits(),
@@ -87,8 +91,8 @@ class ProjectService:
     ) -> None:
         """Store the dependencies of the service.
 
-        ``accounts``: user to Unix account, where the names differ; None means that all jobs run as
-        one account. ``support``: the limits that the scheduler can hold.
+        ``accounts``: Unix account by user name, where the names differ; None means that all jobs
+        run as one account. ``support``: the limits that the scheduler can enforce.
         """
         self._store = store
         self.support = support
@@ -119,12 +123,14 @@ class ProjectService:
         role: ProjectRole | None,
         default: bool,
     ) -> Member:
-        """Add a member, or change a member's limits and role; None leaves them unchanged.
+        """Add a member, or change a member's limits and role; None leaves a value unchanged. With
+        ``default``, the project becomes the user's default project.
 
         Raises:
-            NotFound: no such project or user.
-            NotAllowed: the actor does not manage it, or is no administrator and names a default.
-            InvalidInput: a manager gives a member more than the project was granted.
+            NotFound: there is no such project or user.
+            NotAllowed: the actor does not manage the project, or sets ``default`` and is no
+                administrator.
+            InvalidInput: a manager sets higher limits for a member than the project was granted.
             Conflict: the project accepts no members yet, or would have no manager left.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
@@ -147,10 +153,10 @@ class ProjectService:
         return self._member(made, await self._store.in_use(), await self._in_force(name))
 
     async def remove_member(self, actor: Actor, name: str, user: str) -> None:
-        """Remove a member; users may remove themselves.
+        """Remove a member; a user may also leave a project in this way.
 
-        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for the user's default project and for the
-        only manager.
+        Raises ``NotFound``, ``NotAllowed``, or ``Conflict`` for the user's default project and for
+        the only manager.
         """
         leaves = user == actor.name and name in actor.projects
         action = PolicyAction.PROJECT_LEAVE if leaves else PolicyAction.PROJECT_MANAGE
@@ -160,9 +166,13 @@ class ProjectService:
     async def set_limits(
         self, actor: Actor, name: str, limits: Limits, *, check: Check[Limits] = None
     ) -> ProjectLimits:
-        """Replace the limits granted to the project, which apply as ``support.applied`` says.
+        """Replace the limits granted to the project, which take effect at the time described by
+        ``support.applied``.
 
-        Raises ``NotFound``, ``NotAllowed``, and ``InvalidInput`` if the scheduler cannot hold them.
+        Raises:
+            NotFound: there is no such project.
+            NotAllowed: the actor is no administrator.
+            InvalidInput: the scheduler cannot enforce the limits.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self.support.check(limits)
@@ -173,8 +183,10 @@ class ProjectService:
         """Set the limits that a manager imposes on the project, which may not exceed the granted
         ones.
 
-        Raises ``NotFound``, ``NotAllowed``, and ``InvalidInput`` if a limit exceeds the granted
-        one, or the scheduler cannot hold it.
+        Raises:
+            NotFound: there is no such project.
+            NotAllowed: the actor does not manage the project.
+            InvalidInput: a limit exceeds the granted one, or the scheduler cannot enforce it.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         self.support.check(limits)
@@ -225,8 +237,8 @@ def _check_within(wish: Limits, granted: Limits, prefix: str) -> None:
 
 
 def use_of(account: str, look: LimitUsage) -> tuple[LimitUse, ...]:
-    """Return how much of each limit of an account is in use; ``look`` holds the limits and their
-    use.
+    """Return how much of each limit of a Slurm account is in use; ``look`` contains the limits and
+    their use.
 
     GPUs are included even if they are not limited.
     """

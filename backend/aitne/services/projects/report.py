@@ -1,4 +1,4 @@
-"""Report of a project's month, and its waiting jobs."""
+"""Usage report of a project for one month, and the list of its pending jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MONTHS_BACK = 12
 
 
 class UserWait(Frozen):
-    """Waiting times for nodes of one user's jobs that started in the month."""
+    """Statistics of the time in the queue of one user's jobs that started in the month."""
 
     user: str = Field(description="Owner of the jobs.")
     jobs: int = Field(description="Number of jobs that started in the month.")
@@ -78,7 +78,7 @@ class WaitingJob(Frozen):
 
 
 class WaitingPage(Frozen):
-    """Page of the project's queued jobs, the oldest request last."""
+    """One page of the project's queued jobs; the job submitted first comes last."""
 
     items: list[WaitingJob] = Field(description="Jobs of this page.")
     next_cursor: str | None = Field(
@@ -98,9 +98,10 @@ class ReportService:
         self._clock = clock
 
     async def report(self, actor: Actor, name: str, month: str | None) -> ProjectReport:
-        """Return the usage report of the project for ``month``; None: the present month until now.
+        """Return the usage report of the project for ``month`` (``YYYY-MM``); None: the current
+        month until now.
 
-        Raises as ``UsageService.report``.
+        Raises the same errors as ``UsageService.report``.
         """
         usage = await self._usage.report(actor, name, month)
         project = await self._store.get_project(name)
@@ -125,9 +126,9 @@ class ReportService:
     async def waiting(
         self, actor: Actor, name: str, *, cursor: str | None, limit: int
     ) -> WaitingPage:
-        """List the jobs of the project that wait now, with the pending reasons.
+        """List the project's jobs that are queued now, with their pending reasons.
 
-        Raises ``NotFound``, ``InvalidInput``.
+        Raises ``NotFound``, and ``InvalidInput`` for an invalid cursor.
         """
         require(PolicyAction.PROJECT_READ, actor, "project", name, project=name)
         await self._store.get_project(name)
@@ -143,7 +144,7 @@ class ReportService:
 
 
 def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
-    """Return the sum of all rows, without a user.
+    """Return the sum of the users' usage as one ``UsageRow`` without a user.
 
     Has no side effects.
     """
@@ -162,7 +163,7 @@ def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
 
 
 def waits_of(waits: Sequence[WaitTime]) -> tuple[UserWait, ...]:
-    """Return statistics of the waiting times of each user, the longest median first.
+    """Return statistics of the time in the queue for each user, the longest median first.
 
     Has no side effects.
     """

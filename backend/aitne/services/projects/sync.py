@@ -1,4 +1,6 @@
-"""Synchronization of projects with Slurm's accounts: compared, and applied on request."""
+"""Synchronization of Slurm's accounts with the platform's projects: differences are shown, and
+applied to Slurm on request.
+"""
 
 from __future__ import annotations
 
@@ -33,22 +35,26 @@ from aitne.core.units import describe_bytes, format_duration
 from aitne.core.users.policy import PolicyAction, require
 
 UnixName = Callable[[str], str]
-"""Returns a portal user's Unix account; raises an ``AitneError`` that tells why there is none."""
+"""Function that returns a user's Unix account; raises an ``AitneError`` with the reason if there is
+none.
+"""
 
 
 class Difference(Frozen):
-    """One difference between Slurm's accounting and the platform, in words."""
+    """One difference between Slurm's accounting and the platform, described in words."""
 
     project: str
-    """Project of the account."""
+    """Name of the project, which is also the name of the Slurm account."""
     user: str | None
-    """User of the association; None means the project's own."""
+    """User of the Slurm association; None means the association of the account itself."""
     field: str
-    """What differs: ``project``, ``member``, ``default project``, ``QOS`` or a limit in words."""
+    """Name of the property that differs: ``project``, ``member``, ``default project``, ``QOS`` or
+    the description of a limit.
+    """
     slurm: str
-    """Value in Slurm."""
+    """Value in Slurm's accounting."""
     platform: str
-    """Value on the platform, which Slurm is to get."""
+    """Value on the platform, which Slurm gets when the differences are applied."""
     portal: ClassVar = deprecated_copy("platform", str)
     what: ClassVar = deprecated_copy("field", str)
 
@@ -62,9 +68,11 @@ class SyncReport(Frozen):
     differences: tuple[Difference, ...]
     """Differences between Slurm and the platform."""
     unmanaged: tuple[str, ...]
-    """Entries that only one side knows and that stay unchanged, each with its reason."""
+    """Entries that exist only in Slurm or only on the platform and are not changed, each with the
+    reason.
+    """
     digest: str
-    """Digest of these differences, to be sent back to apply them."""
+    """Digest of the differences, which ``apply`` takes."""
     applied: bool = False
     """Whether the differences were applied to Slurm."""
     left_alone: ClassVar = deprecated_copy("unmanaged", tuple[str, ...])
@@ -86,7 +94,8 @@ class SyncService:
     ) -> None:
         """Store the dependencies of the service.
 
-        ``runs_as``: the one account that all jobs run as, if there is no broker.
+        ``operators`` are Slurm users that are not changed. ``runs_as``: the Unix account that all
+        jobs run as, if there is no broker.
         """
         self._store = store
         self._accounting = accounting
@@ -110,8 +119,10 @@ class SyncService:
         """Change Slurm's accounting to remove the differences that ``compare`` returned with this
         digest.
 
-        Raises as ``compare``, and: Conflict: the differences have changed since they were shown.
-        SchedulerRejected: accounting refused a change; those before it were applied.
+        Raises:
+            NotAllowed, Unavailable, NotSupported: for the same reasons as ``compare``.
+            Conflict: the differences have changed since they were shown.
+            SchedulerRejected: accounting refused a change; those before it were applied.
         """
         require(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
         associations, changes, notes = await self._look()
@@ -177,9 +188,8 @@ class SyncService:
         return AccountingTarget(accounts, members, defaults, frozenset(untouched)), notes
 
     async def _projects(self, notes: list[str]) -> tuple[dict[str, Limits], set[str]]:
-        """Return the limits in force of each project, and the projects that are not active.
-
-        Both are by the project's name.
+        """Return the limits in force by project name, and the names of the projects that are not
+        active. Adds notes about projects that are not synchronized to ``notes``.
         """
         in_force, closed = {}, set()
         layers = await self._store.limit_layers()

@@ -30,7 +30,7 @@ _CSV_MONTHS = 36
 
 
 class UsageRow(Frozen):
-    """Usage of one user's jobs of one project in the month."""
+    """Usage in one month by one user's jobs in one project."""
 
     project: str = Field(description="The project.")
     user: str = Field(
@@ -43,9 +43,9 @@ class UsageRow(Frozen):
 
 
 class UsageReport(Frozen):
-    """Usage of one month, from its first to its last moment in UTC, by project and user.
+    """Usage of one month, which begins and ends at midnight UTC, by project and user.
 
-    The present month counts until ``as_of``.
+    The current month is counted until ``as_of``.
     """
 
     month: str = Field(description="The month, such as 2026-03.")
@@ -56,7 +56,9 @@ class UsageReport(Frozen):
 
 
 class UsageService:
-    """Service that reads usage: members see that of their projects, administrators that of all."""
+    """Service for usage: members read the usage of their projects, administrators that of all
+    projects.
+    """
 
     def __init__(self, store: Store, months: UsageMonths, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -64,11 +66,11 @@ class UsageService:
         self._clock = clock
 
     async def report(self, actor: Actor, project: str | None, month: str | None) -> UsageReport:
-        """Return the usage in ``month`` of one project, or (``project`` None) of all projects that
-        the actor may see.
+        """Return the usage in ``month`` (``YYYY-MM``; None: the current one) of one project or, if
+        ``project`` is None, of all projects that the actor may see.
 
         Raises:
-            NotFound: no such project that the actor may see.
+            NotFound: there is no such project that the actor may see.
             InvalidInput: ``month`` is not a month.
             Unavailable: accounting does not answer.
         """
@@ -94,8 +96,10 @@ class UsageService:
     async def reports(
         self, actor: Actor, project: str, since: str | None, month: str | None
     ) -> Sequence[UsageReport]:
-        """Return one usage report of the project for each month from ``since`` to ``month``. Raises
-        as ``report``.
+        """Return one usage report of the project for each month from ``since`` to ``month``, both
+        ``YYYY-MM``.
+
+        Raises the same errors as ``report``.
         """
         last = checked_month("month", month) or month_of(self._clock())
         months = months_between(checked_month("since", since) or last, last)
@@ -108,7 +112,8 @@ class UsageService:
         return [await self.report(actor, project, year_month) for year_month in months]
 
     async def balance(self, actor: Actor, project: str) -> Balance:
-        """Return the remaining budget of the project, according to the stored usage.
+        """Return the remaining budget of the project, computed from the usage stored in the
+        database.
 
         Raises ``NotFound``.
         """
@@ -120,7 +125,10 @@ class UsageService:
 
 
 def checked_month(field: str, month: str | None) -> str | None:
-    """Return the month as given. Raises ``InvalidInput`` if it is not a month."""
+    """Return ``month`` unchanged if it is None or has the form ``YYYY-MM``.
+
+    Raises ``InvalidInput`` for the field ``field`` otherwise.
+    """
     if month is not None and _MONTH.fullmatch(month) is None:
         shown = month[:20]
         raise InvalidInput(
@@ -131,7 +139,7 @@ def checked_month(field: str, month: str | None) -> str | None:
 
 
 def row_of(used: Usage) -> UsageRow:
-    """Return the usage as a row of the report, with seconds converted to hours."""
+    """Return the usage as a ``UsageRow``, with seconds converted to hours."""
     return UsageRow(
         project=used.account,
         user=used.user,

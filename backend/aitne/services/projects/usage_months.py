@@ -1,4 +1,6 @@
-"""Usage by month: stored once the month is settled, otherwise read from accounting."""
+"""Usage by month: from the database if the month's usage can no longer change, otherwise from
+accounting.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ log = logging.getLogger(__name__)
 SCHEDULER, PLATFORM = "scheduler", "platform"
 FRESH = timedelta(seconds=30)
 SETTLED_AFTER = timedelta(days=1)
-"""Delay with which ended jobs may reach the accounting database."""
+"""Time after the end of a month after which its usage counts as final, because accounting records
+may arrive late.
+"""
 
 
 class UsageMonths:
@@ -30,7 +34,9 @@ class UsageMonths:
     def __init__(
         self, store: Store, accounting: Accounting | None, clock: Callable[[], datetime]
     ) -> None:
-        """Store the dependencies; ``accounting`` is None if only the platform keeps accounts."""
+        """Store the dependencies; ``accounting`` is None if only the platform has records of
+        usage.
+        """
         self._store = store
         self._accounting = accounting
         self._own = JobUsage(store, clock)
@@ -38,9 +44,10 @@ class UsageMonths:
         self._turn = asyncio.Lock()
 
     async def month(self, month: str, *, fresh: timedelta = FRESH) -> StoredMonth:
-        """Return the usage of ``month``, at most ``fresh`` old unless it can no longer change.
+        """Return the usage of ``month`` (``YYYY-MM``). It is at most ``fresh`` old, unless it can
+        no longer change.
 
-        Raises ``Unavailable``, as accounting does.
+        Raises ``Unavailable`` if accounting does not answer.
         """
         start, end = bounds(month)
         async with self._turn:

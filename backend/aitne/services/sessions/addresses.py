@@ -22,7 +22,7 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
 async def resolve(name: str) -> Sequence[str]:
-    """Return the addresses of a name that this machine can resolve; empty if it cannot."""
+    """Return the network addresses of a host name; empty if this machine cannot resolve it."""
     loop = asyncio.get_running_loop()
     try:
         infos = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
@@ -111,7 +111,7 @@ def _names(nodes: Iterable[str], nodes_by_name: dict[str, Node]) -> set[str]:
 
 
 def _own(host: str) -> bool:
-    """Return whether this machine has the address, so that it leads to the machine's own ports."""
+    """Return whether the host is an address of this machine itself."""
     try:
         infos = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         family, kind, _, _, address = infos[0]

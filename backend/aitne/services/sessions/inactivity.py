@@ -17,10 +17,11 @@ def inactivity(
     idle: IdleSettings,
     problems: Problems,
 ) -> int | None:
-    """Return the inactivity duration for a job file in seconds; None if there is no limit.
+    """Return the inactivity duration in seconds of the session that the job file describes; None if
+    there is no limit.
 
-    The job file's value takes precedence, then the template's, then the site's, within their
-    bounds.
+    The value in the job file takes precedence, then that of the template, then that of the site. A
+    value outside the permitted range is added to ``problems``.
     """
     requested = file.inactivity_duration
     if kind is not JobType.SESSION:

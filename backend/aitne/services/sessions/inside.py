@@ -1,4 +1,6 @@
-"""Status and extension of a session for its own page, JupyterLab, by the token of its job."""
+"""Status and extension of a session, requested from JupyterLab in the session with the job
+token.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from aitne.core.ports.store import Store
 from aitne.services.platform.secrets import hashed
 
 _MEASURED_WITHIN_S = 300.0
-"""Maximum age in seconds of a measurement that counts as the present one."""
+"""Maximum age in seconds of a resource usage sample that counts as the current one."""
 
 
 class InsideService:
-    """Service for the page of a session, which its server asks with the token of the job."""
+    """Service for the page shown in a session, whose server authenticates with the job token."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime], portal_url: str) -> None:
         self._store = store
@@ -26,7 +28,7 @@ class InsideService:
         self._portal_url = portal_url
 
     async def status(self, token: str, job_id: UUID) -> SessionStatus:
-        """Return the end of the session and the resources in use.
+        """Return the time at which the session ends and the resources in use.
 
         Raises:
             NotAuthenticated: the token is not this job's, or the job has ended.
@@ -51,7 +53,7 @@ class InsideService:
     async def owner(self, token: str, job_id: UUID) -> Actor:
         """Return the owner of the session as an actor who may read and extend it.
 
-        Raises as ``status``.
+        Raises the same errors as ``status``.
         """
         job = await self._session(token, job_id)
         user = await self._store.get_user(job.owner)

@@ -1,4 +1,4 @@
-"""Sessions: the operations that other jobs do not have."""
+"""Operations that exist only for sessions, such as opening an app."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from aitne.services.jobs.jobs import JobService
 
 
 class SessionService:
-    """Service for what is specific to sessions: open, extend, keep and stop them. ``JobService``
-    creates, lists and reads them.
+    """Service for operations that only sessions have: open, extend, keep and stop. ``JobService``
+    creates, lists and reads sessions.
     """
 
     def __init__(
@@ -57,12 +57,16 @@ class SessionService:
         return url
 
     async def extend(self, actor: Actor, job_id: UUID, seconds: int) -> Job:
-        """Move the session's end by ``seconds``. Raises as ``ExtensionService.extend``."""
+        """Move the session's end by ``seconds``.
+
+        Raises the same errors as ``ExtensionService.extend``.
+        """
         await self._session(PolicyAction.JOB_EXTEND, actor, job_id)
         return await self._extensions.extend(actor, job_id, seconds)
 
     async def keep(self, actor: Actor, job_id: UUID) -> Job:
-        """Restart the session's inactivity duration, because a user wants to keep the session.
+        """Restart the session's inactivity duration on request of a user, as if the session had
+        just been used.
 
         Raises:
             NotFound, NotAllowed: as ``open``.
@@ -106,17 +110,19 @@ class SessionService:
         return await self._jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
 
     async def queue_position(self, actor: Actor, job_id: UUID) -> QueuePosition | None:
-        """Return the position of a job or session in the queue; None if it does not wait or its
+        """Return the position of a job or session in the queue; None if it is not queued or its
         position is unknown.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
+        the credential may not read.
         """
         return await self._store.queue_position(await self._jobs.get(actor, job_id))
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
         """Stop the session: its state becomes CANCELLED, with the message "Stopped by …".
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound`` if there is no such session that the actor may see, and ``NotAllowed``
+        if the actor may not stop it.
         """
         await self._session(PolicyAction.JOB_CANCEL, actor, job_id)
         return await self._jobs.cancel(actor, job_id)

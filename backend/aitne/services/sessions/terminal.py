@@ -1,8 +1,9 @@
-"""One terminal: the program beside a job, and the data between it and its user.
+"""One terminal: a program started next to a job's processes, and the data between the program and
+the browser.
 
 Both directions have a window: a sender that has filled it waits for acknowledgements. So a program
-that writes without end costs no memory, and neither direction waits for the other. Output that was
-not acknowledged is kept, so that nothing is lost when a broken connection is resumed.
+with endless output uses a bounded amount of memory, and neither direction blocks the other. Output
+is kept until it is acknowledged, so that nothing is lost when a broken connection is resumed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from aitne.core.sessions.attach_protocol import (
 
 WINDOW_BYTES = 256 << 10
 STDOUT, STDERR = b"\x01", b"\x02"
-"""First byte of a piece of output."""
+"""First byte of a message with output, which identifies its stream."""
 _CHUNK = 1 << 16
 _START_WITHIN_S = 60.0
 _CLOSE_WITHIN_S = 5.0
@@ -57,8 +58,8 @@ Outgoing = bytes | InputAcknowledged | TerminalExit
 
 
 class Terminal:
-    """A running program beside a job, with its input and output, created by ``open_terminal``.
-    ``close`` ends the program.
+    """Program that runs next to a job's processes, with its input and output; created by
+    ``open_terminal``. ``close`` ends the program.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Terminal:
         self._sent = 0
         """Number of chunks that the present connection has received."""
         self._taken = 0
-        """Bytes of output that were acknowledged; the chunks begin there."""
+        """Number of acknowledged bytes of output; the stored chunks begin after them."""
         self._waiting_bytes = 0
         self._input: deque[bytes] = deque()
         self._input_waiting = 0
@@ -147,7 +148,7 @@ class Terminal:
         """Discard the first ``received`` bytes of output, because the browser has received them.
 
         Raises:
-            InvalidInput: ``received`` is not the end of a piece that was sent.
+            InvalidInput: ``received`` is not at the end of a message that was sent.
         """
         while self._chunks and self._taken + len(self._chunks[0]) <= received:
             self._drop()
@@ -165,7 +166,7 @@ class Terminal:
         """Queue input for the program.
 
         Raises:
-            InvalidInput: more than the window allows is on its way.
+            InvalidInput: the browser has sent more unacknowledged bytes than the window allows.
         """
         if not data:
             return  # does not count in the window, so the number would be unlimited
@@ -271,8 +272,8 @@ async def open_terminal(
     wait until the program has started.
 
     Raises:
-        Conflict: the other side refused the start.
-        Unavailable: the other side did not answer.
+        Conflict: the agent refused the start.
+        Unavailable: the agent did not answer.
     """
     connection.setblocking(False)
     reader, writer = await asyncio.open_unix_connection(sock=connection)

@@ -1,4 +1,4 @@
-"""Terminals of this process: who may use them, and which ones exist."""
+"""Terminals of this process: permission to open them, and the list of those that exist."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from aitne.services.sessions.terminal import Terminal, open_terminal
 
 TICKET_LIFETIME_S = 60
 HOLD_S = 60.0
-"""Seconds for which a terminal with a broken connection waits for its user."""
+"""Seconds for which a terminal whose connection broke waits for a new connection."""
 MAX_PER_USER = 20
 ATTACHED = "job.attached"
-"""Event kind of a terminal that a user opened beside the job's program."""
+"""Event kind which reports that a user opened a terminal in a job."""
 _TICKET = "terminal"
 
 
@@ -58,12 +58,14 @@ class Ticket(Frozen):
 
 
 class OpenTerminal:
-    """A terminal that this process holds, and since when no browser is connected to it."""
+    """Terminal of this process, with the time since which no browser is connected to it."""
 
     def __init__(self, terminal: Terminal, number: int) -> None:
         self.terminal = terminal
         self.number = number
-        """Connection number, by which an older connection notices that it was replaced."""
+        """Number of the current connection; an older connection notices from it that it was
+        replaced.
+        """
         self.closing: asyncio.TimerHandle | None = None
 
 
@@ -132,7 +134,7 @@ class TerminalService:
     async def open(
         self, job_id: UUID, ticket: str, start: ShellStart | SshStart
     ) -> tuple[str, Terminal]:
-        """Start a program beside the job.
+        """Start a program next to the job's processes.
 
         Return the secret name of the terminal, and the terminal.
 
@@ -182,15 +184,16 @@ class TerminalService:
         return entry.terminal
 
     def connection(self, name: str) -> int:
-        """Return the number of the present connection to the terminal ``name``; 0 if the terminal
+        """Return the number of the current connection to the terminal ``name``; 0 if the terminal
         has ended.
         """
         entry = self._held.get(name)
         return 0 if entry is None else entry.number
 
     async def leave(self, name: str, number: int, *, hold: bool) -> None:
-        """End connection ``number`` to the terminal ``name``, and the terminal unless ``hold``:
-        then its user may resume it.
+        """End the connection with the number ``number`` to the terminal ``name``.
+
+        With ``hold``, the terminal waits for its user to connect again; otherwise it ends too.
         """
         entry = self._held.get(name)
         if entry is None or entry.number != number:
@@ -214,7 +217,7 @@ class TerminalService:
             await entry.terminal.close()
 
     async def end_of(self, owner: str) -> None:
-        """End all terminals of a user whose credentials have ended."""
+        """End all terminals of a user, whose credentials were revoked."""
         names = [name for name, entry in self._held.items() if entry.terminal.owner == owner]
         await asyncio.gather(*(self._end(name) for name in names))
 
@@ -255,7 +258,10 @@ class TerminalService:
         return node or job.nodes[0]
 
     def _count(self, owner: str) -> None:
-        """Count a terminal; the caller counts it down again. Raises ``RateLimited``."""
+        """Increment the user's number of terminals, which the caller must decrement again.
+
+        Raises ``RateLimited`` if the user has too many.
+        """
         has = sum(entry.terminal.owner == owner for entry in self._held.values())
         if has + self._opening.get(owner, 0) >= MAX_PER_USER:
             raise RateLimited(

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AccountDetails:
-    """A user's account as the user sees it, with the state of the password and the second
+    """A user's own account as shown to the user, with the state of the password and the second
     factor.
     """
 
@@ -44,8 +44,8 @@ class AccountDetails:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Protection of an account, as administrators see it: identity source, password, second factor,
-    lock and number of sign-ins.
+    """Protection of an account as shown to administrators: identity source, password, second
+    factor, lock and number of sign-ins.
     """
 
     source: str
@@ -77,19 +77,25 @@ class AccountService:
         self._factors = factors
 
     async def get(self, actor: Actor) -> AccountDetails:
-        """Return the actor's own account. Raises ``NotAllowed``."""
+        """Return the actor's own account.
+
+        Raises ``NotAllowed`` if the credential does not permit that.
+        """
         require(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
         user = await self._store.get_user(actor.name)
         stored = await self._store.password_hash(user.name)
         return AccountDetails(user, stored is not None, await self._factors.state(user))
 
     async def sign_ins(self, actor: Actor) -> Sequence[SignIn]:
-        """List the actor's sign-ins that have not ended. Raises ``NotAllowed``."""
+        """List the actor's sign-ins that have not ended.
+
+        Raises ``NotAllowed`` if the credential does not permit that.
+        """
         require(PolicyAction.SIGN_IN_READ, actor, "user", actor.name, owner=actor.name)
         return await self._store.list_sign_ins(actor.name, self._clock())
 
     async def current(self, cookie: str | None) -> str | None:
-        """Return the ID of the sign-in of the browser with this cookie; None if there is none."""
+        """Return the ID of the sign-in with this session cookie; None if there is none."""
         return None if cookie is None else await self._store.sign_in_id(hashed(cookie))
 
     async def revoke(self, actor: Actor, sign_in_id: str) -> None:
@@ -98,7 +104,7 @@ class AccountService:
         await self._store.revoke_sign_in(actor.name, sign_in_id)
 
     async def revoke_all(self, actor: Actor, *, keep: str | None) -> int:
-        """End all of the actor's own sign-ins but the one of the cookie ``keep``.
+        """End all of the actor's own sign-ins except the one with the session cookie ``keep``.
 
         Return the number of sign-ins that ended.
         """
@@ -109,12 +115,13 @@ class AccountService:
     async def reauthenticate(
         self, actor: Actor, cookie: str | None, *, code: str | None, password: str | None
     ) -> None:
-        """Record that the user at the browser has authenticated again, with a code or the password.
+        """Record that the user of the browser with this session cookie has authenticated again,
+        with a code of the second factor or the password.
 
         Raises:
             NotAllowed: the code or the password is wrong.
             InvalidInput: neither is given, or the account has no such credential.
-            Conflict: the credential in use is not a browser login.
+            Conflict: the request was authenticated by a token instead of a browser login.
             RateLimited: there were too many wrong codes or passwords.
             Unavailable: the identity source does not answer.
         """
@@ -142,8 +149,11 @@ class AccountService:
         keep: str | None,
         delete_tokens: bool = False,
     ) -> None:
-        """Set the actor's password and end all sign-ins but the one of the cookie ``keep``;
-        ``current`` is the present password, ``delete_tokens`` also deletes the access tokens.
+        """Set the actor's password and end all sign-ins except the one with the session cookie
+        ``keep``.
+
+        ``current`` is the password used until now; with ``delete_tokens``, the access tokens are
+        deleted too.
 
         Raises:
             NotAllowed: the current password is wrong.
@@ -161,7 +171,7 @@ class AccountService:
         )
 
     async def enrol(self, actor: Actor) -> Enrolment:
-        """Begin to set up a second factor.
+        """Create the secret of a second factor, which is used after ``confirm``.
 
         Raises:
             Conflict: the user has a second factor already.
@@ -172,17 +182,18 @@ class AccountService:
         return await self._factors.enrol(actor.user)
 
     async def confirm(self, actor: Actor, code: str) -> list[str]:
-        """Put the second factor into use and return the recovery codes.
+        """Enable the second factor after checking a code, and return the recovery codes.
 
-        Raises as ``SecondFactors.confirm``.
+        Raises the same errors as ``SecondFactors.confirm``.
         """
         self._full(actor)
         return await self._confirming(self._factors.confirm(actor.user, code))
 
     async def renew_recovery_codes(self, actor: Actor, code: str) -> list[str]:
-        """Replace the actor's recovery codes after checking a code, and return the new ones.
+        """Replace the actor's recovery codes after checking a code of the second factor, and return
+        the new ones.
 
-        Raises as ``SecondFactors.check``.
+        Raises the same errors as ``SecondFactors.check``.
         """
         self._full(actor)
         await self._confirming(self._factors.check(actor.name, code))
@@ -248,11 +259,11 @@ class AccountService:
     async def reset_password(
         self, token: str, password: str, *, delete_tokens: bool = False
     ) -> str:
-        """Set the password of the user for whom a link with ``token`` was made, and return the
-        user's name.
+        """Set the password of the user for whom the reset link with ``token`` was created, and
+        return the user's name.
 
-        All the user's logins end, with ``delete_tokens`` the API tokens are deleted too, and the
-        account is unlocked.
+        All sign-ins of the user end and the account is unlocked; with ``delete_tokens``, the access
+        tokens are deleted too.
 
         Raises:
             NotAuthenticated: the link was used before or has expired.
@@ -280,35 +291,38 @@ class AccountService:
         return user.name
 
     async def unlock(self, actor: Actor, name: str) -> None:
-        """Unlock the account and delete the failed logins counted under its name. Raises
-        ``NotFound``, ``NotAllowed``.
+        """Unlock the account and delete the counted failed logins with its name.
+
+        Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
         await self._administered(actor, name)
         await self._store.clear_lockout(lockout_key(name), below=True)
 
     async def reset_factor(self, actor: Actor, name: str) -> None:
-        """Remove the second factor of a user and end the user's logins.
+        """Remove the second factor of a user and end the user's sign-ins.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
         await self._administered(actor, name)
         await self._factors.remove(name)
         await self._store.revoke_sign_ins(name)
 
     async def sign_out(self, actor: Actor, name: str) -> int:
-        """End all logins of a user and return their number.
+        """End all sign-ins of a user and return their number.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
         await self._administered(actor, name)
         return await self._store.revoke_sign_ins(name)
 
     async def impersonate(self, actor: Actor, name: str, cookie: str | None) -> datetime:
-        """Let the browser's login act as ``name``; return the time at which that ends.
+        """Impersonate the user ``name`` in the sign-in with this session cookie; return the time at
+        which the impersonation ends.
 
         Raises:
             NotAllowed: the actor is no administrator, or ``name`` is one.
-            Conflict: the credential in use is not a browser login, or the account is disabled.
+            Conflict: the request was authenticated by a token instead of a browser login, or the
+                account is disabled.
             NotFound: there is no such user.
         """
         user = await self._administered(actor, name)
@@ -327,7 +341,7 @@ class AccountService:
         return until
 
     async def end_impersonation(self, actor: Actor, cookie: str | None) -> None:
-        """End the impersonation of the browser's login.
+        """End the impersonation in the sign-in with this session cookie.
 
         Raises ``Conflict`` if there is none.
         """
@@ -346,9 +360,9 @@ class AccountService:
     async def _prove_password(
         self, actor: Actor, current: str | None, *, first: bool = True
     ) -> None:
-        """Check the actor's present password.
+        """Check that ``current`` is the actor's current password.
 
-        ``first``: a full login is sufficient if there is no password yet.
+        With ``first``, a recent full login is sufficient if the account has no password yet.
         """
         refuse_impersonation(actor, "change passwords")
         stored = await self._store.password_hash(actor.name)
@@ -361,9 +375,9 @@ class AccountService:
         await self._store.clear_lockout(_password_key(actor))
 
     async def _count_password(self, actor: Actor) -> None:
-        """Count one check of the actor's password; a correct password resets the count of failures.
+        """Count one attempt at the actor's password; a correct password resets the count.
 
-        Raises ``RateLimited``.
+        Raises ``RateLimited`` if there were too many attempts.
         """
         auth = self._settings.auth
         attempt = await self._store.begin_attempt(
@@ -378,7 +392,9 @@ class AccountService:
             raise RateLimited(f"Too many wrong passwords. Wait {wait_s:.0f} seconds.", wait_s)
 
     async def _confirming(self, check: Awaitable[T]) -> T:
-        """Convert the error of a wrong code, which does not end the login in use."""
+        """Await ``check`` and convert its error for a wrong code to one that does not end the login
+        in use.
+        """
         try:
             return await check
         except NotAuthenticated as error:

@@ -1,4 +1,6 @@
-"""Mapping from an identity source's answer to an account: found, created or refused."""
+"""Mapping from the identity that an identity source confirmed to an account: found, created or
+refused.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,14 @@ from aitne.services.users.shared_account import check_another_user
 log = logging.getLogger(__name__)
 
 OWN = "password"
-"""Name of the source that is the platform itself."""
+"""Name of the identity source for passwords that the platform itself stores."""
 WRONG = "The name or the password is wrong."
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 
 
 class IdentityUnavailable(Unavailable):
-    """Error: the identity source of this account does not answer, so the password was not
-    checked.
+    """Error which says that the identity source of this account does not answer, so the password
+    was not checked.
     """
 
 
@@ -65,7 +67,9 @@ class LoginService:
 
     @property
     def redirects(self) -> Sequence[RedirectSource]:
-        """List the sources that log in by a redirect, shown as buttons."""
+        """List the identity sources that log in by a redirect; the portal shows a button for
+        each.
+        """
         return tuple(self._redirects.values())
 
     def redirect(self, name: str) -> RedirectSource:
@@ -76,13 +80,14 @@ class LoginService:
         return source
 
     async def by_form(self, username: str, password: str) -> tuple[User, str]:
-        """Return the user with this name and password, and the source that confirmed them.
+        """Return the user with this name and password, and the name of the source that confirmed
+        them.
 
         Raises:
             NotAuthenticated: name or password is wrong, or the account is disabled.
-            LoginDenied: both are correct, but the user may not log in here.
-            Unavailable: a source that may have the user does not answer; ``IdentityUnavailable`` if it is the
-                account's own source.
+            LoginDenied: both are correct, but the user may not use this platform.
+            Unavailable: a source that may know the user does not answer; ``IdentityUnavailable`` if
+                it is the account's own source.
         """
         user = await self.find(username)
         own_source = None if user is None else (user.source or OWN)
@@ -112,7 +117,8 @@ class LoginService:
 
         Raises:
             NotAuthenticated: the account is disabled.
-            LoginDenied: there is no account, or the one of that name belongs to another identity.
+            LoginDenied: there is no account, or the account of that name belongs to another
+                identity.
         """
         user = await self.find(identity.name) if source == OWN else None
         if source != OWN:
@@ -141,7 +147,7 @@ class LoginService:
             return await self._store.update_user(user.name, **{**news, "role": None})
 
     async def find(self, name: str) -> User | None:
-        """Return the account of that name; None if there is none or it is no valid name."""
+        """Return the account of that name; None if there is none or the name is invalid."""
         try:
             return await self._store.get_user(_NAME.validate_python(name))
         except (NotFound, ValidationError):
@@ -214,14 +220,17 @@ class LoginService:
 
 
 def default_project_of(name: str) -> str:
-    """Return the user's name, converted to characters with which a project's name may begin."""
+    """Return a project name for the user: the user's name, after a ``u`` if it does not begin with
+    a letter.
+    """
     return name if name[0].isalpha() else f"u{name}"
 
 
 async def free_project(store: UserStore, user: str) -> str:
-    """Return a free name for a new user's own project.
+    """Return an unused project name for a new user's own project.
 
-    A user never becomes a member of an existing project because the names are equal.
+    An existing project is never used, because the user must not become its member only because the
+    names are equal.
     """
     wished = default_project_of(user)
     taken = {project.name for project in await store.list_projects(visible_to=None)}

@@ -1,7 +1,7 @@
 """Login of programs without a browser: the user confirms a code in the portal (RFC 8628).
 
-Nothing is stored until a user confirms. The device code is signed, and the user code is derived from
-it, so that requests without a credential never write to the database.
+The database is not written before a user confirms. The device code is signed, and the user code is
+derived from it, so that unauthenticated requests cannot fill the database.
 """
 
 from __future__ import annotations
@@ -25,17 +25,21 @@ from aitne.services.users.users import UserService
 
 LIFETIME_S = 600
 INTERVAL_S = 5
-"""Seconds between two requests of a program that waits."""
+"""Minimum seconds between two requests of a program that waits for the confirmation."""
 _PURPOSE = "device_login"
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
-"""Letters of user codes: no vowels, so that no words result, and none that look alike."""
+"""Letters of user codes: without vowels, so that no words result, and without letters that look
+alike.
+"""
 _RANDOM_LETTERS, _CHECK_LETTERS = 7, 2
 _EXPIRED = "The code has expired or was never issued. Run `aitne login` again."
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLogin:
-    """A login that has begun: the program keeps the device code and shows the user code."""
+    """Login that a program has started: the program keeps the device code secret and shows the user
+    code.
+    """
 
     device_code: str
     user_code: str
@@ -45,7 +49,7 @@ class DeviceLogin:
 
     @property
     def complete_url(self) -> str:
-        """Return the address of the page that has the user code filled in."""
+        """Return the URL of the confirmation page that already contains the user code."""
         return f"{self.verification_url}?code={self.user_code}"
 
 
@@ -63,7 +67,7 @@ class DeviceLoginService:
         self._users = users
 
     def begin(self, name: str) -> DeviceLogin:
-        """Issue a device code and a user code; ``name`` becomes the name of the token."""
+        """Issue a device code and a user code; ``name`` becomes the name of the access token."""
         number = secrets.token_urlsafe(32)
         content = [number, int(self._clock().timestamp()), name]
         payload = base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
@@ -78,7 +82,7 @@ class DeviceLoginService:
     async def confirm(
         self, actor: Actor, user_code: str, *, scopes: frozenset[Scope], lifetime_s: int | None
     ) -> None:
-        """Let the program that shows the user code have a token of the actor.
+        """Permit the program that shows the user code to get an access token of the actor.
 
         Raises:
             InvalidInput: the code is mistyped.
@@ -97,11 +101,17 @@ class DeviceLoginService:
         )
 
     async def deny(self, actor: Actor, user_code: str) -> None:
-        """End the login of the program that shows the user code. Raises ``InvalidInput``."""
+        """Refuse the login of the program that shows the user code.
+
+        Raises ``InvalidInput`` if the code is mistyped.
+        """
         await self._answer(actor, self._checked(user_code), {})
 
     def read(self, device_code: str) -> str:
-        """Return the number of a valid device code, for limits. Raises ``NotAuthenticated``."""
+        """Return the serial number in a valid device code, by which requests are rate-limited.
+
+        Raises ``NotAuthenticated`` if the code is invalid or expired.
+        """
         return self._read(device_code)[0]
 
     async def redeem(self, device_code: str) -> tuple[Token, str]:
@@ -137,8 +147,10 @@ class DeviceLoginService:
         await self._store.put_secret(_PURPOSE, hashed(code), actor.name, until, data)
 
     def _read(self, device_code: str) -> tuple[str, str]:
-        """Return the number of a device code and the name of its program. Raises
-        ``NotAuthenticated``."""
+        """Return the serial number in a device code and the name of its program.
+
+        Raises ``NotAuthenticated`` if the code is invalid or expired.
+        """
         payload, _, signature = device_code.partition(".")
         expected = self._mac("device", payload).hex()
         if not hmac.compare_digest(signature.encode(), expected.encode()):
@@ -157,7 +169,10 @@ class DeviceLoginService:
         return _letters(self._mac("check", letters), _CHECK_LETTERS)
 
     def _checked(self, user_code: str) -> str:
-        """Return the user code in its normal form. Raises ``InvalidInput`` if a letter is wrong."""
+        """Return the user code in its canonical form.
+
+        Raises ``InvalidInput`` if it is mistyped.
+        """
         letters = "".join(letter for letter in user_code.upper() if letter in _LETTERS)
         random = letters[:_RANDOM_LETTERS]
         expected = random + self._check_letters(random)

@@ -1,4 +1,4 @@
-"""Description of a browser from its headers, in words that its owner recognises."""
+"""Description of a browser for its user, from the headers of its requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _BROWSERS = (
     ("aitne/", "Aitne's command line"),
     ("curl/", "curl"),
 )
-"""Browser names; the first match counts, because most browsers name their ancestors too."""
+"""Marks in a ``User-Agent`` header with browser names; the first match is used, because most
+browsers also contain the marks of others.
+"""
 _SYSTEMS = (
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
@@ -29,7 +31,7 @@ _SYSTEMS = (
 
 
 def device_words(agent: str | None) -> str:
-    """Return a name such as ``Firefox on Linux`` for a ``User-Agent`` header."""
+    """Return a description such as ``Firefox on Linux`` for a ``User-Agent`` header."""
     text = (agent or "")[:500]
     browser = next((words for mark, words in _BROWSERS if mark in text), None)
     system = next((words for mark, words in _SYSTEMS if mark in text), None)

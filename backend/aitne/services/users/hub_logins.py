@@ -1,4 +1,6 @@
-"""End of users' logins at JupyterHub and their sessions, after those at the portal have ended."""
+"""Logout of users at JupyterHub and in their sessions, after their sign-ins at the portal have
+ended.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ class HubLogouts:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start the task, first with the users that an earlier process left in the store."""
+        """Start the task; it begins with the users that an earlier process left in the store."""
         self._task = asyncio.create_task(self._run(), name="hub-logouts")
 
     async def stop(self) -> None:
-        """Stop the task; users whose logins were not ended stay in the store."""
+        """Stop the task; users who were not logged out yet stay in the store."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -56,7 +58,7 @@ class HubLogouts:
             self._due.set()
 
     async def _pass_on(self) -> bool:
-        """End the logins of all pending users; return False if some remain."""
+        """Log out all users in the store's list; return False if some remain."""
         complete = True
         try:
             for owner, count in (await self._store.hub_logouts()).items():

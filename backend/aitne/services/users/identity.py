@@ -1,4 +1,4 @@
-"""Login, and the users that credentials belong to."""
+"""Login of users, and determination of the user that a credential belongs to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LINK_OVER = "This login link was used before or has expired. Ask for a new one,
 _LINK, _TICKET, _REDIRECT = "login_link", "second_step", "redirect"
 _A_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _MOST_TRIES = 5
-"""Maximum number of codes tried with one ticket; then the password is required again."""
+"""Maximum number of wrong codes per ticket; after that, the password is required again."""
 
 
 class LoginExpired(NotAuthenticated):
@@ -52,7 +52,7 @@ class RequestOrigin:
 
 @dataclass(frozen=True, slots=True)
 class WebSession:
-    """A valid sign-in: its actor, its CSRF token and the end of an impersonation."""
+    """Valid sign-in of a request, with its CSRF token and the end of an impersonation."""
 
     actor: Actor
     csrf: str
@@ -69,9 +69,8 @@ class WebLogin:
     csrf: str
     token: str
     browser: str
-    """Value of a permanent cookie.
-
-    With it, wrong passwords sent from elsewhere do not lock out this browser.
+    """Value of a long-lived cookie that marks the browser as known: its failed logins are counted
+    separately, so that wrong passwords sent from other browsers cannot lock it out.
     """
     recovery_codes: tuple[str, ...] = ()
     """Recovery codes of a second factor that was set up during the login; shown only once."""
@@ -99,9 +98,9 @@ class OneTimeLink:
 
 @dataclass(frozen=True, slots=True)
 class AuthRedirect:
-    """URL to which a browser is sent to log in at another provider.
+    """URL to which a browser is redirected to log in at an identity provider.
 
-    The browser keeps ``proof`` in a cookie, which shows later that the same browser comes back.
+    The browser keeps ``proof`` in a cookie; it shows later that the same browser returns.
     """
 
     url: str
@@ -109,9 +108,9 @@ class AuthRedirect:
 
 
 def lockout_key(username: str) -> str:
-    """Return the key under which failed logins of a name are counted.
+    """Return the key under which failed logins with a name, which may be any text, are counted.
 
-    A name can be any text here; its hash has a fixed length and reveals nothing.
+    It contains a hash, so that it has a fixed length and does not reveal the name.
     """
     return f"name:{hashed(username.strip().casefold())}"
 
@@ -159,15 +158,16 @@ class IdentityService:
     ) -> WebLogin | SecondStep:
         """Log in with a name and a password.
 
-        Failures in a browser in which the user has logged in before are counted separately:
-        otherwise anyone could lock a user out by sending wrong passwords.
+        Failures in a browser in which the user has logged in before are counted separately;
+        otherwise wrong passwords sent by others could lock the user out.
 
         Raises:
             NotAuthenticated: the password is wrong, or the account is unknown or disabled; the
                 message does not tell which.
-            LoginDenied: both are correct, but the user may not log in here.
-            RateLimited: too many failures for this name or from this address, or in this browser.
-            Unavailable: a source that may have the user does not answer.
+            LoginDenied: both are correct, but the user may not use this platform.
+            RateLimited: there were too many failures with this name, from this address, or in this
+                browser.
+            Unavailable: a source that may know the user does not answer.
         """
         key, address_key = lockout_key(username), f"address:{network_of(visit.address)}"
         browser_number = self._browsers.number(username.strip().casefold(), visit.browser)
@@ -202,10 +202,11 @@ class IdentityService:
         return await self._enter(user, source, visit, may_have_to_enrol=True)
 
     async def finish(self, ticket: str, code: str, visit: RequestOrigin) -> WebLogin:
-        """Complete a login by the code of the second step; ``ticket`` is that of the first step.
+        """Complete a login with the code of the second step; ``ticket`` is part of the result of
+        the first step.
 
         Raises:
-            LoginExpired: the ticket is used up or expired.
+            LoginExpired: the ticket has expired or cannot be used again.
             NotAuthenticated: the code is wrong.
             RateLimited: there were too many wrong codes.
         """
@@ -256,7 +257,10 @@ class IdentityService:
         return OneTimeLink(f"{self._settings.portal_url}/login#link={secret}", expires_at)
 
     async def login_by_link(self, token: str, visit: RequestOrigin | None = None) -> WebLogin:
-        """Log in with the token of a link. Raises ``NotAuthenticated``."""
+        """Log in with the token of a one-time link.
+
+        Raises ``NotAuthenticated`` if the link was used or has expired.
+        """
         visit = visit or RequestOrigin()
         taken = await self._store.take_secret(_LINK, hashed(token), self._clock())
         user = await self.arrivals.find(taken[0]) if taken is not None else None
@@ -278,10 +282,12 @@ class IdentityService:
         return login
 
     async def begin_redirect(self, name: str, next_path: str) -> AuthRedirect:
-        """Return the URL for a login by the source ``name``, and the proof that the browser keeps.
+        """Return the URL for a login with the identity source ``name``, and the proof for a cookie.
+
+        ``next_path`` is the path of the portal to open after the login.
 
         Raises:
-            NotFound: no such source.
+            NotFound: there is no such source.
             Unavailable: the provider does not answer.
         """
         source = self.arrivals.redirect(name)
@@ -299,12 +305,16 @@ class IdentityService:
     async def finish_redirect(
         self, name: str, answer: Mapping[str, str], proof: str, visit: RequestOrigin
     ) -> tuple[WebLogin | SecondStep, str]:
-        """Complete a redirected login; return its result and the path that the user asked for.
+        """Complete a login by redirect; return its result and the path that ``begin_redirect`` was
+        given.
+
+        ``answer`` are the query parameters with which the provider sent the browser back.
 
         Raises:
-            NotFound: no such source.
-            NotAuthenticated: no such login was started, or it has expired, or another browser started it.
-            LoginDenied: the user may not log in here.
+            NotFound: there is no such source.
+            NotAuthenticated: no such login was started, or it has expired, or another browser
+                started it.
+            LoginDenied: the user may not use this platform.
             Unavailable: the provider does not answer.
         """
         source = self.arrivals.redirect(name)
@@ -372,9 +382,9 @@ class IdentityService:
     async def _enter(
         self, user: User, source: str, visit: RequestOrigin, *, may_have_to_enrol: bool
     ) -> WebLogin | SecondStep:
-        """Log in, or request a code first.
+        """Log in, or return a ``SecondStep`` if a code is required first.
 
-        A provider that is redirected to has second factors of its own.
+        None is required after a redirect, because the provider has second factors of its own.
         """
         has = await self._factors.has(user.name)
         if not has and not (may_have_to_enrol and self._factors.required(user)):
@@ -403,9 +413,8 @@ class IdentityService:
         token_id: str | None = None,
         until: datetime | None = None,
     ) -> WebLogin:
-        """Create a sign-in for the user.
-
-        It ends with the token ``token_id`` that it was made with, and at ``until`` at the latest.
+        """Create a sign-in, which ends with the access token ``token_id`` and at ``until``, the
+        earlier of the two.
         """
         token, csrf, now = new_secret(), new_secret(), self._clock()
         expires_at = now + timedelta(seconds=self._settings.auth.session_lifetime)
@@ -460,8 +469,8 @@ class IdentityService:
             raise _too_many(float(auth.failure_window))
 
     async def _count(self, key: str) -> bool:
-        """Count one login with a password; return whether its failure locks the name, or the name
-        in this browser.
+        """Count one login with a password under ``key``; return whether its failure would lock the
+        key: the name, or the name in this browser.
         """
         auth = self._settings.auth
         attempt = await self._store.begin_attempt(

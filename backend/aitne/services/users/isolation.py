@@ -1,4 +1,4 @@
-"""Notes for platforms whose users must trust each other."""
+"""Warnings for platforms whose users are not isolated from each other."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Known browsers: wrong passwords sent from elsewhere do not lock their users out.
+"""Known browsers: wrong passwords sent from other browsers do not lock out a user who has logged in
+before.
 
-The browser keeps a signed cookie for one name. It grants no access: it only permits attempts at the
-password of that name with a separate count. The signed data is not stored, so the database does not
-grow with the number of browsers.
+The browser keeps a signed cookie for one user name. It grants no access: failed logins with that
+name in this browser are only counted separately. The signed data is not stored, so the database
+does not grow with the number of browsers.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ class KnownBrowsers:
         return f"{number}.{until}.{self._signature(name, number, until)}"
 
     def number(self, name: str, cookie: str | None) -> str | None:
-        """Return the number in the cookie, under which failed logins of this user in this browser
-        are counted; None if the cookie is missing, expired or of another user.
+        """Return the serial number in the cookie, under which failed logins of this user in this
+        browser are counted.
+
+        None if the cookie is missing, invalid, expired or of another user.
         """
         if cookie is None or len(cookie) > _LONGEST:
             return None

@@ -1,7 +1,7 @@
-"""OAuth2 provider for one fixed client: the platform's own JupyterHub.
+"""OAuth 2.0 provider for one fixed client: the platform's own JupyterHub.
 
-Follows RFC 6749 (authorization code), RFC 7636 (PKCE, S256 only) and RFC 9700: the redirect address
-is compared exactly; a code works once, for a minute, and only with its verifier.
+Follows RFC 6749 (authorization code), RFC 7636 (PKCE, S256 only) and RFC 9700: the redirect URI is
+compared exactly; a code is valid once, for a minute, and only with its verifier.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OAuthError(AitneError):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """Parameters of the client's authorization request, passed on by the browser."""
+    """Parameters of JupyterHub's authorization request, which the browser transmits."""
 
     response_type: str
     code_challenge: str
@@ -80,9 +80,9 @@ class OAuthService:
         return f"{self._settings.sessions_origin}/hub/oauth_callback"
 
     def check_client(self, client_id: str, redirect_uri: str) -> None:
-        """Check the client and the redirect address.
+        """Check the client ID and the redirect URI.
 
-        Raises ``InvalidInput`` if either is wrong; then no browser may be redirected.
+        Raises ``InvalidInput`` if either is wrong; then the browser must not be redirected.
         """
         if client_id != CLIENT_ID:
             raise InvalidInput.field(
@@ -132,7 +132,10 @@ class OAuthService:
         redirect_uri: str,
         code_verifier: str,
     ) -> AccessToken:
-        """Exchange an authorization code for an access token. Raises ``OAuthError``."""
+        """Exchange an authorization code for an access token.
+
+        Raises ``OAuthError`` if a parameter is wrong or the code is not valid.
+        """
         secret = read_secret(self._settings, "oauth_client_secret")
         client_matches = hmac.compare_digest(client_id.encode(), CLIENT_ID.encode())
         if not hmac.compare_digest(client_secret.encode(), secret.encode()) or not client_matches:
@@ -163,7 +166,7 @@ class OAuthService:
     async def userinfo(self, token: str) -> UserInfo:
         """Return the user of the access token, and invalidate the token.
 
-        Raises ``NotAuthenticated``.
+        Raises ``NotAuthenticated`` if the token is not valid.
         """
         taken = await self._store.take_secret(_ACCESS, hashed(token), self._clock())
         user = await self._find(taken[0]) if taken is not None else None

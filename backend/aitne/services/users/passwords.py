@@ -7,18 +7,18 @@ from aitne.core.models.user import User
 
 MIN_CHARACTERS = 12
 _MIN_SCORE = 3
-"""Minimum zxcvbn score: more than 10^8 guesses.
+"""Minimum zxcvbn score, which stands for more than 10^8 guesses.
 
-Common passwords, names, repeats and sequences have less.
+Common passwords, names, repeated characters and sequences have lower scores.
 """
 _MAX_SCORED_CHARACTERS = 72
 
 
 def check_new_password(password: str, user: User, field: str = "password") -> None:
-    """Refuse a password that is short or easy to guess.
+    """Check that a new password is neither short nor easy to guess.
 
     Raises:
-        InvalidInput: names ``field``; the password is not part of the message.
+        InvalidInput: it is; the error names ``field`` and does not contain the password.
     """
     if len(password) < MIN_CHARACTERS:
         raise InvalidInput.field(

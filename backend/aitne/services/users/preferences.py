@@ -18,11 +18,10 @@ class PreferenceService:
         self._store = store
 
     async def get(self, actor: Actor, key: str) -> Strict:
-        """Return the stored preference, or the defaults.
+        """Return the stored preference with the key ``key``, or the defaults if none is stored.
 
-        A value of an older release that this release cannot read counts as never set.
-
-        Raises ``NotAllowed``.
+        A value that an older release stored and this release cannot read is ignored. Raises
+        ``NotAllowed`` if the credential may not read.
         """
         require(PolicyAction.PREFERENCE_READ, actor, "preference", key, owner=actor.name)
         return _read(key, await self._store.preference(actor.name, key))
@@ -30,7 +29,10 @@ class PreferenceService:
     async def put(
         self, actor: Actor, key: str, value: Strict, *, check: Check[Strict] = None
     ) -> Strict:
-        """Store the preference and return it. Raises ``NotAllowed``."""
+        """Store the preference and return it.
+
+        Raises ``NotAllowed`` if the credential may not change anything.
+        """
         require(PolicyAction.PREFERENCE_WRITE, actor, "preference", key, owner=actor.name)
         document = value.model_dump(mode="json", exclude_defaults=True)
         store_check: Check[dict[str, Any] | None] = (

@@ -1,7 +1,7 @@
 """Second factor: time-based one-time codes (RFC 6238), and recovery codes for a lost device.
 
-The database has one half of a secret, the salt; the other half is in a file of the platform. The
-database alone is not sufficient to create codes.
+A secret is derived from a salt in the database and a key in a file of the platform, so the database
+alone is not sufficient to compute codes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ KEY_NAME = "second_factor_key"
 STEP_S = 30
 RECOVERY_CODES = 10
 _AROUND = (0, -1, 1)
-"""Time steps around the present one that are accepted, because the clocks of devices differ."""
+"""Offsets from the current time step whose codes are accepted, because the clocks of devices
+differ.
+"""
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _WRONG = "The code is wrong, or was used before. Wait for the next one and try again."
 
@@ -86,21 +88,22 @@ class SecondFactors:
         )
 
     async def enrol(self, user: User) -> Enrolment:
-        """Create the secret of a second factor; logins require no code until ``confirm``.
+        """Create the secret of a second factor; logins require no code before ``confirm``.
 
         Raises:
-            Conflict: there is a confirmed factor.
+            Conflict: the user has a confirmed second factor.
         """
         factor = SecondFactor(owner=user.name, salt=secrets.token_hex(20), created_at=self._clock())
         await self._store.enrol_second_factor(factor)
         return self._shown(factor)
 
     async def confirm(self, user: User, code: str) -> list[str]:
-        """Confirm the second factor; return the recovery codes, which are shown only once.
+        """Confirm the second factor with a first code; return the recovery codes, which are shown
+        only once.
 
         Raises:
             NotAuthenticated: the code is wrong.
-            Conflict: there is no factor to confirm.
+            Conflict: the user has no second factor to confirm.
             RateLimited: there were too many wrong codes.
         """
         factor = await self._store.second_factor(user.name)
@@ -178,7 +181,9 @@ class SecondFactors:
             )
 
     def _matching(self, factor: SecondFactor, code: str) -> int | None:
-        """Return the time step of the code; None if it matches none."""
+        """Return the time step whose code is ``code``; None if the code matches none of the
+        accepted steps.
+        """
         import pyotp
 
         digits = code.replace(" ", "")
@@ -230,6 +235,8 @@ def _new_codes() -> list[str]:
 
 
 def _plain(code: str) -> str:
-    """Return a recovery code in the form in which it was issued, however it was typed."""
+    """Return a recovery code as it was issued, without the spaces, hyphens and changed case of user
+    input.
+    """
     letters = code.replace(" ", "").replace("-", "").lower()
     return f"{letters[:5]}-{letters[5:]}"

@@ -1,4 +1,4 @@
-"""Secrets of users: stored encrypted, and passed only to the owner's jobs."""
+"""Secrets of users: stored encrypted, and passed only to jobs of their owner."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ class UserSecretService:
         self._clock = clock
 
     async def list(self, actor: Actor) -> Sequence[UserSecret]:
-        """Return the actor's secrets without their values. Raises ``NotAllowed``."""
+        """Return the actor's secrets without their values.
+
+        Raises ``NotAllowed`` if the credential does not permit that.
+        """
         require(PolicyAction.SECRET_READ, actor, "secret", actor.name, owner=actor.name)
         return await self._store.list_user_secrets(actor.name)
 
     async def put(self, actor: Actor, name: str, value: str) -> UserSecret:
-        """Store a secret, or replace its value. Jobs that run keep the value they began with.
+        """Store a secret, or replace its value. Running jobs keep the value with which they
+        started.
 
         Raises:
             NotAllowed: the credential may not change anything.
-            InvalidInput: the name belongs to the platform.
+            InvalidInput: the name is reserved for the platform.
             Conflict: the actor has too many secrets.
         """
         require(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
@@ -48,7 +52,11 @@ class UserSecretService:
         )
 
     async def delete(self, actor: Actor, name: str) -> None:
-        """Delete a secret. Raises ``NotFound``, ``NotAllowed``."""
+        """Delete a secret of the actor.
+
+        Raises ``NotFound`` if there is no such secret, and ``NotAllowed`` if the credential may not
+        change anything.
+        """
         require(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
         await self._store.delete_user_secret(actor.name, name)
 

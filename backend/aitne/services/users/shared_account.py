@@ -1,6 +1,6 @@
-"""Rule for platforms whose jobs all run as one account of the machine.
+"""Restriction of platforms whose jobs all run as one Unix account.
 
-Nothing protects the platform's secrets, or the files of other users, from a job of that account.
+On them, a job can read the platform's secrets and the files of all users.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from aitne.host.account import own_account_name
 
 def shared_account(settings: Settings) -> str | None:
     """Return the Unix account of this machine under which the jobs of all users run; None if each
-    user has an account.
+    user has a Unix account.
     """
     return None if settings.capabilities.runs_as_users else own_account_name()
 
 
 async def check_another_user(store: UserStore, settings: Settings) -> None:
-    """Check that the platform may have another user.
+    """Check that a further user may be added to the platform.
 
     Raises:
-        Conflict: the users would share an account and are not known to trust each other.
+        Conflict: the users would share a Unix account, and the site has not configured that they
+            trust each other.
     """
     account = shared_account(settings)
     if account is None or settings.trusted_users:

@@ -26,15 +26,16 @@ from aitne.services.users.passwords import check_new_password
 from aitne.services.users.shared_account import check_another_user
 
 MOST_GUESSES, GUESSES_WITHIN_S = 10, 300.0
-"""Maximum number of attempts at the present password, and their period in seconds.
+"""Maximum number of attempts at the current password, and the period in seconds in which they are
+counted.
 
-The limit prevents misuse of a login that was left open.
+The limit prevents misuse of a browser that was left logged in.
 """
 
 
 class UserService:
-    """Service for accounts and access tokens: administrators manage all accounts, users
-    their own.
+    """Service for accounts and access tokens: administrators manage all accounts, other users their
+    own.
     """
 
     def __init__(
@@ -84,13 +85,13 @@ class UserService:
         role: Role = Role.USER,
         default_project: str | None = None,
     ) -> User:
-        """Create an account, and its default project if that is missing.
+        """Create an account, and its default project if that does not exist.
 
-        Without ``default_project`` the user gets a new project.
+        Without ``default_project``, the user gets a new project.
 
         Raises:
             NotAllowed: the actor is no administrator.
-            Conflict: the name is taken, or the platform serves one user.
+            Conflict: the name is taken, or the platform permits only one user.
         """
         _administer(actor)
         await check_another_user(self._store, self._settings)
@@ -123,11 +124,12 @@ class UserService:
         source: str | None = None,
         check: Check[User] = None,
     ) -> User:
-        """Change the given fields of an account.
+        """Change the fields of an account that are given; None leaves a field unchanged.
 
         Raises:
-            NotFound: no such account that the actor may see.
-            NotAllowed: only administrators change role and disabled; the current password is wrong.
+            NotFound: there is no such account that the actor may see.
+            NotAllowed: the actor is no administrator and changes ``role`` or ``disabled``, or the
+                current password is wrong.
             Conflict: no enabled administrator would be left.
         """
         require(PolicyAction.USER_EDIT, actor, "user", name, owner=name)
@@ -158,9 +160,8 @@ class UserService:
         return changed
 
     async def _end_sessions(self, name: str) -> None:
-        """End the sessions of a disabled account.
-
-        A session outlives its owner's login at the portal.
+        """End the sessions of a disabled account, which would otherwise continue without a login at
+        the portal.
         """
         for job in await self._store.live_jobs():
             if job.owner == name and job.type is JobType.SESSION:
@@ -176,15 +177,16 @@ class UserService:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> Page[Project]:
-        """List those of the actor's projects that match ``search``; of all projects for an
-        administrator. Without ``limit`` the page has all of them."""
+        """List those projects of the actor that match ``search``; for an administrator, those of
+        all projects. Without ``limit``, the page contains all of them.
+        """
         visible_to = None if actor.is_admin else actor.name
         return await self._store.search_projects(
             search, visible_to=visible_to, cursor=cursor, limit=limit
         )
 
     async def list_tokens(self, actor: Actor, *, owner: str | None = None) -> Sequence[Token]:
-        """List the tokens of the actor, or, for an administrator, of ``owner``."""
+        """List the access tokens of the actor or, for an administrator, of the user ``owner``."""
         name = owner or actor.name
         require(PolicyAction.TOKEN_READ, actor, "user", name, owner=name)
         return await self._store.list_tokens((await self._store.get_user(name)).name)
@@ -199,9 +201,10 @@ class UserService:
         owner: str | None = None,
         notify: bool = True,
     ) -> tuple[Token, str]:
-        """Create a token; the second value is its secret, which is not stored.
+        """Create an access token and return it with its secret, which is not stored.
 
-        Its owner is notified, unless ``notify`` is False. Raises as ``check_token``.
+        The owner is notified, unless ``notify`` is False. Raises the same errors as
+        ``check_token``.
         """
         whose = owner or actor.name
         expires_at = await self.check_token(
@@ -224,7 +227,8 @@ class UserService:
         lifetime_s: int | None,
         owner: str | None = None,
     ) -> datetime | None:
-        """Check that the actor may create a token, and return the time at which it expires.
+        """Check that the actor may create an access token, and return the time at which it will
+        expire; None if it does not expire.
 
         Raises:
             NotFound: the actor may not see ``owner``.
@@ -267,7 +271,7 @@ class UserService:
         created_by: str | None,
         notify: bool = True,
     ) -> tuple[Token, str]:
-        """Create a token that ``check_token`` permitted; the second value is its secret.
+        """Create an access token after ``check_token`` permitted it, and return it with its secret.
 
         Raises ``NotFound`` if the owner no longer exists.
         """
@@ -285,7 +289,10 @@ class UserService:
         return token, secret
 
     async def delete_token(self, actor: Actor, token_id: str, *, owner: str | None = None) -> None:
-        """Revoke a token. Raises ``NotFound``."""
+        """Revoke an access token of the actor or, for an administrator, of the user ``owner``.
+
+        Raises ``NotFound`` if there is no such token.
+        """
         whose = owner or actor.name
         require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
         await self._store.delete_token(whose, token_id)

@@ -1,9 +1,8 @@
-"""The store: everything that must survive. One implementation (SQLAlchemy) for SQLite and
-PostgreSQL.
+"""Store: all persistent data. One implementation with SQLAlchemy supports SQLite and PostgreSQL.
 
-Each method is one transaction. No method waits for anything but the database. Every change of a job
-appends an event row in the same transaction, and event ids are readable in commit order.
-All methods may raise ``StoreUnavailable``.
+Each method is one transaction and waits only for the database. Every change of a job adds an event
+in the same transaction, and events become visible in the order of their IDs. All methods may raise
+``StoreUnavailable``.
 """
 
 from __future__ import annotations
@@ -96,8 +95,11 @@ class Store(
     """Complete store, composed of all its parts."""
 
     async def start(self) -> None:
-        """Open the database and migrate it. Raises ``SetupError`` (damaged, read-only, full,
-        newer than this release, SQLite on a network file system) with what to do."""
+        """Open the database and migrate it to the schema of this release.
+
+        Raises ``SetupError`` with instructions if the database is damaged, read-only, full or of a
+        newer release, or if SQLite is on a network file system.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The store's part for announcements, maintenance and the history of nodes."""
+"""Part of the store for announcements, maintenance and the history of nodes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class AdministrationStore(Protocol):
     async def save_announcement(
         self, announcement: Announcement, *, check: Check[Announcement] = None
     ) -> None:
-        """Replace the announcement with this id; add it if there is none, but with a ``check``
-        raise ``NotFound`` instead.
+        """Replace the announcement with this ID. If there is none, add it; with a ``check``, raise
+        ``NotFound`` instead.
 
-        Users who dismissed it see it again if its text or severity changed. Writes
+        Users who dismissed it see it again if its text or severity changed. Adds the event
         ``announcement.changed``.
         """
         ...
@@ -26,22 +26,26 @@ class AdministrationStore(Protocol):
     async def delete_announcement(
         self, announcement_id: str, *, check: Check[Announcement] = None
     ) -> None:
-        """Delete the announcement. Writes ``announcement.changed``. Raises ``NotFound``."""
+        """Delete the announcement and add the event ``announcement.changed``.
+
+        Raises ``NotFound`` if there is no such announcement.
+        """
         ...
 
     async def get_announcement(self, announcement_id: str) -> Announcement:
-        """Return the announcement with that id. Raises ``NotFound``."""
+        """Return the announcement with this ID. Raises ``NotFound``."""
         ...
 
     async def list_announcements(
         self, *, current_at: datetime | None, cursor: str | None = None, limit: int = 100
     ) -> Page[Announcement]:
-        """List the announcements that are shown at ``current_at``, or all if it is None; newest
-        start first."""
+        """List the announcements that are shown at ``current_at``, or all if it is None; those that
+        start last come first.
+        """
         ...
 
     async def dismiss(self, announcement_id: str, user: str) -> None:
-        """Store that this user has dismissed it. Raises ``NotFound``."""
+        """Store that the user has dismissed the announcement. Raises ``NotFound``."""
         ...
 
     async def dismissed(self, user: str) -> frozenset[str]:
@@ -51,9 +55,10 @@ class AdministrationStore(Protocol):
     async def set_maintenance(
         self, window: Maintenance | None, *, check: Check[Maintenance | None] = None
     ) -> None:
-        """Replace the maintenance window, or delete it.
+        """Replace the maintenance window; None deletes it.
 
-        Writes ``maintenance.changed``, unless there was none and is none."""
+        Adds the event ``maintenance.changed`` if there was or is one.
+        """
         ...
 
     async def maintenance(self) -> Maintenance | None:
@@ -63,9 +68,10 @@ class AdministrationStore(Protocol):
         ...
 
     async def tell_turns(self, after: datetime, until: datetime) -> None:
-        """Write the events ``announcement.changed`` and ``maintenance.changed`` for announcements
-        and windows that began or ended after ``after`` and not later than ``until``. No request
-        causes these events.
+        """Add the events ``announcement.changed`` and ``maintenance.changed`` for those that began
+        or ended after ``after`` and not later than ``until``.
+
+        No request causes these events, because they depend only on the time.
         """
         ...
 

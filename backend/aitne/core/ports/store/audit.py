@@ -1,4 +1,4 @@
-"""The store's part about the audit log. Nothing here changes or deletes an entry."""
+"""Part of the store for the audit log. No method changes or deletes an entry."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from aitne.core.ports.store.records import Page
 
 
 class AuditStore(Protocol):
-    """Storage of the audit log: a chain of entries, which the database itself protects from
-    changes.
+    """Storage of the audit log: a chain of entries. The database itself prevents their
+    modification.
     """
 
     async def append_audit(self, draft: AuditDraft) -> AuditEntry:
-        """Append an entry to the end of the chain; concurrent calls, also of other processes, wait
-        for each other.
+        """Append an entry to the chain and return it; concurrent calls, also of other processes,
+        are executed one after the other.
         """
         ...
 
     async def list_audit(
         self, where: AuditFilter, *, cursor: str | None = None, limit: int = 100
     ) -> Page[AuditEntry]:
-        """List entries, newest first. Raises ``InvalidInput`` (cursor)."""
+        """Return a page of the entries that match ``where``, newest first.
+
+        Raises ``InvalidInput`` for an invalid cursor.
+        """
         ...
 
     async def audit_after(

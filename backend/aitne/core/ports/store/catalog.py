@@ -1,4 +1,4 @@
-"""The store's part about images and datasets."""
+"""Part of the store for images and datasets."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class CatalogStore(Protocol):
         damage: str | None = None,
         actor: str,
     ) -> Image:
-        """Change the fields of the image whose arguments are not None, and return the image.
+        """Change those fields of the image whose arguments are not None, and return the image.
 
-        With ``verified_at``, the field ``damage`` is set even if its argument is None. Raises
-        ``NotFound``, also for an unknown project.
+        With ``verified_at``, the field ``damage`` is changed even if its argument is None. Raises
+        ``NotFound`` if the image or a project does not exist.
         """
         ...
 
@@ -62,7 +62,8 @@ class CatalogStore(Protocol):
         ...
 
     async def add_dataset(self, dataset: Dataset, *, actor: str) -> None:
-        """Add a version of a dataset. Its name belongs to the owner of the first version.
+        """Add a version of a dataset. The name of a dataset belongs to the owner of its first
+        version.
 
         Raises:
             Conflict: the version exists already, or the name belongs to another owner.
@@ -71,8 +72,9 @@ class CatalogStore(Protocol):
         ...
 
     async def datasets(self, *, visible_to: str | None) -> Sequence[Dataset]:
-        """List datasets by name and newest first; with ``visible_to`` only the user's own and those
-        that the user's projects may read."""
+        """List datasets by name and newest first. With ``visible_to``, only those that the user
+        owns or may read as member of a project.
+        """
         ...
 
     async def dataset(self, name: str, version: str | None) -> Dataset:
@@ -93,7 +95,9 @@ class CatalogStore(Protocol):
         retired: bool | None = None,
         actor: str,
     ) -> Dataset:
-        """Permit (``grant``) and forbid (``revoke``) projects to read the dataset, and set the
-        fields whose arguments are not None. Raises ``NotFound``, also for an unknown project.
+        """Permit (``grant``) and forbid (``revoke``) projects to read the dataset, and change those
+        fields whose arguments are not None.
+
+        Raises ``NotFound`` if the dataset or a project does not exist.
         """
         ...

@@ -1,4 +1,4 @@
-"""The store's part about the cluster, the leases of controllers, and the event log."""
+"""Part of the store for the cluster, the leases of controllers, and the event log."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ class ClusterStore(Protocol):
     """
 
     async def save_cluster(self, cluster: Cluster, *, epoch: int) -> None:
-        """Replace the stored state of the cluster. Writes ``nodes.changed`` (with the names of the
-        nodes) only if a node differs in more than ``seen_at``. Raises ``StaleEpoch``.
+        """Replace the stored state of the cluster.
+
+        Adds the event ``nodes.changed`` with the names of nodes that differ in more than
+        ``seen_at``, if there are any. Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
@@ -29,8 +31,9 @@ class ClusterStore(Protocol):
         ...
 
     async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
-        """Store whether the scheduler answers; writes ``scheduler.changed`` if this differs from
-        before. Raises ``StaleEpoch``.
+        """Store whether the scheduler answers; add the event ``scheduler.changed`` if that changed.
+
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
@@ -76,22 +79,24 @@ class ClusterStore(Protocol):
         ...
 
     async def add_event(self, kind: str, data: dict[str, Any]) -> None:
-        """Append an event that belongs to no job and that all users may see."""
+        """Add an event that belongs to no job and that all users may see."""
         ...
 
     async def wait_for_change(self, timeout_s: float) -> bool:
         """Wait until any process commits a change to the database and return True (usually within
         50 ms); return False after ``timeout_s`` seconds.
 
-        May return True without a change but never misses one: each waiter compares with the state
-        at the end of its previous call. Idle waiting is cheap: SQLite reads ``PRAGMA
-        data_version``, PostgreSQL LISTENs.
+        It may return True without a change but never misses one, because each caller compares with
+        the state at the end of its previous call. Waiting causes little load: SQLite reads ``PRAGMA
+        data_version``, PostgreSQL uses LISTEN.
         """
         ...
 
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete events and measurements older than ``events_before``, idempotency keys older than
-        ``idempotency_before``, and all expired secrets and sign-ins. Of jobs from outside delete
-        those that ended before ``events_before``, and of each user all but the newest.
+        """Delete events and samples older than ``events_before``, idempotency keys older than
+        ``idempotency_before``, and all expired secrets and sign-ins.
+
+        Also deletes those jobs that were not submitted through the platform and ended before
+        ``events_before``, and of each user all but the newest.
         """
         ...

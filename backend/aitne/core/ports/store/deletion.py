@@ -1,8 +1,8 @@
-"""The store's part for the deletion of ended jobs, and for the work on their folders.
+"""Part of the store for the deletion of ended jobs, and for work on their folders.
 
-A deletion is requested first: the job stays visible until the controller has removed its folder, and
-then all that is stored about it is deleted in one transaction, which appends the event
-``job.deleted``. What usage is computed from is kept.
+A deletion is requested first: the job stays visible until the controller has removed its folder.
+Then all data about the job is deleted in one transaction, which adds the event ``job.deleted``.
+Data from which usage is computed is kept.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ class DeleteRefusal(StrEnum):
 
     NOT_ENDED = "not_ended"
     ARRAY_TASK = "array_task"
-    """Only whole arrays are deleted."""
+    """The job is an array task: only whole array jobs can be deleted."""
     NEEDED = "needed"
-    """A job that has not ended depends on it."""
+    """Another job that has not ended depends on the job."""
 
 
 class DeleteRequest(NamedTuple):
-    """Outcome of the request to delete one job: the job, and why it is not deleted, if so."""
+    """Outcome of the request to delete one job: the job, and the reason for a refusal (None: the
+    deletion was requested).
+    """
 
     job: Job
     refusal: DeleteRefusal | None
@@ -42,18 +44,20 @@ class DeleteRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FolderResult:
-    """Outcome of work on the folder of an ended job: its ``size``, or when to try again."""
+    """Outcome of work on the folder of an ended job: its ``size``, or the time ``due_at`` of the
+    next attempt.
+    """
 
     job_id: UUID
     attempt: int
     size: FolderSize | None = None
     due_at: datetime | None = None
     problem: str | None = None
-    """Why the folder of a job that is being deleted could not be removed."""
+    """Reason why the folder of a job to be deleted could not be removed; None if there is none."""
 
 
 class JobFolders(Frozen):
-    """Job folders of a user's ended jobs, as they were measured when the jobs ended."""
+    """Total size of the job folders of a user's ended jobs, as measured after the jobs ended."""
 
     jobs: int = Field(description="Number of ended jobs with a folder that was measured.")
     size_bytes: int = Field(description="Disk space of their folders.")
@@ -66,8 +70,10 @@ class DeletionStore(Protocol):
     async def request_delete(
         self, job_ids: Sequence[UUID], now: datetime
     ) -> Mapping[UUID, DeleteRequest]:
-        """Request the deletion of these jobs; each is decided separately, and a second request is
-        no error. Jobs that do not exist are missing in the answer.
+        """Request the deletion of these jobs. Each is decided separately; a repeated request has no
+        further effect.
+
+        Jobs that do not exist are missing in the result.
         """
         ...
 
@@ -80,33 +86,39 @@ class DeletionStore(Protocol):
         limit: int,
         epoch: int,
     ) -> int:
-        """Request the deletion of up to ``limit`` jobs that are kept no longer, the oldest first;
-        return their number. Jobs that others depend on are left out.
+        """Request the deletion of up to ``limit`` jobs whose retention period is over, the oldest
+        first; return their number. Jobs that others depend on are skipped.
 
-        ``by_project`` has the times of projects that differ from ``keep``. Raises ``StaleEpoch``.
+        ``keep`` is the retention period, ``by_project`` contains those of projects that differ.
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
     async def due_folders(self, now: datetime, limit: int) -> Sequence[Job]:
-        """List the ended jobs whose folder is to be measured or removed, the earliest first."""
+        """List the ended jobs whose folders are to be measured or removed by ``now``, those due
+        first at the beginning.
+        """
         ...
 
     async def note_folders(self, results: Sequence[FolderResult], *, epoch: int) -> None:
-        """Store the outcomes of work on folders. Raises ``StaleEpoch``."""
+        """Store the outcomes of work on folders. Raises ``StaleEpoch`` if another controller is the
+        leader.
+        """
         ...
 
     async def delete_job(self, job_id: UUID, *, epoch: int) -> bool:
-        """Delete all that is stored about a job whose deletion was requested, with its tasks; keep
-        what usage is computed from.
+        """Delete all data about a job whose deletion was requested, with its tasks; keep the data
+        from which usage is computed.
 
-        Return False if a job depends on it now: then it is not deleted. Raises ``StaleEpoch``.
+        Returns False, and deletes nothing, if another job depends on it now. Raises ``StaleEpoch``
+        if another controller is the leader.
         """
         ...
 
     async def job_folders(self, owner: str) -> JobFolders:
-        """Return the sum of the folders of the user's ended jobs."""
+        """Return the total size of the folders of the user's ended jobs."""
         ...
 
     async def retention_of_projects(self) -> Mapping[str, Retention]:
-        """Return the retention of the projects that have set one."""
+        """Return the retention by project name, for projects that have set one."""
         ...

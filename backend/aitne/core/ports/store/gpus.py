@@ -1,4 +1,4 @@
-"""The store's part about which GPUs the platform's jobs hold, and for how long."""
+"""Part of the store for the GPUs that jobs of the platform use, and until when."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from typing import NamedTuple, Protocol
 
 
 class GpuUse(NamedTuple):
-    """Number of GPUs that one job holds, or for which it waits (then ``nodes`` is empty)."""
+    """Number of GPUs that one job has been allocated or, if ``nodes`` is empty, that a pending job
+    requests.
+    """
 
     nodes: tuple[str, ...]
     type: str | None
-    """As it was asked for; None: any."""
+    """GPU type that the job requested; None: any type."""
     gpus: int
-    """On all its nodes together."""
+    """Number of GPUs on all nodes of the job together."""
     ends_at: datetime | None
-    """Time at which its time limit ends, as far as that is known."""
+    """Time at which the job reaches its time limit; None: unknown."""
 
 
 class GpuStore(Protocol):
-    """Query of the GPUs that jobs hold and wait for; used to show when GPUs become free."""
+    """Query of the GPUs that running jobs use and pending jobs request; used to predict when GPUs
+    become free.
+    """
 
     async def gpus_held(self) -> Sequence[GpuUse]:
-        """Return the GPUs held by each job that has nodes and GPUs, without the owners."""
+        """Return the GPUs of each job that has an allocation with GPUs, without its owner."""
         ...
 
     async def gpus_awaited(self) -> Sequence[GpuUse]:
-        """Return the GPUs of every job that waits for GPUs, oldest first; for an array job one
-        entry for each waiting task.
+        """Return the GPUs of each pending job that requests GPUs, oldest first; for an array job
+        one entry for each pending task.
         """
         ...

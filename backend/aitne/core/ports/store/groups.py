@@ -1,8 +1,8 @@
-"""The store's part for the life cycle of projects, invitations to them, and monthly usage.
+"""Part of the store for the life cycle of projects, invitations to them, and monthly usage.
 
-Every change appends an event ``project.changed`` as ``ProjectStore`` defines; beside it there are
-``project.requested`` (one waits for an administrator), ``project.expiring`` (``days`` before its
-end) and ``project.invited`` (to the user whom another user made a member).
+Every change adds an event ``project.changed`` as defined by ``ProjectStore``. There are also the
+events ``project.requested`` (a project waits for approval), ``project.expiring`` (``days`` before
+its end) and ``project.invited`` (for a user whom another user made a member).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from aitne.core.ports.store.records import Check
 
 @dataclass(frozen=True, slots=True)
 class ProjectChange:
-    """Change of some fields of a project, by the names that ``Project`` gives them."""
+    """Change of some fields of a project, by the names of the fields in ``Project``."""
 
     what: str
-    """In the event: ``title``, ``budget`` …"""
+    """Description of the change in the event, such as ``title`` or ``budget``."""
     fields: Mapping[str, Any]
 
 
 class StoredMonth(NamedTuple):
-    """Usage of one month by project and user, as ``source`` (such as Slurm's accounting) reported
-    it at ``taken_at``.
+    """Usage of one month by project and user; ``source`` (such as Slurm's accounting) reported it
+    at ``taken_at``.
     """
 
     taken_at: datetime
@@ -44,7 +44,7 @@ class StoredMonth(NamedTuple):
 
 
 class JobTime(NamedTuple):
-    """Period in which one job occupied nodes, with the job's project, user and resources."""
+    """Period in which one job had an allocation, with the job's project, user and resources."""
 
     project: str
     user: str
@@ -52,13 +52,13 @@ class JobTime(NamedTuple):
     cpus: int
     gpus: int
     gpu_type: str | None
-    """CPUs and GPUs are those of each node."""
+    """GPU type of the job; CPUs and GPUs in this record are those of each node."""
     started_at: datetime
     ended_at: datetime | None
 
 
 class WaitTime(NamedTuple):
-    """Seconds that one job of ``user`` waited until it was assigned its nodes."""
+    """Seconds that one job of ``user`` was pending before it got its nodes."""
 
     user: str
     seconds: float
@@ -77,8 +77,8 @@ class GroupStore(Protocol):
         ...
 
     async def standing(self, name: str) -> ProjectStatus | None:
-        """Return the state, end and budget that decide whether the project accepts jobs; None if
-        there is no such project.
+        """Return the state, end and budget of the project, which determine whether it accepts jobs;
+        None if there is no such project.
         """
         ...
 
@@ -95,19 +95,22 @@ class GroupStore(Protocol):
         check: Check[Project] = None,
     ) -> Project:
         """Perform a step of the project's life cycle, such as its approval, and set ``fields`` and
-        ``limits``. With ``due``, do so only if the project's end is not later than ``due``.
+        ``limits``.
+
+        With ``due``, this is done only if the project's end is not later than ``due``.
 
         Raises:
-            NotFound: no such project.
+            NotFound: there is no such project.
             IllegalTransition: the project's state does not permit the step.
-            StaleEpoch: another controller leads.
+            StaleEpoch: another controller is the leader.
         """
         ...
 
     async def change_project(
         self, name: str, change: ProjectChange, *, actor: str, check: Check[Project] = None
     ) -> Project:
-        """Set fields of the project without changing its state; write an event if a field differs.
+        """Set fields of the project without changing its state; add an event if a field changed.
+
         Raises ``NotFound``.
         """
         ...
@@ -117,17 +120,17 @@ class GroupStore(Protocol):
         ...
 
     async def set_role(self, name: str, user: str, role: ProjectRole, *, actor: str) -> Membership:
-        """Set the role of a member. The open invitations of a user who is no longer a manager are
-        revoked.
+        """Set the role of a member. If a manager loses that role, the manager's open invitations
+        are revoked.
 
         Raises:
-            NotFound: no such member.
-            Conflict: no manager would be left.
+            NotFound: there is no such member.
+            Conflict: the project would have no manager left.
         """
         ...
 
     async def own_limits_of(self, project: str) -> Limits:
-        """Return the limits that the project's managers have set, which are at most those that
+        """Return the limits that the project's managers have set, which do not exceed those that
         administrators granted.
         """
         ...
@@ -141,8 +144,10 @@ class GroupStore(Protocol):
         ...
 
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
-        """Record the reminder that is sent ``days`` days before the project's end ``ends``. Return
-        False if this reminder or a later one was recorded before. Raises ``StaleEpoch``.
+        """Record that the reminder ``days`` days before the project's end ``ends`` was sent.
+
+        Returns False if this reminder or a later one was recorded before. Raises ``StaleEpoch`` if
+        another controller is the leader.
         """
         ...
 
@@ -156,42 +161,47 @@ class GroupStore(Protocol):
         ...
 
     async def revoke_invitation(self, project: str, id_: str, now: datetime, *, actor: str) -> None:
-        """Revoke the invitation; a second call is not an error. Raises ``NotFound``."""
+        """Revoke the invitation; a repeated call has no further effect. Raises ``NotFound``."""
         ...
 
     async def invitation_of(self, token_hash: str) -> Invitation | None:
-        """Return the invitation whose link has the token with this hash, in whatever state; None if
+        """Return the invitation whose link has the token with this hash, valid or not; None if
         there is none.
         """
         ...
 
     async def accept_invitation(self, token_hash: str, user: str, now: datetime) -> Membership:
-        """Make ``user`` a member of the project of the invitation, or raise the member's role. A
-        call that changes nothing does not count as a use of the invitation.
+        """Make ``user`` a member of the invitation's project, or give the member the higher role of
+        the invitation.
+
+        A call that changes nothing does not count as a use of the invitation.
 
         Raises:
-            NotFound: no such invitation.
+            NotFound: there is no such invitation.
             Conflict: the invitation is no longer valid, or the project accepts no new members.
         """
         ...
 
     async def usage_months(self, months: Sequence[str]) -> Mapping[str, StoredMonth]:
-        """Return the stored usage of these months, by month; months without any are missing."""
+        """Return the stored usage of these months by month (``YYYY-MM``); months without stored
+        usage are missing.
+        """
         ...
 
     async def keep_usage(self, month: str, found: StoredMonth) -> None:
-        """Replace the stored usage of the month."""
+        """Replace the stored usage of the month (``YYYY-MM``) by ``found``."""
         ...
 
     async def job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:
-        """Return the periods in which the platform's jobs occupied nodes, if they lie at least
-        partly between ``start`` and ``end``.
+        """Return the periods in which jobs of the platform had allocations, as far as they overlap
+        with the time from ``start`` to ``end``.
         """
         ...
 
     async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[WaitTime]:
-        """List the waiting times of the project's jobs that got their nodes between ``start`` and
-        ``end``."""
+        """List the waiting times of those jobs of the project that got their nodes between
+        ``start`` and ``end``.
+        """
         ...
 
     async def outcomes(self, project: str, start: datetime, end: datetime) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""The store's part about jobs."""
+"""Part of the store for jobs and the outbox."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class JobStore(Protocol):
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
     ) -> CreatedJob:
-        """Store the job (an array job with the rows of its tasks), its outbox item and its event in
-        one transaction.
+        """Store the job (for an array job, also the rows of its tasks), its outbox item and its
+        event in one transaction.
 
         If the job continues a session, no other live job may continue the same session.
 
@@ -42,23 +42,24 @@ class JobStore(Protocol):
         ...
 
     async def create_jobs(self, new_jobs: Sequence[NewJob]) -> Sequence[CreatedJob]:
-        """Store several jobs as ``create_job`` does, all in one transaction: on any error none of
+        """Store several jobs like ``create_job``, all in one transaction: after an error none of
         them is stored.
 
-        Raises as ``create_job``.
+        Raises the same errors as ``create_job``.
         """
         ...
 
     async def find_replays(self, wishes: Sequence[Idempotency]) -> Mapping[str, Job]:
         """Return the jobs that earlier requests with these idempotency keys of one user created, by
-        key. So a repeated request need not be checked again.
+        key.
 
-        Raises ``IdempotencyConflict`` as ``create_job`` does.
+        ``wishes`` are the requests with their keys. A job in the result need not be checked again.
+        Raises ``IdempotencyConflict`` if a key was used with another request.
         """
         ...
 
     async def get_job(self, job_id: UUID) -> Job:
-        """Read a job, or a task of an array even if the task has no row of its own.
+        """Return a job, or a task of an array even if the task has no row of its own.
 
         Raises ``NotFound``, also for the ID of a task group, which is no job.
         """
@@ -78,10 +79,11 @@ class JobStore(Protocol):
         sort: JobSort = JobSort.CREATED,
         descending: bool = True,
     ) -> Page[Job]:
-        """List jobs, newest first unless ``sort`` names another order.
+        """List jobs that match ``where``, newest first unless ``sort`` names another order.
 
-        ``visible_to`` None: all; a user's name: that user's jobs and those of the user's projects.
-        Raises ``InvalidInput`` for an invalid cursor, or one of another order.
+        ``visible_to`` is the name of a user: only that user's jobs and those of the user's projects
+        are listed; None: all. Raises ``InvalidInput`` if the cursor is invalid or belongs to
+        another order.
         """
         ...
 
@@ -101,29 +103,32 @@ class JobStore(Protocol):
     async def array_task(
         self, array_job_id: UUID, index: int, *, own_row: bool = False
     ) -> Job | None:
-        """Read one task of an array job; None if the array has no such task.
+        """Return one task of an array job; None if the array has no such task.
 
-        ``own_row``: first give the task a row of its own, so that more can be stored about it.
+        With ``own_row``, a row of its own is created for the task before, so that more can be
+        stored about it.
         """
         ...
 
     async def split_tasks(self, array_job_id: UUID, indices: Collection[int]) -> Sequence[Job]:
-        """Give these tasks of the array's task group rows of their own, otherwise unchanged.
+        """Create rows for these tasks of the array's task group, with the same content.
 
-        Return the rows of all of ``indices`` that the array has, and the rest of the task group if
-        it still has tasks.
+        Returns the rows of all tasks in ``indices`` that the array has, and the task group if it
+        still contains tasks.
         """
         ...
 
     async def live_jobs(self) -> Sequence[Job]:
         """Return the rows of the platform's jobs that have not ended, oldest first; a task group is
-        one row. Jobs from outside are not among them.
+        one row.
+
+        Jobs that were not submitted through the platform are not included.
         """
         ...
 
     async def count_live(self, owner: str) -> int:
-        """Count the owner's jobs that have not ended, array jobs and their tasks alike, without
-        jobs from outside.
+        """Return the number of the owner's jobs that have not ended, including array jobs and each
+        of their tasks, but no jobs that were not submitted through the platform.
         """
         ...
 
@@ -142,18 +147,18 @@ class JobStore(Protocol):
         epoch: int | None = None,
         message: str | None = None,
     ) -> Job:
-        """Change the state or fields of one job and write the event ``job.state`` (or
-        ``job.changed`` if the state stays). A call that changes nothing writes nothing.
+        """Change the state or fields of one job and add the event ``job.state`` (or ``job.changed``
+        if the state stays). A call that changes nothing writes nothing.
 
         Only fields that were set on ``changes`` are written (``model_fields_set``). A terminal
         state also deletes the job token and the hand-over. For a task of an array, the array job's
         row is updated in the same transaction (see ``core.jobs.arrays``).
 
         Raises:
-            NotFound: no such job.
-            IllegalTransition: the state ``to`` cannot follow the present state.
-            Conflict: ``attempt`` or ``version`` was given and differs from the row's.
-            StaleEpoch: ``epoch`` was given and another controller leads.
+            NotFound: there is no such job.
+            IllegalTransition: the current state does not permit the transition to ``to``.
+            Conflict: ``attempt`` or ``version`` was given and differs from that of the row.
+            StaleEpoch: ``epoch`` was given and another controller is the leader.
         """
         ...
 
@@ -167,13 +172,12 @@ class JobStore(Protocol):
     ) -> Sequence[Job | None]:
         """Make many transitions of different jobs in one transaction.
 
-        ``tokens`` are hashes of the job tokens with which agents report, by ID of jobs among
-        ``moves``; the tasks of an array share one. For a job that has ended, nothing is stored.
-        ``done`` are the ids of outbox items that these transitions complete.
+        ``tokens`` are the hashes of new job tokens, by ID of jobs in ``moves``; the tasks of an
+        array share one. No token is stored for a job that has ended. ``done`` are the IDs of outbox
+        items that these transitions complete.
 
-        Returns for each transition the job as it is afterwards; None where ``transition`` would
-        have raised ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``; in that case nothing was
-        changed.
+        Returns for each transition the job afterwards; None where ``transition`` would have raised
+        ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``; then nothing was changed.
         """
         ...
 
@@ -186,12 +190,12 @@ class JobStore(Protocol):
         attempt: int | None = None,
         epoch: int,
     ) -> Job:
-        """End the present attempt in the terminal state ``to`` (None: the attempt has ended
+        """End the current attempt in the terminal state ``to`` (None: the attempt has ended
         already) and start the next one, in one transaction.
 
         The job becomes PENDING_SUBMIT with attempt + 1 and a new outbox item; the fields of the old
-        attempt are cleared. If a user has asked to cancel the job, it ends and is not retried.
-        Raises as ``transition``.
+        attempt are cleared. If a user has requested the cancellation of the job, it ends and is not
+        retried. Raises the same errors as ``transition``.
         """
         ...
 
@@ -206,34 +210,37 @@ class JobStore(Protocol):
         version: int | None = None,
         unless_cancelled: UUID | None = None,
     ) -> Job:
-        """Note the request and queue a CANCEL in the outbox; of an array, for every live task that
-        is not among those to ``keep``. Where there are none to keep, one CANCEL of the array's row
-        stands for the tasks that were submitted with it; a task that was retried has its own.
+        """Record the request to cancel a job and add a CANCEL item to the outbox; for an array, one
+        for every live task except those in ``keep``.
 
-        ``message`` names the user who ended it; it becomes the message of each job that is
-        concerned, unless its end was requested before. ``reason`` is then why a single job ended,
-        or each of the tasks.
+        If ``keep`` is empty, one item for the array's row cancels all tasks that were submitted
+        with it; a task that was retried gets its own. ``message`` names the user who cancelled the
+        job; it becomes the message of each affected job whose cancellation was not requested
+        before. ``reason`` becomes the termination reason of the job or of each task.
 
-        A job still PENDING_SUBMIT becomes CANCELLED at once and its SUBMIT is dropped. A terminal
-        job is returned as it is, and so is an array if the task ``unless_cancelled`` was cancelled.
-        Raises ``Conflict`` if ``version`` is given and the row has another.
+        A job in the state PENDING_SUBMIT becomes CANCELLED at once and its SUBMIT item is deleted.
+        A job that has ended is returned unchanged, and so is an array if its task
+        ``unless_cancelled`` was cancelled. Raises ``Conflict`` if ``version`` is given and differs
+        from that of the row.
         """
         ...
 
     async def request_hold(self, job_id: UUID, hold: bool) -> Job:
-        """Change ``hold`` in the specification of a job that waits, or of an array and its waiting
-        tasks, and add a HOLD item to the outbox.
+        """Set ``hold`` in the specification of a pending job, or of an array and its pending tasks,
+        and add a HOLD item to the outbox.
 
-        Raises ``NotFound``, and ``Conflict`` if nothing of it waits.
+        Raises ``NotFound``, or ``Conflict`` if neither the job nor a task of it is pending.
         """
         ...
 
     async def withdraw_hold(self, job_id: UUID, hold: bool, *, epoch: int) -> None:
-        """Set ``hold`` in the specification as the scheduler has it, after it refused a change."""
+        """Set ``hold`` in the specification to the value in the scheduler, after the scheduler
+        refused a change.
+        """
         ...
 
     async def request_throttle(self, job_id: UUID, max_parallel: int | None) -> Job:
-        """Change how many tasks of an array may run at once in its specification, and add a
+        """Set the maximum number of concurrent tasks in the specification of an array, and add a
         THROTTLE item to the outbox.
 
         Raises ``NotFound``; ``InvalidInput`` if the job is no array; ``Conflict`` if it has ended.
@@ -241,20 +248,23 @@ class JobStore(Protocol):
         ...
 
     async def first_namesake(self, job: Job) -> Job | None:
-        """Return the first live job of the same owner and name that was created before ``job``."""
+        """Return the oldest live job with the same owner and name that was created before ``job``;
+        None if there is none.
+        """
         ...
 
     async def limit_asked(self, job_id: UUID) -> int | None:
-        """Return the longest time limit, in seconds, among the job's EXTEND items in the outbox;
-        None if there are none.
+        """Return the longest time limit in seconds among the job's EXTEND items in the outbox; None
+        if there are none.
         """
         ...
 
     async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
         """Add an EXTEND item to the outbox, with ``data = {"time_limit_s": …}``.
 
-        ``asked`` is the result of ``limit_asked`` that the caller has seen. Raises ``Conflict`` if
-        the job has ended, or if a longer limit than ``asked`` was requested meanwhile.
+        ``asked`` is the result of ``limit_asked`` on which the caller based the request. Raises
+        ``Conflict`` if the job has ended, or if a longer limit than ``asked`` was requested
+        meanwhile.
         """
         ...
 
@@ -268,36 +278,39 @@ class JobStore(Protocol):
         begun: bool = False,
     ) -> Sequence[OutboxItem]:
         """Reserve up to ``limit`` items of these kinds that are due and not reserved, and return
-        them. The users who own the jobs take turns; among the items of one user the one that has
-        been due longest comes first. ``begun``: only items that were reserved before.
+        them.
 
-        A reservation ends after ``lease_s`` seconds, or as soon as another controller leads. Raises
-        ``StaleEpoch``.
+        The owners of the jobs take turns; among the items of one owner, the one that has been due
+        longest comes first. With ``begun``, only items that were reserved before are considered. A
+        reservation ends after ``lease_s`` seconds, or when another controller becomes the leader.
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
     async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
-        """Mark the items as done. Raises ``StaleEpoch``."""
+        """Mark the items as done. Raises ``StaleEpoch`` if another controller is the leader."""
         ...
 
     async def return_outbox(self, *item_ids: int, epoch: int, delay_s: float) -> None:
-        """Return items to the outbox for another try after ``delay_s`` seconds. Raises
-        ``StaleEpoch``."""
+        """Return items to the outbox, so that they are due again after ``delay_s`` seconds.
+
+        Raises ``StaleEpoch`` if another controller is the leader.
+        """
         ...
 
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
-        """Return items to the outbox until the job on which each depends ends or gets another
-        scheduler ID.
+        """Return items to the outbox; each is due again when the job on which it depends ends or
+        gets another scheduler ID.
 
-        ``dependencies`` maps an item's id to that job as the caller has read it. The transaction
-        that changes the job makes the item due; if the job has changed already, the item is due at
-        once. Raises ``StaleEpoch``.
+        ``dependencies`` maps an item's ID to that job as the caller has read it; if the job has
+        changed since, the item is due at once. Raises ``StaleEpoch`` if another controller is the
+        leader.
         """
         ...
 
     async def outbox_depth(self) -> tuple[int, float]:
-        """Return the number of waiting outbox items and the age of the oldest in seconds (0.0 if
-        none), not counting items that wait for another job.
+        """Return the number of pending outbox items and the age of the oldest in seconds (0.0 if
+        there are none), without items that wait for another job.
         """
         ...
 
@@ -322,20 +335,22 @@ class JobStore(Protocol):
         ...
 
     async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
-        """Append measurements of the job; those that are stored already are ignored."""
+        """Add samples of the job's resource usage; those that are stored already are ignored."""
         ...
 
     async def samples(
         self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
     ) -> Sequence[Sample]:
-        """List the job's measurements after ``since``, oldest first; if there are more than
+        """List the job's samples after ``since`` (None: all), oldest first; if there are more than
         ``limit``, an evenly spaced selection.
         """
         ...
 
     async def put_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
-        """Store the profile of the job's ranks in place of the previous one, with the event
-        ``job.profile`` (one per job). Raises ``NotFound``.
+        """Store the profile of the job's ranks in place of the previous one, and replace the job's
+        event ``job.profile``.
+
+        Raises ``NotFound``.
         """
         ...
 
@@ -344,21 +359,21 @@ class JobStore(Protocol):
         ...
 
     async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:
-        """Append an event to the job's history without changing the job.
+        """Add an event to the job's history without changing the job.
 
         All users who may see the job may see the event. Raises ``NotFound``.
         """
         ...
 
     async def queue_position(self, job: Job) -> QueuePosition | None:
-        """Return the job's position among the jobs that wait for its partition, by the scheduler's
-        priority.
+        """Return the job's position among the pending jobs of its partition, ordered by the
+        scheduler's priority.
 
-        None: the job does not wait, or the scheduler has not reported its partition and priority
+        None if the job is not pending, or the scheduler has not reported its partition and priority
         yet.
         """
         ...
 
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
-        """List the job's history, oldest first; the portal draws the stages of the job from it."""
+        """List the events of the job, oldest first."""
         ...

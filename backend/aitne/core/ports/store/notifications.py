@@ -1,4 +1,4 @@
-"""The store's part about notifications, their deliveries, and the activity of sessions."""
+"""Part of the store for notifications, their deliveries, and the activity of sessions."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class NotificationStore(Protocol):
     """
 
     async def cursor(self, name: str) -> int:
-        """Return the id of the last event that the reader ``name`` has processed; 0 before its
-        first.
+        """Return the ID of the last event that the reader ``name`` has processed; 0 if it has
+        processed none.
         """
         ...
 
@@ -43,12 +43,13 @@ class NotificationStore(Protocol):
         until: int,
         epoch: int,
     ) -> int:
-        """Store new notifications with their deliveries and move the reader's cursor from event
-        ``since`` to ``until``, in one transaction, so that each event is processed once. Return the
-        number of notifications stored.
+        """Store new notifications with their deliveries and move the reader's position (``cursor``
+        is its name) from event ``since`` to ``until``, in one transaction, so that each event is
+        processed once.
 
-        Each one appends ``notification.added``; users who no longer exist are left out. Raises
-        ``StaleEpoch``, and ``Conflict`` if the cursor is not at ``since``.
+        Returns the number of notifications stored; those for users who no longer exist are omitted.
+        Each one adds the event ``notification.added``. Raises ``StaleEpoch``, and ``Conflict`` if
+        the position is not ``since``.
         """
         ...
 
@@ -63,11 +64,11 @@ class NotificationStore(Protocol):
         ...
 
     async def mark_read(self, owner: str, ids: Sequence[int] | None, now: datetime) -> int:
-        """Mark the owner's notifications with these ids as read (None: all); return how many remain
-        unread.
+        """Mark the owner's notifications with these IDs as read (None: all); return the number that
+        remain unread.
 
-        Appends ``notification.read`` if anything changed, so that the owner's other browser pages
-        are updated.
+        Adds the event ``notification.read`` if anything changed, so that the owner's other browser
+        pages are updated.
         """
         ...
 
@@ -96,12 +97,12 @@ class NotificationStore(Protocol):
         ...
 
     async def people(self, names: Sequence[str] | None = None) -> Sequence[Recipient]:
-        """Return all users who are not disabled; with ``names``, only those among them."""
+        """Return all enabled users or, with ``names``, those of them with these names."""
         ...
 
     async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:
-        """Return when the last notification of this kind was created whose link is ``path``; None
-        if there was none.
+        """Return the time at which the last notification of this kind with the link ``path`` was
+        created; None if there was none.
         """
         ...
 
@@ -123,7 +124,7 @@ class NotificationStore(Protocol):
         ...
 
     async def webhook(self, webhook_id: str) -> Webhook:
-        """Return the webhook with that id. Raises ``NotFound``."""
+        """Return the webhook with this ID. Raises ``NotFound``."""
         ...
 
     async def update_webhook(
@@ -136,35 +137,41 @@ class NotificationStore(Protocol):
         disable: tuple[datetime, str] | None = None,
         check: Check[Webhook] = None,
     ) -> Webhook:
-        """Change the URL, replace the secret (``rotate``), enable or disable the webhook, as the
-        arguments say. Enabling resets the count of failed deliveries. Raises ``NotFound``.
+        """Change the URL of the webhook, replace its secret (``rotate``), enable it, or disable it
+        at a time with a reason.
+
+        Enabling resets the count of failed deliveries. Raises ``NotFound``.
         """
         ...
 
     async def delete_webhook(self, webhook_id: str) -> None:
-        """Delete the webhook with its waiting deliveries and its log. Raises ``NotFound``."""
+        """Delete the webhook with its pending deliveries and its history of deliveries. Raises
+        ``NotFound``.
+        """
         ...
 
     async def add_delivery(self, new: NewDelivery) -> Delivery:
-        """Add a delivery that belongs to no notification: a test message. Raises ``NotFound`` if
-        there is no such user.
+        """Store a delivery that belongs to no notification: a test message.
+
+        Raises ``NotFound`` if there is no such user.
         """
         ...
 
     async def deliveries(
         self, *, owner: str, channel: str, target: str, limit: int
     ) -> Sequence[Delivery]:
-        """List the deliveries of one target, newest first."""
+        """List the deliveries to one destination (``target``), newest first."""
         ...
 
     async def lease_deliveries(
         self, *, epoch: int, limit: int, lease_s: float, max_per_owner: int | None = None
     ) -> Sequence[Delivery]:
         """Reserve up to ``limit`` due deliveries for the controller of this ``epoch``, and return
-        them. A reservation ends after ``lease_s`` seconds, or as soon as another controller leads.
+        them.
 
-        The users who own the deliveries take turns; ``max_per_owner`` is the maximum number of
-        reserved deliveries of one user (None: no maximum). Raises ``StaleEpoch``.
+        The recipients take turns; ``max_per_owner`` is the maximum number of reserved deliveries of
+        one user (None: no maximum). A reservation ends after ``lease_s`` seconds, or when another
+        controller becomes the leader. Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
@@ -179,12 +186,12 @@ class NotificationStore(Protocol):
         delay_s: float = 0.0,
         disable_after: int | None = None,
     ) -> bool:
-        """Store the outcome of one try to deliver; with the state WAITING the delivery is due again
-        after ``delay_s`` seconds.
+        """Store the outcome of one attempt to deliver; with the state WAITING the delivery is due
+        again after ``delay_s`` seconds.
 
-        After ``disable_after`` abandoned deliveries in a row the webhook is disabled, with the
-        event ``webhook.disabled``; None: this delivery does not count. Returns True if this call
-        disabled the webhook. Raises ``StaleEpoch``.
+        After ``disable_after`` failed deliveries in a row the webhook is disabled, with the event
+        ``webhook.disabled``; None: this delivery does not count. Returns True if this call disabled
+        the webhook. Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
@@ -200,9 +207,9 @@ class NotificationStore(Protocol):
         """Store the activity of a session at ``active_at``, which an agent reported at ``seen_at``;
         return None if there is no such job.
 
-        Unless the user was warned, activity that is less than ``tolerance_s`` seconds later than
-        the stored one is not written. A later ``active_at`` withdraws the warnings, with the event
-        ``session.active`` if there were any.
+        Activity less than ``tolerance_s`` seconds after the stored one is not written, unless the
+        user was warned. Later activity cancels warnings, with the event ``session.active`` if there
+        were any.
         """
         ...
 
@@ -213,9 +220,11 @@ class NotificationStore(Protocol):
     async def warn_idle(
         self, job_id: UUID, *, warned: int, at: datetime, data: dict[str, Any], epoch: int
     ) -> bool:
-        """Record warning number ``warned`` about an idle session, with the event ``session.idle``.
-        Return False if it was recorded before or the session has been active since. Raises
-        ``StaleEpoch``.
+        """Record the warning with the number ``warned`` about an idle session, and add the event
+        ``session.idle``.
+
+        Returns False if it was recorded before or the session has been active since. Raises
+        ``StaleEpoch`` if another controller is the leader.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The store's part about jobs that were submitted past the platform."""
+"""Part of the store for jobs that were not submitted through the platform."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from aitne.core.models.job import Job
 
 @dataclass(frozen=True, slots=True)
 class JobOwner:
-    """User to whom jobs from outside may belong, with the projects of which the user is a
-    member.
+    """User who may own jobs that were not submitted through the platform, with the projects of
+    which the user is a member.
     """
 
     name: str
@@ -21,8 +21,8 @@ class JobOwner:
 
 
 class OutsideStore(Protocol):
-    """Storage of jobs from outside. They have no outbox item when they are stored, no secrets and
-    no tasks; beside that they are jobs like any other.
+    """Storage of jobs that users submitted directly to the scheduler. They have no secrets, no rows
+    for tasks, and no outbox item when they are stored; otherwise they are stored like other jobs.
     """
 
     async def job_owners(self) -> Mapping[str, JobOwner]:
@@ -30,12 +30,15 @@ class OutsideStore(Protocol):
         ...
 
     async def add_outside_jobs(self, jobs: Sequence[Job], *, epoch: int) -> Sequence[Job]:
-        """Store those of the jobs that are not stored yet, each with its event; return these.
+        """Store those of the jobs that are not stored yet, each with an event; return these.
 
-        Scheduler ID, account and time of the submission identify a job. Raises ``StaleEpoch``.
+        A job is identified by scheduler ID, account and submission time. Raises ``StaleEpoch`` if
+        another controller is the leader.
         """
         ...
 
     async def live_outside_jobs(self) -> Sequence[Job]:
-        """Return the jobs from outside that have not ended, oldest first."""
+        """Return the jobs that were not submitted through the platform and have not ended, oldest
+        first.
+        """
         ...

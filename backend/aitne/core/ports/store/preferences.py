@@ -1,4 +1,4 @@
-"""The store's part about the preferences of users in the portal."""
+"""Part of the store for the preferences of users in the portal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PreferenceStore(Protocol):
     """
 
     async def preference(self, user: str, key: str) -> dict[str, Any] | None:
-        """Return the stored value of the key, or None if there is none yet."""
+        """Return the stored value of the user's preference with this key; None if there is none."""
         ...
 
     async def put_preference(

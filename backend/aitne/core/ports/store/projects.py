@@ -1,7 +1,7 @@
-"""The store's part for projects, their members, and the limits of each.
+"""Part of the store for projects, their members, and the limits of each.
 
-Every change appends an event ``project.changed`` that the project's members may see. Its data names
-who made it (``actor``), ``what`` it was, and to which ``user``.
+Every change adds an event ``project.changed`` that the project's members may see. Its data contains
+the user who made the change (``actor``), its kind (``what``), and the ``user`` it affects.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class ProjectStore(Protocol):
         default: bool = False,
         actor: str,
     ) -> Membership:
-        """Make the user a member if that is not the case; set the user's limits in the project if
-        ``limits`` is given; with ``default`` make the project the user's default project.
+        """Make the user a member of the project if that is not the case; set the user's limits in
+        it unless ``limits`` is None; with ``default``, make it the user's default project.
 
-        A call that changes nothing writes no event.
+        A call that changes nothing adds no event.
 
         Raises:
-            NotFound: no such project or user.
+            NotFound: there is no such project or user.
         """
         ...
 
@@ -53,7 +53,7 @@ class ProjectStore(Protocol):
         """Remove the member and the limits that were set for this member.
 
         Raises:
-            NotFound: no such member.
+            NotFound: there is no such member.
             Conflict: the project is the user's default project.
         """
         ...
@@ -69,7 +69,7 @@ class ProjectStore(Protocol):
         ...
 
     async def limit_layers(self) -> Mapping[str, ProjectLayers]:
-        """Return all limits that are set, by project; projects without limits are left out."""
+        """Return all limits that are set, by project; projects without limits are omitted."""
         ...
 
     async def memberships(self, project: str | None = None) -> Sequence[Membership]:
@@ -77,7 +77,7 @@ class ProjectStore(Protocol):
         ...
 
     async def note_synced(self, changes: Sequence[Mapping[str, Any]], *, actor: str) -> None:
-        """Append the event ``accounting.synced``, which lists for administrators what was changed
+        """Add the event ``accounting.synced`` for administrators, with the changes that were made
         in Slurm.
         """
         ...
@@ -86,7 +86,7 @@ class ProjectStore(Protocol):
         """Replace the stored use of all limits by ``in_use``, which accounting reported at
         ``taken_at``.
 
-        Raises ``StaleEpoch``.
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 

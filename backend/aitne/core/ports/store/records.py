@@ -1,4 +1,4 @@
-"""Records that the store's methods take and return, beside the models."""
+"""Records that the store's methods take and return, in addition to the models."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from aitne.core.models.job import Job, JobChanges
 T = TypeVar("T")
 
 Check: TypeAlias = Callable[[T], None] | None
-"""Check of the stored object within the transaction that changes it: an exception leaves it as it
-is."""
+"""Function that is called with the stored object in the transaction that changes it; if it raises
+an exception, nothing is changed.
+"""
 
 
 class Page(Frozen, Generic[T]):
-    """One page of a list. ``next_cursor`` requests the next page and has no meaning to clients;
-    None on the last page. ``total`` is the number of matching items on all pages.
+    """Page of a list. ``next_cursor`` is an opaque text that requests the next page; None on the
+    last page. ``total`` is the number of matching items on all pages.
     """
 
     items: tuple[T, ...]
@@ -41,8 +42,8 @@ class Idempotency(Frozen):
 
 
 class CreatedJob(Frozen):
-    """Answer to the creation of a job. ``replayed`` is True if the job was created by an earlier
-    request with the same idempotency key.
+    """Result of creating a job. ``replayed`` is True if an earlier request with the same
+    idempotency key created the job.
     """
 
     job: Job
@@ -51,8 +52,8 @@ class CreatedJob(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """Rows of a job to store, those of its tasks for an array job, and the idempotency key of the
-    request.
+    """Rows of a job to store, with those of its tasks for an array job, and the idempotency key of
+    the request.
     """
 
     job: Job
@@ -61,14 +62,14 @@ class NewJob:
 
 
 class QueuePosition(Frozen):
-    """A job's position among the waiting jobs of this platform in one partition."""
+    """Position of a job among the pending jobs of this platform in one partition."""
 
     position: int
-    """Counted from 1."""
+    """Position in the queue, counted from 1."""
     waiting: int
-    """Number of jobs that wait there."""
+    """Number of pending jobs in the partition."""
     partition: str
-    """Partition in which the job waits."""
+    """Name of the partition."""
     place: ClassVar = deprecated_copy("position", int)
 
 
@@ -89,10 +90,10 @@ class TransitionRequest:
     """Change of one job's state or fields; ``JobStore.apply`` makes many of them in one
     transaction.
 
-    ``to`` None: the state stays. ``since``: change the state only from one of these states;
-    otherwise the state stays, and ``changes`` are written only if ``anyway``. ``with_tasks``: make
-    the same change to the tasks of an array job in this attempt, whose scheduler IDs are derived
-    from the array's.
+    ``to`` None: the state stays. ``since``: the state changes only if it is one of these; otherwise
+    it stays, and ``changes`` are written only with ``anyway``. ``with_tasks``: the same change is
+    made to the tasks of an array job in this attempt, whose scheduler IDs are derived from the
+    array's.
     """
 
     job_id: UUID
@@ -106,8 +107,8 @@ class TransitionRequest:
 
 
 class OutboxItem(Frozen):
-    """Row of the outbox: an action on a job that the controller must perform in the scheduler at
-    least once.
+    """Action on a job that the controller must carry out in the scheduler at least once, an entry
+    of the outbox.
     """
 
     id: int

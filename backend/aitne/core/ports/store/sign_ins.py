@@ -1,4 +1,4 @@
-"""The store's part about logins in browsers, second factors and lockouts."""
+"""Part of the store for logins in browsers, second factors and lockouts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from aitne.core.models.user import User
 
 
 class SignInStore(Protocol):
-    """Storage of sign-ins (logins in browsers), second factors, lockouts, and the accounts'
-    subjects in other identity sources. Secrets are stored as hashes.
+    """Storage of sign-ins (logins in browsers), second factors, lockouts, and the identifiers of
+    accounts in external identity sources. Secrets are stored as hashes.
     """
 
     async def create_sign_in(
@@ -45,7 +45,7 @@ class SignInStore(Protocol):
         ...
 
     async def sign_in_id(self, token_hash: str) -> str | None:
-        """Return the public id of the sign-in that this token opens, or None if there is none."""
+        """Return the public ID of the sign-in with this session token; None if there is none."""
         ...
 
     async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
@@ -63,11 +63,13 @@ class SignInStore(Protocol):
         ...
 
     async def note_authentication(self, token_hash: str, now: datetime) -> None:
-        """Note that the user has authenticated again in the browser. Raises ``NotFound``."""
+        """Record that the user has authenticated again in the browser at ``now``. Raises
+        ``NotFound``.
+        """
 
     async def hub_logouts(self) -> Mapping[str, int]:
-        """Return the users whose sign-ins have ended and whose logins at JupyterHub have not been
-        ended yet, each with a counter to pass to ``hub_logged_out``.
+        """Return the users whose sign-ins have ended but whose logins at JupyterHub have not, each
+        with a counter to pass to ``hub_logged_out``.
         """
         ...
 
@@ -80,10 +82,10 @@ class SignInStore(Protocol):
     async def act_as(
         self, token_hash: str, csrf: str, name: str | None, until: datetime | None
     ) -> None:
-        """Make a sign-in act as the user ``name`` until ``until``; None: as its owner again.
-        ``csrf`` is its new CSRF token.
+        """Let requests of a sign-in act as the user ``name`` until ``until``; None: as its owner
+        again.
 
-        Raises ``NotFound`` if there is no such sign-in or user.
+        ``csrf`` is its new CSRF token. Raises ``NotFound`` if there is no such sign-in or user.
         """
         ...
 
@@ -111,7 +113,7 @@ class SignInStore(Protocol):
         ...
 
     async def tie_user(self, name: str, source: str | None, subject: str | None) -> User:
-        """Set the identity source of the account and its identifier there; with a source its
+        """Set the account's identity source and its identifier in that source. With a source, its
         password is deleted.
 
         Raises ``NotFound``, and ``Conflict`` if another account has this identifier.
@@ -124,18 +126,18 @@ class SignInStore(Protocol):
         """Count a login with a password or code under ``key`` before it is checked, unless ``key``
         is locked; the result says which.
 
-        The count number ``most`` locks ``key`` for ``window_s`` seconds, and each further one for
+        Attempt number ``most`` locks ``key`` for ``window_s`` seconds, and each further one for
         twice as long, at most ``longest_s`` seconds. The count starts again after a pause of
-        ``window_s`` or, after a lock, of ``longest_s``.
+        ``window_s`` or, after a lock, of ``longest_s`` seconds.
         """
         ...
 
     async def take_back_attempt(self, key: str, now: datetime, *, most: int) -> None:
-        """Undo the last ``begin_attempt`` under ``key``, with the lock that it caused."""
+        """Undo the last ``begin_attempt`` under ``key`` and the lock that it caused."""
         ...
 
     async def locked_until(self, key: str, now: datetime) -> datetime | None:
-        """Return the end of the lock of ``key``, or None if it is not locked."""
+        """Return the time at which the lock of ``key`` ends; None if it is not locked."""
         ...
 
     async def clear_lockout(self, key: str, *, below: bool = False) -> bool:
@@ -145,12 +147,13 @@ class SignInStore(Protocol):
         ...
 
     async def second_factor(self, owner: str) -> SecondFactor | None:
-        """Return the user's second factor, which may not be confirmed yet, or None if there is
-        none."""
+        """Return the user's second factor, which may not be confirmed yet; None if there is
+        none.
+        """
         ...
 
     async def enrol_second_factor(self, factor: SecondFactor) -> None:
-        """Store a new second factor in place of one that was never confirmed.
+        """Store a new second factor; it replaces one that was never confirmed.
 
         Raises ``Conflict`` if there is a confirmed one, ``NotFound`` if there is no such user.
         """
@@ -159,10 +162,11 @@ class SignInStore(Protocol):
     async def confirm_second_factor(
         self, owner: str, now: datetime, step: int, code_hashes: Collection[str]
     ) -> bool:
-        """Confirm the second factor and store its recovery codes; from then on logins require it.
-        ``step`` is the time step of the code that was entered, which cannot be used again.
+        """Confirm the second factor and store hashes of its recovery codes; from then on, logins
+        require a code.
 
-        Return False if there is no factor to confirm.
+        ``step`` is the time step of the code that was entered, which cannot be used again. Returns
+        False if there is no second factor to confirm.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The store's part about what jobs ran on, wrote and measured."""
+"""Part of the store for documents from agents: snapshots, lists of written files, and results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class DocumentKind(StrEnum):
     """Kind of document that an agent sends about its job; a job has at most one of each kind."""
 
     FILES = "files"
-    """``core.models.snapshot.WrittenFiles``."""
+    """List of written files (``core.models.snapshot.WrittenFiles``)."""
     VALUES = "values"
-    """``core.models.sweep.Results`` without its series."""
+    """Results (``core.models.sweep.Results``) without their series."""
     SERIES = "series"
-    """The series of ``core.models.sweep.Results`` alone."""
+    """Series of the results (``core.models.sweep.Results``) only."""
 
 
 class SnapshotStore(Protocol):
@@ -25,9 +25,10 @@ class SnapshotStore(Protocol):
     """
 
     async def put_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
-        """Store the snapshot of the job's environment and code, with the event ``job.snapshot``
-        (one per job). After many snapshots of one job further ones are ignored. Raises
-        ``NotFound``.
+        """Store the snapshot of the job's environment and code, and replace the job's event
+        ``job.snapshot``.
+
+        After many snapshots of one job, further ones are ignored. Raises ``NotFound``.
         """
         ...
 
@@ -36,8 +37,10 @@ class SnapshotStore(Protocol):
         ...
 
     async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
-        """Store a document about the job. The ``VALUES`` of an array's task also write the event
-        ``sweep.changed`` of the array (one per array). Raises ``NotFound``.
+        """Store a document about the job.
+
+        ``VALUES`` of an array task also replace the array's event ``sweep.changed``. Raises
+        ``NotFound``.
         """
         ...
 
@@ -46,5 +49,5 @@ class SnapshotStore(Protocol):
         ...
 
     async def values_of_tasks(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:
-        """Return the ``VALUES`` of all tasks that have reported any, by the task's id."""
+        """Return the ``VALUES`` documents of all tasks that have one, by ID of the task."""
         ...

@@ -1,4 +1,4 @@
-"""The part of the store that keeps users' secrets."""
+"""Part of the store for users' secrets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aitne.core.models.user_secret import UserSecret
 
 
 class UserSecretStore(Protocol):
-    """Storage of users' secrets: for each owner names with encrypted values."""
+    """Storage of users' secrets: for each owner, names with encrypted values."""
 
     async def put_user_secret(
         self, owner: str, name: str, encrypted: str, now: datetime, *, most: int

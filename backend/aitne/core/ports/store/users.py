@@ -1,4 +1,4 @@
-"""The store's part for users, projects and credentials."""
+"""Part of the store for users, projects and credentials."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ class UserStore(Protocol):
     """Storage of users, their projects, and their credentials (tokens and single-use secrets)."""
 
     async def create_user(self, user: User, password_hash: str | None, project: Project) -> User:
-        """Create the user, and the project if it is missing, and make the user its member.
+        """Create the user, and the project if it does not exist, and make the user its member.
 
-        Raises ``Conflict`` if the name is taken."""
+        Raises ``Conflict`` if the user name is taken.
+        """
         ...
 
     async def get_user(self, name: str) -> User:
-        """Return the user of that name. Raises ``NotFound``."""
+        """Return the user with this name. Raises ``NotFound``."""
         ...
 
     async def list_users(
@@ -62,7 +63,9 @@ class UserStore(Protocol):
         ...
 
     async def password_hash(self, name: str) -> str | None:
-        """Return the password's hash, or None if there is no such user or the user has no password."""
+        """Return the hash of the user's password; None if there is no such user or the user has no
+        password.
+        """
         ...
 
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
@@ -78,14 +81,17 @@ class UserStore(Protocol):
         cursor: str | None = None,
         limit: int | None = None,
     ) -> Page[Project]:
-        """Return one page of those projects by name that match ``search``; all of them without
-        ``limit``."""
+        """Return a page of the projects that match ``search``, sorted by name; all of them if
+        ``limit`` is None.
+        """
         ...
 
     async def create_token(self, token: Token, token_hash: str, *, notify: bool = False) -> None:
-        """Store a personal access token with its secret's hash; ``notify`` notifies its owner.
+        """Store an access token with the hash of its secret; with ``notify``, its owner is
+        notified.
 
-        Raises ``NotFound`` if there is no such user, ``Conflict`` if the user has too many."""
+        Raises ``NotFound`` if there is no such user, ``Conflict`` if the user has too many.
+        """
         ...
 
     async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
@@ -99,7 +105,9 @@ class UserStore(Protocol):
         ...
 
     async def delete_token(self, owner: str, token_id: str) -> None:
-        """Delete a token and the sign-ins that came from it. Raises ``NotFound``."""
+        """Delete an access token and the sign-ins that were created with it. Raises
+        ``NotFound``.
+        """
         ...
 
     async def put_secret(
@@ -119,15 +127,17 @@ class UserStore(Protocol):
         ...
 
     async def note_attempt(self, key: str, now: datetime, *, window_s: float) -> int:
-        """Count one event under ``key`` (such as an address that sends passwords) and return the
-        number of events under ``key`` in the last ``window_s`` seconds, this one included.
+        """Count one event under ``key`` (such as an address from which passwords are sent).
+
+        Returns the number of events under ``key`` in the last ``window_s`` seconds, including this
+        one.
         """
         ...
 
     async def delete_last_attempt(self, key: str) -> None:
         """Delete the newest event that ``note_attempt`` counted under ``key``.
 
-        For logins: a successful one does not count toward the limit of its address.
+        Called after a successful login, which does not count toward the limit of its address.
         """
         ...
 
