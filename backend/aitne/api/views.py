@@ -41,7 +41,7 @@ Password = Annotated[str, Field(min_length=MIN_CHARACTERS, max_length=1_024)]
 
 
 class SessionFile(JobFile):
-    """A job file whose type is session, as it must be here."""
+    """Job file of a session: its type is always ``session``."""
 
     type: Literal[JobType.SESSION] = JobType.SESSION
 
@@ -80,7 +80,7 @@ class LogQuery(Strict):
 
 
 class SampleSummary(Frozen):
-    """Summary of a run in three numbers; None if nothing was measured."""
+    """Summary of the resources that a job used; null for values that were not measured."""
 
     cpu_mean: float | None
     """CPUs in use, on average: 1.0 is one busy core."""
@@ -91,7 +91,7 @@ class SampleSummary(Frozen):
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> Self:
-        """Return the summary of samples of one node each."""
+        """Create the summary from measurements, each of which concerns one node."""
         if not samples:
             return cls(cpu_mean=None, cpu_max=None, memory_max_bytes=None)
         cpu = [sample.cpu for sample in samples]
@@ -119,8 +119,7 @@ class EventList(Frozen):
 
 
 class JobQueue(Frozen):
-    """Position of a job in the queue, by the scheduler's priority, among the jobs of this
-    platform."""
+    """Position of a job in the queue of this platform's jobs, ordered by the scheduler's priority."""
 
     position: Annotated[
         QueuePosition | None,
@@ -134,21 +133,21 @@ class JobQueue(Frozen):
 
 
 class JobFailure(Frozen):
-    """The explanation of a job's failure; null: it has not failed."""
+    """Explanation of a job's failure; null if it has not failed."""
 
     failure: Failure | None
     """What happened, and what can be done."""
 
 
 class JobRecord(Frozen):
-    """The scheduler's raw record; null: none, or not reported yet."""
+    """Raw record of the job as the scheduler reports it; null if there is none, or none yet."""
 
     record: dict[str, Any] | None
     """Fields as the scheduler names them."""
 
 
 class SessionUrl(Frozen):
-    """URL of the session, on the origin of the sessions."""
+    """URL of a session. Sessions have another origin than the portal."""
 
     url: str
 
@@ -160,7 +159,7 @@ class Extension(Strict):
 
 
 class JobChange(Strict):
-    """Change of a job."""
+    """Change of an array job: how many of its tasks may run at once."""
 
     max_parallel: int | None = Field(
         strict=True,
@@ -182,7 +181,7 @@ class TemplateProblem(Frozen):
 
 
 class TemplateList(Frozen):
-    """Templates; ``problems`` is filled for administrators only."""
+    """Job templates. ``problems`` lists rejected template files, for administrators only."""
 
     items: list[Template]
     problems: list[TemplateProblem]
@@ -406,7 +405,7 @@ class ProjectQuery(ProjectSearch):
     )
 
     def search(self) -> ProjectSearch:
-        """Return the filter without the page."""
+        """Return the filter on projects without the position and length of the page."""
         return ProjectSearch(**{name: getattr(self, name) for name in ProjectSearch.model_fields})
 
 

@@ -44,7 +44,9 @@ class StageRecord(Record):
 
 
 class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
-    """A job, session or array task, flat, with its stages and the permitted actions."""
+    """Job, session or array task as the API returns it, with its stages and the permitted
+    actions.
+    """
 
     id: str
     type: str

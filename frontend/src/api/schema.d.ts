@@ -35,7 +35,8 @@ export interface paths {
         put?: never;
         /**
          * Log in with name and password
-         * @description Log in with name and password; the answer sets the login cookie, or 202 asks for a code.
+         * @description Log in with name and password; the answer sets the login cookie, or 202 if a code of the
+         *     second factor is required.
          */
         post: operations["login"];
         delete?: never;
@@ -92,8 +93,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Receive the browser from an identity provider and redirect it to a page of the portal
-         * @description Receive the browser from an identity provider and redirect it to a page of the portal.
+         * Complete a login at an identity provider
+         * @description Complete a login at an identity provider. The provider redirects the browser to this route,
+         *     which redirects it to a page of the portal.
          */
         get: operations["end_login"];
         put?: never;
@@ -194,8 +196,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End acting as another user
-         * @description End acting as another user.
+         * End the impersonation of another user
+         * @description End the impersonation of another user.
          */
         post: operations["end_impersonation"];
         delete?: never;
@@ -567,8 +569,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * End all sign-ins of a user, with terminals and access to sessions
-         * @description End all sign-ins of a user, with terminals and access to sessions.
+         * End all logins of a user, with the user's terminals and access to sessions
+         * @description End all logins of a user, with the user's terminals and access to sessions.
          */
         delete: operations["sign_out_user"];
         options?: never;
@@ -604,8 +606,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the personal access tokens, without their secrets
-         * @description List the personal access tokens, without their secrets.
+         * List your personal access tokens, without their secrets
+         * @description List your personal access tokens, without their secrets; administrators may name another
+         *     user.
          */
         get: operations["list_tokens"];
         put?: never;
@@ -648,14 +651,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List all accounts, for administrators
-         * @description List all accounts, for administrators.
+         * List all accounts
+         * @description List all accounts; administrators only.
          */
         get: operations["list_users"];
         put?: never;
         /**
-         * Create an account, for administrators
-         * @description Create an account, for administrators.
+         * Create an account
+         * @description Create an account; administrators only.
          */
         post: operations["create_user"];
         delete?: never;
@@ -672,8 +675,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return your own account, or any for administrators
-         * @description Return your own account, or any for administrators.
+         * Return your own account, or any account as an administrator
+         * @description Return your own account, or any account as an administrator.
          */
         get: operations["get_user"];
         put?: never;
@@ -683,7 +686,7 @@ export interface paths {
         head?: never;
         /**
          * Change an account
-         * @description Change an account. A new password ends its logins and terminals, and so does disabling it.
+         * @description Change an account. A new password, or disabling the account, ends its logins and terminals.
          */
         patch: operations["update_user"];
         trace?: never;
@@ -696,8 +699,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List your projects, or all for administrators
-         * @description List your projects, or all for administrators.
+         * List your projects
+         * @description List your projects; administrators see all.
          */
         get: operations["list_projects"];
         put?: never;
@@ -720,8 +723,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one of your projects, or any for administrators
-         * @description Return one of your projects, or any for administrators.
+         * Return one of your projects, or any project as an administrator
+         * @description Return one of your projects, or any project as an administrator.
          */
         get: operations["get_project"];
         put?: never;
@@ -730,8 +733,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the title or description of a project, for its managers
-         * @description Change the title or description of a project, for its managers.
+         * Change the title or description of a project
+         * @description Change the title or description of a project; managers only.
          */
         patch: operations["update_project"];
         trace?: never;
@@ -746,9 +749,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Approve a requested project, for administrators
-         * @description Approve a requested project, for administrators. A scheduler with accounts has it after the next
-         *     sync.
+         * Approve a requested project
+         * @description Approve a requested project; administrators only. If the scheduler has accounts, the
+         *     project's is created by the next sync.
          */
         post: operations["approve_project"];
         delete?: never;
@@ -767,8 +770,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Decline a requested project, or a requested later end, for administrators
-         * @description Decline a requested project, or a requested later end, for administrators.
+         * Decline a requested project, or a requested later end
+         * @description Decline a requested project, or a requested later end; administrators only.
          */
         post: operations["decline_project"];
         delete?: never;
@@ -787,8 +790,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Close a project for new jobs, for its managers
-         * @description Close a project for new jobs, for its managers. Waiting and running jobs are kept.
+         * Close a project for new jobs
+         * @description Close a project for new jobs; managers only. Pending and running jobs continue.
          */
         post: operations["close_project"];
         delete?: never;
@@ -807,9 +810,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Reopen a closed project, for its managers
-         * @description Reopen a closed project, for its managers; one that an administrator closed, for
-         *     administrators.
+         * Reopen a closed project
+         * @description Reopen a closed project; managers only, or administrators only if an administrator closed it.
          */
         post: operations["reopen_project"];
         delete?: never;
@@ -827,8 +829,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set the end of the project, for administrators
-         * @description Set the end of the project, for administrators. An expired project becomes active again.
+         * Set the end of the project
+         * @description Set the end of the project; administrators only. An expired project becomes active again.
          */
         put: operations["set_project_end"];
         post?: never;
@@ -848,8 +850,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Request a later end of the project, for its managers
-         * @description Request a later end of the project, for its managers.
+         * Request a later end of the project
+         * @description Request a later end of the project; managers only.
          */
         post: operations["ask_for_time"];
         delete?: never;
@@ -867,8 +869,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set the hours that the project may use, for administrators
-         * @description Set the hours that the project may use, for administrators; an empty budget removes the
+         * Set the hours that the project may use
+         * @description Set the hours that the project may use; administrators only. An empty budget removes the
          *     limit.
          */
         put: operations["set_project_budget"];
@@ -888,9 +890,9 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set how long ended jobs of the project are kept, for its managers, within what the site permits
-         * @description Set how long ended jobs of the project are kept, for its managers, within what the site
-         *     permits; an empty value is the site's.
+         * Set how long ended jobs of the project are kept, within what the site permits
+         * @description Set how long ended jobs of the project are kept, within what the site permits; managers only.
+         *     An empty value means the site's own.
          */
         put: operations["set_project_retention"];
         post?: never;
@@ -929,14 +931,15 @@ export interface paths {
         };
         get?: never;
         /**
-         * Add a member, or change a member's role and limits, for the project's managers
-         * @description Add a member, or change a member's role and limits, for the project's managers.
+         * Add a member, or change a member's role and limits
+         * @description Add a member, or change a member's role and limits; managers only.
          */
         put: operations["put_member"];
         post?: never;
         /**
-         * Remove a member, for the project's managers
-         * @description Remove a member, for the project's managers; members may remove themselves. Jobs continue.
+         * Remove a member
+         * @description Remove a member; managers only, but members may remove themselves. The member's jobs
+         *     continue.
          */
         delete: operations["remove_member"];
         options?: never;
@@ -957,9 +960,9 @@ export interface paths {
          */
         get: operations["get_limits"];
         /**
-         * Replace the limits that the project is granted, for administrators
-         * @description Replace the limits that the project is granted, for administrators. The scheduler applies them at
-         *     once or, if its accounting holds them, after the next sync.
+         * Replace the limits that the project is granted
+         * @description Replace the limits that the project is granted; administrators only. The scheduler applies
+         *     them at once or, if its accounting holds them, after the next sync.
          */
         put: operations["set_limits"];
         post?: never;
@@ -978,8 +981,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set limits of the project below those that it is granted, for its managers
-         * @description Set limits of the project below those that it is granted, for its managers.
+         * Set limits of the project that are stricter than those it is granted
+         * @description Set limits of the project that are stricter than those it is granted; managers only.
          */
         put: operations["set_own_limits"];
         post?: never;
@@ -1041,8 +1044,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the same usage as CSV (RFC 4180), with a column for each type of GPU
-         * @description Return the same usage as CSV (RFC 4180), with a column for each type of GPU.
+         * Return usage of the project as CSV (RFC 4180), with a column for each type of GPU
+         * @description Return usage of the project as CSV (RFC 4180), with a column for each type of GPU.
          */
         get: operations["project_usage_csv"];
         put?: never;
@@ -1225,8 +1228,8 @@ export interface paths {
         put?: never;
         /**
          * Join the project of an invitation
-         * @description Join the project of an invitation. For a member it changes nothing and does not count as a
-         *     use.
+         * @description Join the project of an invitation. If you are already a member, nothing changes and the
+         *     invitation is not used up.
          */
         post: operations["accept_invitation"];
         delete?: never;
@@ -1270,8 +1273,8 @@ export interface paths {
         get: operations["list_jobs"];
         put?: never;
         /**
-         * Submit a job file, including its ``type``
-         * @description Submit a job file, including its ``type``.
+         * Submit a job file, which may describe a job or a session
+         * @description Submit a job file, which may describe a job or a session.
          */
         post: operations["create_job"];
         delete?: never;
@@ -1291,8 +1294,8 @@ export interface paths {
         put?: never;
         /**
          * Submit up to 100 job files in one transaction
-         * @description Submit up to 100 job files in one transaction. Each is validated by itself: a refused one has
-         *     a problem in place of its job, and the others are submitted.
+         * @description Submit up to 100 job files in one transaction. Each is validated by itself: for a rejected
+         *     one the answer contains a problem in place of its job, and the others are submitted.
          */
         post: operations["create_jobs"];
         delete?: never;
@@ -1444,8 +1447,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Hold a job that waits, or the waiting tasks of an array job, until it is released
-         * @description Hold a job that waits, or the waiting tasks of an array job, until it is released.
+         * Hold a pending job, or the pending tasks of an array job, until it is released
+         * @description Hold a pending job, or the pending tasks of an array job, until it is released.
          */
         post: operations["hold_job"];
         delete?: never;
@@ -1956,14 +1959,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the images that you may use, or all for administrators, without their packages
-         * @description List the images that you may use, or all for administrators, without their packages.
+         * List the images that you may use, without their packages
+         * @description List the images that you may use, without their packages; administrators see all.
          */
         get: operations["list_images"];
         put?: never;
         /**
-         * Register an image, for administrators
-         * @description Register an image, for administrators. Its files are read completely and must have the given
+         * Register an image
+         * @description Register an image; administrators only. Its files are read completely and must have the given
          *     digests. An existing version gets the additional artifacts; the same request again changes
          *     nothing.
          */
@@ -1982,23 +1985,23 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one image with its software bill
-         * @description Return one image with its software bill.
+         * Return one image with its software bill of materials
+         * @description Return one image with its software bill of materials.
          */
         get: operations["get_image"];
         put?: never;
         post?: never;
         /**
-         * Delete an image that is neither offered nor in use from the catalogue, for administrators
-         * @description Delete an image that is neither offered nor in use from the catalogue, for administrators.
+         * Delete an image that is neither offered nor in use from the catalogue
+         * @description Delete an image that is neither offered nor in use from the catalogue; administrators only.
          *     Its files are kept; the answer lists them.
          */
         delete: operations["remove_image"];
         options?: never;
         head?: never;
         /**
-         * Retire an image, offer it again, or set the projects that may use it, for administrators
-         * @description Retire an image, offer it again, or set the projects that may use it, for administrators.
+         * Retire an image, offer it again, or set the projects that may use it
+         * @description Retire an image, offer it again, or set the projects that may use it; administrators only.
          */
         patch: operations["update_image"];
         trace?: never;
@@ -2013,8 +2016,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Record the result of a verification, for administrators
-         * @description Record the result of a verification, for administrators. A damaged image is not offered.
+         * Record the result of a verification
+         * @description Record the result of a verification; administrators only. A damaged image is no longer
+         *     offered.
          */
         post: operations["note_image_verification"];
         delete?: never;
@@ -2188,8 +2192,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the limits of trees
-         * @description Return the limits of trees.
+         * Return the limits on uploaded working trees
+         * @description Return the limits on uploaded working trees.
          */
         get: operations["get_tree_limits"];
         put?: never;
@@ -2209,10 +2213,10 @@ export interface paths {
         };
         get?: never;
         /**
-         * Store the list of a tree's files (JSON as `core/trees.py` describes it), and return the contents that are missing
-         * @description Store the list of a tree's files (JSON as `core/trees.py` describes it), and return the
-         *     contents that are missing. A job can name the tree in `tree` once nothing is missing: send the
-         *     list again after the contents.
+         * Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return the contents that are missing
+         * @description Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return
+         *     the contents that are missing. After uploading those, send the list again; once nothing is
+         *     missing, a job can name the tree in `tree`.
          */
         put: operations["put_tree"];
         post?: never;
@@ -2231,9 +2235,9 @@ export interface paths {
         };
         get?: never;
         /**
-         * Store contents of a tree, each after a line with its sha256, a space and its size in bytes
-         * @description Store contents of a tree, each after a line with its sha256, a space and its size in bytes.
-         *     Contents before an invalid one are kept.
+         * Store contents of a working tree's files, each after a line with its sha256, a space and its size in bytes
+         * @description Store contents of a working tree's files, each after a line with its sha256, a space and its
+         *     size in bytes. Contents before an invalid one are kept.
          */
         put: operations["put_tree_blobs"];
         post?: never;
@@ -2679,8 +2683,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Stream changes as server-sent events
-         * @description Stream changes as server-sent events.
+         * Stream changes of jobs and other objects that you may see, as server-sent events
+         * @description Stream changes of jobs and other objects that you may see, as server-sent events.
          *
          *     The first message is ``hello``. ``reset`` means that events were skipped: read the objects
          *     again.
@@ -2763,14 +2767,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List your current announcements
-         * @description List your current announcements; for administrators also all others.
+         * List your current announcements, or all of them as an administrator
+         * @description List your current announcements, or all of them as an administrator.
          */
         get: operations["list_announcements"];
         put?: never;
         /**
-         * Publish an announcement, for administrators
-         * @description Publish an announcement, for administrators.
+         * Publish an announcement
+         * @description Publish an announcement; administrators only.
          */
         post: operations["create_announcement"];
         delete?: never;
@@ -2787,23 +2791,23 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one of your announcements, or any for administrators
-         * @description Return one of your announcements, or any for administrators.
+         * Return one of your announcements, or any announcement as an administrator
+         * @description Return one of your announcements, or any announcement as an administrator.
          */
         get: operations["get_announcement"];
         put?: never;
         post?: never;
         /**
-         * Delete an announcement, for administrators
-         * @description Delete an announcement, for administrators.
+         * Delete an announcement
+         * @description Delete an announcement; administrators only.
          */
         delete: operations["delete_announcement"];
         options?: never;
         head?: never;
         /**
-         * Change an announcement, for administrators
-         * @description Change an announcement, for administrators. Users who have dismissed it see it again if its
-         *     text or severity changes.
+         * Change an announcement
+         * @description Change an announcement; administrators only. If its text or severity changes, users who have
+         *     dismissed it see it again.
          */
         patch: operations["update_announcement"];
         trace?: never;
@@ -2841,16 +2845,16 @@ export interface paths {
          */
         get: operations["get_maintenance"];
         /**
-         * Start a maintenance now or later, for administrators
-         * @description Start a maintenance now or later, for administrators; it replaces an earlier one.
+         * Start a maintenance now or later
+         * @description Start a maintenance now or later; administrators only. It replaces an earlier one.
          *
          *     Running jobs continue. New jobs are accepted, and held until the end.
          */
         put: operations["set_maintenance"];
         post?: never;
         /**
-         * End the maintenance, or cancel a scheduled one, for administrators
-         * @description End the maintenance, or cancel a scheduled one, for administrators.
+         * End the maintenance, or cancel a scheduled one
+         * @description End the maintenance, or cancel a scheduled one; administrators only.
          */
         delete: operations["end_maintenance"];
         options?: never;
@@ -2912,8 +2916,8 @@ export interface paths {
          * Return a ticket that opens one terminal, or one SSH connection, in your running job
          * @description Return a ticket that opens one terminal, or one SSH connection, in your running job.
          *
-         *     Within a minute open the WebSocket `/api/v1/jobs/{job_id}/terminal` and send the ticket in its first
-         *     message; docs/reference/terminal-protocol.md says what follows.
+         *     Open the WebSocket `/api/v1/jobs/{job_id}/terminal` within a minute and send the ticket in its
+         *     first message. The messages that follow are described in docs/reference/terminal-protocol.md.
          */
         post: operations["create_terminal"];
         delete?: never;
@@ -3228,8 +3232,8 @@ export interface components {
             jobs: components["schemas"]["NamedJob"][];
         };
         /**
-         * @description Changes of an announcement; omitted fields keep their values. ``ends_at`` null: shown until
-         *     it is deleted.
+         * @description Changes of an announcement; omitted fields keep their values. With ``ends_at`` null the
+         *     announcement is shown until it is deleted.
          */
         AnnouncementChanges: {
             /** @description Plain text. */
@@ -3252,7 +3256,7 @@ export interface components {
             /** @description Number of announcements on all pages. */
             total: number;
         };
-        /** @description Announcement with the user's own state of it. */
+        /** @description Announcement, with whether the requesting user has dismissed it or may do so. */
         AnnouncementView: {
             /**
              * @description Identifier, which never changes.
@@ -3371,7 +3375,10 @@ export interface components {
              */
             readiness: components["schemas"]["Readiness"];
         };
-        /** @description Grants of an approved project. Omitted fields are as requested, or none. */
+        /**
+         * @description Decision on a requested project: its end, budget and limits. An omitted end is as requested;
+         *     an omitted budget or limit means none.
+         */
         Approval: {
             /** @description Its end; null: the requested one. */
             expires_at?: string | null;
@@ -3558,7 +3565,7 @@ export interface components {
             /** @description Whether new jobs are refused because the budget is used up. */
             exhausted: boolean;
         };
-        /** @description The job of one job file, or the problem for which the file was refused. */
+        /** @description Result for one job file: the job that was created, or the problem for which it was rejected. */
         BatchResult: {
             /** @description The new job; null if the file was refused. */
             job: components["schemas"]["JobView"] | null;
@@ -3570,7 +3577,7 @@ export interface components {
              */
             replayed: boolean;
         };
-        /** @description Results of a request to submit several jobs, in its order. */
+        /** @description Results of a request to submit several job files, in the order of the request. */
         BatchResults: {
             /** @description Number of new jobs. */
             created: number;
@@ -3702,7 +3709,7 @@ export interface components {
             /** @description Number of jobs that wait for resources. */
             waiting_jobs: number;
         };
-        /** @description A code of the device, or a recovery code. */
+        /** @description Code of the user's second factor: from the authenticator app, or a recovery code. */
         CodeUse: {
             /**
              * @description Six-digit code of the authenticator app, or a recovery code.
@@ -3875,7 +3882,7 @@ export interface components {
             /** @description Sentence that tells why nothing was done. */
             reason?: string | null;
         };
-        /** @description Last deliveries of a webhook, or of the user's mails, newest first. */
+        /** @description Latest deliveries to a webhook, or of mails to the user, newest first. */
         DeliveryList: {
             /** @description The last 20 deliveries. */
             items: components["schemas"]["DeliveryView"][];
@@ -3885,7 +3892,7 @@ export interface components {
          * @enum {string}
          */
         DeliveryState: "waiting" | "sent" | "failed";
-        /** @description One delivery of a notification. */
+        /** @description Delivery of one notification by mail or to a webhook, with the outcome of its attempts. */
         DeliveryView: {
             /** @description Identifier; grows with time. */
             id: number;
@@ -4384,14 +4391,14 @@ export interface components {
             /** @description Version of the GPU driver. */
             gpu_driver?: string | null;
         };
-        /** @description Proof of identity: one of the two fields. */
+        /** @description Proof of identity: either a code of the second factor or the password. */
         IdentityProof: {
             /** @description Code of the authenticator app, or a recovery code. */
             code?: string | null;
             /** @description The user's own password. */
             password?: string | null;
         };
-        /** @description Batch jobs that leave their GPUs idle. */
+        /** @description Running batch jobs that do not use their GPUs. */
         IdleGpuJobs: {
             /** @description Jobs, longest idle first. */
             items: components["schemas"]["JobView"][];
@@ -4726,7 +4733,7 @@ export interface components {
                 sweep?: components["schemas"]["SweepFile"] | null;
             }[];
         };
-        /** @description Change of a job. */
+        /** @description Change of an array job: how many of its tasks may run at once. */
         JobChange: {
             /** @description Maximum number of tasks of the array that run at once; null: no limit. */
             max_parallel: number | null;
@@ -4742,7 +4749,7 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description The explanation of a job's failure; null: it has not failed. */
+        /** @description Explanation of a job's failure; null if it has not failed. */
         JobFailure: {
             /** @description What happened, and what can be done. */
             failure: components["schemas"]["Failure"] | null;
@@ -4969,7 +4976,7 @@ export interface components {
          * @enum {string}
          */
         JobOrigin: "platform" | "outside";
-        /** @description One page of jobs, newest first; ``total`` counts all that match. */
+        /** @description One page of jobs, newest first; ``total`` is the number of jobs on all pages. */
         JobPage: {
             /** @description Entries of this page. */
             items: components["schemas"]["JobView"][];
@@ -4978,17 +4985,14 @@ export interface components {
             /** @description Number of entries on all pages. */
             total: number;
         };
-        /**
-         * @description Position of a job in the queue, by the scheduler's priority, among the jobs of this
-         *     platform.
-         */
+        /** @description Position of a job in the queue of this platform's jobs, ordered by the scheduler's priority. */
         JobQueue: {
             /** @description Position; null: it does not wait, or there are no priorities. */
             position: components["schemas"]["QueuePosition"] | null;
             /** @description Advice on how to start earlier; often empty. */
             advice: components["schemas"]["Advice"][];
         };
-        /** @description The scheduler's raw record; null: none, or not reported yet. */
+        /** @description Raw record of the job as the scheduler reports it; null if there is none, or none yet. */
         JobRecord: {
             /** @description Fields as the scheduler names them. */
             record: {
@@ -5220,7 +5224,7 @@ export interface components {
          * @enum {string}
          */
         JobType: "job" | "session";
-        /** @description A job, session or array task, flat, with its stages and the permitted actions. */
+        /** @description Job, session or array task as the API returns it, with its stages and the permitted actions. */
         JobView: {
             /**
              * Format: uuid
@@ -5653,7 +5657,7 @@ export interface components {
             /** @description Secret of the link: the part after `#link=`. */
             token: string;
         };
-        /** @description Identity sources of this platform. */
+        /** @description Ways to log in to this platform: name and password, and external identity providers. */
         LoginSources: {
             /** @description The platform's name. */
             title: string;
@@ -5748,7 +5752,7 @@ export interface components {
             /** @description Whether Slurm lets the member use the account; false: only after an administrator synchronizes the two; null: the scheduler keeps no accounts. */
             in_slurm: boolean | null;
         };
-        /** @description A membership; omitted fields keep their values. */
+        /** @description Role, limits and default project of a member; omitted fields keep their values. */
         MemberChanges: {
             /** @description The member's own limits; they replace all earlier ones. */
             limits?: components["schemas"]["Limits-Input"] | null;
@@ -5962,7 +5966,7 @@ export interface components {
              */
             lifetime: number | string;
         };
-        /** @description Period of maintenance, in which no new work starts. */
+        /** @description Period of maintenance, in which no new jobs start. */
         NewMaintenance: {
             /** @description Time at which it starts; omitted: now. */
             starts_at?: string | null;
@@ -6001,8 +6005,8 @@ export interface components {
             delete_tokens: boolean;
         };
         /**
-         * @description A project. One that an administrator creates has the named manager or no members; any other
-         *     has its creator as manager.
+         * @description Project to create. If an administrator creates it, it has the named manager or no members;
+         *     otherwise its creator becomes its manager.
          */
         NewProject: {
             /**
@@ -6841,7 +6845,10 @@ export interface components {
          * @enum {string}
          */
         ProjectState: "requested" | "active" | "expired" | "closed";
-        /** @description Protection of an account, for administrators. */
+        /**
+         * @description Protection of an account: second factor, lock after failed logins, logins. Administrators
+         *     only.
+         */
         ProtectionView: {
             /**
              * @description Identity source.
@@ -7080,7 +7087,7 @@ export interface components {
              */
             expires_at: string;
         };
-        /** @description New password, set through a link. */
+        /** @description New password, set with the secret of a password reset link. */
         ResetUse: {
             /** @description The part of the link after `#token=`. */
             token: string;
@@ -7277,7 +7284,7 @@ export interface components {
              */
             on: components["schemas"]["TerminationReason"][];
         };
-        /** @description Number of sign-ins that were revoked. */
+        /** @description Number of logins that were ended. */
         RevokedSignIns: {
             /** @description Number of revoked sign-ins. */
             revoked: number;
@@ -7326,7 +7333,7 @@ export interface components {
                 [key: string]: unknown;
             }[];
         };
-        /** @description Summary of a run in three numbers; None if nothing was measured. */
+        /** @description Summary of the resources that a job used; null for values that were not measured. */
         SampleSummary: {
             /** @description CPUs in use, on average: 1.0 is one busy core. */
             cpu_mean: number | null;
@@ -7435,7 +7442,7 @@ export interface components {
             /** @description Reason why the section is incomplete, as a sentence. */
             note?: string | null;
         };
-        /** @description A job file whose type is session, as it must be here. */
+        /** @description Job file of a session: its type is always ``session``. */
         SessionFile: {
             /** @description Options of the container; only with an image. */
             container?: components["schemas"]["ContainerOptions"] | null;
@@ -7533,7 +7540,7 @@ export interface components {
             /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
         };
-        /** @description URL of the session, on the origin of the sessions. */
+        /** @description URL of a session. Sessions have another origin than the portal. */
         SessionUrl: {
             /** @description URL. */
             url: string;
@@ -7581,12 +7588,12 @@ export interface components {
             /** @description Remaining hours, never below zero; null: no budget. */
             remaining: number | null;
         };
-        /** @description Sign-ins of the user, most recently used first. */
+        /** @description Browsers in which the user is logged in, most recently used first. */
         SignInList: {
             /** @description The sign-ins. */
             items: components["schemas"]["SignInView"][];
         };
-        /** @description One browser in which the user is logged in. */
+        /** @description Login of the user in one browser, and whether it is the one that sent this request. */
         SignInView: {
             /** @description Identifier of the sign-in; it is not a secret. */
             id: string;
@@ -7792,7 +7799,7 @@ export interface components {
          * @enum {string}
          */
         SourceKind: "default" | "file" | "environment" | "command_line" | "found";
-        /** @description Facts that an SSH client needs to connect to a job. */
+        /** @description Settings that an SSH client needs to connect to a job. */
         SshFacts: {
             /**
              * @description The user name for `ssh`.
@@ -8036,7 +8043,10 @@ export interface components {
              */
             applied: boolean;
         };
-        /** @description ``digest`` of the differences that were shown, so that no others are applied. */
+        /**
+         * @description Request to apply differences between the projects and Slurm's accounts. ``digest`` identifies
+         *     the differences that were shown, so that no others are applied.
+         */
         SyncRequest: {
             /** @description Digest of the differences that were shown. */
             digest: string;
@@ -8122,7 +8132,7 @@ export interface components {
             /** @description Name of the choice parameter with the backend. */
             backend_from?: string | null;
         };
-        /** @description Templates; ``problems`` is filled for administrators only. */
+        /** @description Job templates. ``problems`` lists rejected template files, for administrators only. */
         TemplateList: {
             /** @description Entries of this page. */
             items: components["schemas"]["Template"][];
@@ -8206,7 +8216,7 @@ export interface components {
              */
             inactivity_duration: components["schemas"]["InactivityLimit"];
         };
-        /** @description Node on which a terminal is requested. */
+        /** @description Node of the job on which a terminal is requested. */
         TerminalRequest: {
             /**
              * @description One of the job's nodes; null: its first one.

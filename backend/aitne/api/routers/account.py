@@ -185,7 +185,7 @@ async def reset_second_factor(name: Name, actor: Admin, platform: PlatformDep) -
 
 @router.delete("/users/{name}/sign-ins", tags=["users"])
 async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> RevokedSignIns:
-    """End all sign-ins of a user, with terminals and access to sessions."""
+    """End all logins of a user, with the user's terminals and access to sessions."""
     count = await platform.account.sign_out(actor, name)
     await platform.logins_ended(name)
     return RevokedSignIns(revoked=count)
@@ -201,7 +201,7 @@ async def impersonate_user(
 
 
 def _cookie(request: Request, platform: PlatformServices) -> str | None:
-    """Return the login cookie of the request; None if it was authenticated by a token."""
+    """Return the value of the request's login cookie; None if it was authenticated by a token."""
     if request.headers.get("authorization"):
         return None
     return request.cookies.get(cookie_name(platform.settings))

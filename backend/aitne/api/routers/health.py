@@ -42,7 +42,8 @@ async def healthz() -> dict[str, bool]:
 
 @router.get("/readyz")
 async def readyz(request: Request, platform: PlatformDep, response: Response) -> PlatformReadiness:
-    """Answer 200 if submitted jobs are stored and processed; details need the metrics token."""
+    """Answer 200 if submitted jobs are stored and processed, otherwise 503. Details are included
+    only if the request has the metrics token."""
     parts = {
         "database": await _database(platform),
         "controller": await _controller(platform),
@@ -60,8 +61,10 @@ async def readyz(request: Request, platform: PlatformDep, response: Response) ->
 
 
 async def check_may_scrape(request: Request, platform: PlatformDep, metrics: MetricsDep) -> None:
-    """Accept the platform's metrics token, and administrators. Raises ``NotAllowed``,
-    ``NotAuthenticated``."""
+    """Check that the request has the platform's metrics token or comes from an administrator.
+
+    Raises ``NotAuthenticated`` without a valid credential, ``NotAllowed`` for other users.
+    """
     if not _has_metrics_token(request, platform):
         await get_admin(await get_caller(request, platform, metrics))
 

@@ -61,7 +61,7 @@ async def preview_invitation(
 async def look_at_invitation(
     body: InvitationToken, platform: PlatformDep, limited: Limited
 ) -> InvitationPreview:
-    """Preview an invitation. Old name of `/invitations/preview`."""
+    """Preview an invitation. Deprecated alias of `/invitations/preview`."""
     return await preview_invitation(body, platform, limited)
 
 
@@ -69,6 +69,6 @@ async def look_at_invitation(
 async def accept_invitation(
     body: InvitationToken, actor: Writer, platform: PlatformDep
 ) -> Membership:
-    """Join the project of an invitation. For a member it changes nothing and does not count as a
-    use."""
+    """Join the project of an invitation. If you are already a member, nothing changes and the
+    invitation is not used up."""
     return await platform.invitations.accept(actor, body.token)

@@ -1,4 +1,4 @@
-"""Routes of jobs, the one path that all work takes."""
+"""Routes of jobs: submit, list, change, delete, and read their logs and measurements."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from aitne.core.ports.store import CreatedJob
 
 router = APIRouter(prefix=V1, tags=["jobs"])
 VIEWS_AT_ONCE = 25
-"""Number of views that are written before other requests have a turn: about 5 ms."""
+"""Number of job views that are serialized before other requests may run: about 5 ms."""
 JobId = Annotated[UUID, Path(description="The id of a job, session or array task.")]
 
 
@@ -80,7 +80,7 @@ async def create_job(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
-    """Submit a job file, including its ``type``."""
+    """Submit a job file, which may describe a job or a session."""
     created = await platform.jobs.create(actor, body, idempotency_key=idempotency_key)
     return present_created(created, actor, platform, response)
 
@@ -94,8 +94,8 @@ async def create_jobs(
     notes: NotesDep,
     idempotency_key: IdempotencyKey = None,
 ) -> BatchResults:
-    """Submit up to 100 job files in one transaction. Each is validated by itself: a refused one has
-    a problem in place of its job, and the others are submitted."""
+    """Submit up to 100 job files in one transaction. Each is validated by itself: for a rejected
+    one the answer contains a problem in place of its job, and the others are submitted."""
     files = [parsed(JobFile, file, create_job) for file in body.items]
     results = await platform.jobs.create_many(
         actor, files, body.items, idempotency_key=idempotency_key
@@ -198,7 +198,7 @@ async def extend_job(
 
 @router.post("/jobs/{job_id}/hold", status_code=202)
 async def hold_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
-    """Hold a job that waits, or the waiting tasks of an array job, until it is released."""
+    """Hold a pending job, or the pending tasks of an array job, until it is released."""
     return present(await platform.jobs.hold(actor, job_id), actor, platform)
 
 
@@ -344,15 +344,15 @@ async def get_job_logs(
 
 
 def present(job: Job, actor: Actor, platform: PlatformServices) -> JobView:
-    """Return the view of a job for this actor."""
+    """Return the API's view of a job, with the actions that ``actor`` may perform."""
     return JobView.of(with_visible_env(actor, job), platform.jobs.actions(actor, job))
 
 
 def present_created(
     created: CreatedJob, actor: Actor, platform: PlatformServices, response: Response
 ) -> JobView:
-    """Return the view of a job that was created, or that an earlier request with the same key
-    created."""
+    """Return the view of a created job, and set the response's ``Location`` header. If an earlier
+    request with the same Idempotency-Key created the job, ``Idempotency-Replayed`` is set too."""
     response.headers["Location"] = f"/api/v1/jobs/{created.job.id}"
     if created.replayed:
         response.headers["Idempotency-Replayed"] = "true"
@@ -366,10 +366,11 @@ async def present_page(
     platform: PlatformServices,
     cache: JobViewCache,
 ) -> Response:
-    """Return one page of jobs as a JSON response.
+    """Return one page of jobs as a JSON response; ``kind`` restricts it to jobs or sessions, None:
+    both.
 
-    The text of each view comes from ``cache``, and the response is not validated again, which makes
-    long lists fast. Other requests run between the views of a long page.
+    The JSON of each view comes from ``cache``, and the response is not validated again, which makes
+    long lists fast. Other requests may run between the views of a long page.
     """
     page = await platform.jobs.list(
         actor,

@@ -1,4 +1,4 @@
-"""Routes of usage: used and remaining hours, and waiting jobs."""
+"""Routes of usage: hours used and left, and pending jobs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def project_usage_csv(
     month: Month = None,
     since: Since = None,
 ) -> Response:
-    """Return the same usage as CSV (RFC 4180), with a column for each type of GPU."""
+    """Return usage of the project as CSV (RFC 4180), with a column for each type of GPU."""
     reports = await platform.usage.reports(actor, name, since, month)
     span = "-".join(dict.fromkeys((reports[0].month, reports[-1].month)))
     return Response(
@@ -99,7 +99,8 @@ async def usage(actor: Reader, platform: PlatformDep, month: Month = None) -> Us
 
 
 def usage_csv(reports: Sequence[UsageReport]) -> str:
-    """Return the reports as CSV, one month below the other, with the same columns."""
+    """Return usage reports as CSV text: the rows of one month below those of the other, under one
+    header."""
     types = sorted(
         {kind for report in reports for row in report.rows for kind in row.gpu_hours_by_type}
     )
