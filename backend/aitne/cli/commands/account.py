@@ -19,7 +19,7 @@ def account() -> None:
 
 @group("account sessions")
 def sessions() -> None:
-    """The browsers in which you are logged in."""
+    """List the browsers in which you are logged in, or log them out."""
 
 
 ALL = "all"

@@ -17,12 +17,12 @@ from aitne.core.errors import SetupError
 
 @group("dev", OPERATE)
 def dev() -> None:
-    """Tools for developers: a Slurm cluster on this machine."""
+    """Run a Slurm cluster on this machine, for developers."""
 
 
 @group("dev cluster")
 def cluster() -> None:
-    """A real Slurm on this machine, with fake GPUs."""
+    """Start, use and stop a real Slurm on this machine, with fake GPUs."""
 
 
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The cluster's name.")]
@@ -170,7 +170,7 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
 
 
 def _require_checkout() -> None:
-    """Raise ``SetupError`` in an installed wheel, which does not contain ``aitne.dev``."""
+    """Raise ``SetupError`` if this is an installed wheel, which does not contain ``aitne.dev``."""
     if find_spec("aitne.dev") is None:
         raise SetupError(
             "Development clusters are not part of an installed Aitne. Run `aitne dev cluster` in a "

@@ -140,8 +140,8 @@ def ps(
 
 
 def _day(text: str | None, option: str) -> str | None:
-    """Return a day or a time as the API takes it; the local time zone applies. Raises
-    ``InvalidInput``."""
+    """Return a date or time of the option ``option`` as ISO text with a time zone, by default the
+    local one; None for None. Raises ``InvalidInput`` if it is neither."""
     if text is None:
         return None
     try:
@@ -333,7 +333,8 @@ def stop(
 
 
 def _stop_all(client: Client, live: Sequence[Job], *, wait: bool, as_json: bool) -> int:
-    """Cancel many jobs with few requests and show the outcome of each; return the exit status."""
+    """Cancel many jobs with few requests, and print the outcome for each. ``wait``: wait until they
+    have ended. Return the exit status."""
     results = [
         result
         for start in range(0, len(live), 1_000)

@@ -208,7 +208,8 @@ def import_(
 
 
 def _only(argument: str | None, option: str | None) -> str:
-    """Return the job file, which is named once. Raises ``InvalidInput``."""
+    """Return the path of the job file, given either as argument or as option. Raises
+    ``InvalidInput`` if none or both are given."""
     named = [path for path in (argument, option) if path is not None]
     if len(named) != 1:
         raise InvalidInput("Name one job file, such as job.aitne.yml; - is standard input.")

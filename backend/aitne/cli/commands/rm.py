@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aitne.client import Job
 
 MOST = 1_000
-"""Maximum number of jobs in one request."""
+"""Maximum number of jobs in one request for deletion."""
 
 
 @command(
@@ -70,7 +70,8 @@ def rm(
 
 
 def _question(jobs: Sequence[Job]) -> str:
-    """Return the question with the number of jobs and the disk space of their folders."""
+    """Return the question to confirm a deletion, with the number of jobs and the disk space of
+    their folders."""
     measured = [job.folder_bytes for job in jobs if job.folder_bytes is not None]
     what = "this job" if len(jobs) == 1 else f"these {len(jobs)} jobs"
     size = f" ({output.memory(sum(measured))}" if measured else " ("

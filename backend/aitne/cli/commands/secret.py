@@ -1,4 +1,4 @@
-"""``secret``: values that jobs get as environment variables and that nothing shows."""
+"""``secret``: values that jobs get as environment variables, and that are never shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aitne.cli.registry import WORK, examples, group
 
 @group("secret", WORK)
 def secrets() -> None:
-    """Secrets for jobs, as environment variables: set, list, delete."""
+    """Set, list and delete secrets, which jobs get as environment variables."""
 
 
 SecretName = Annotated[

@@ -263,8 +263,8 @@ def keep(
 
 
 def _extended(client: Client, job: Job, before: datetime | None) -> Job:
-    """Return the job once the scheduler has changed its end, or in its current state after a
-    timeout."""
+    """Wait until the scheduler has changed the end of the job from ``before``, and return the job;
+    after a timeout return it as it is."""
     deadline = time.monotonic() + EXTEND_PATIENCE_S
     version = job.version
     while job.expires_at == before and time.monotonic() < deadline:

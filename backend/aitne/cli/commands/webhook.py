@@ -1,4 +1,4 @@
-"""``webhook``: other services that get the user's notifications."""
+"""``webhook``: URLs of other services that receive the user's notifications."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARRIVES_WITHIN_S = 30.0
 
 @group("webhook", LOOK)
 def webhooks() -> None:
-    """Webhooks for your notifications: list, add, test, remove."""
+    """List, add, test and remove webhooks for your notifications."""
 
 
 Hook = Annotated[str, typer.Argument(metavar="WEBHOOK", help="A webhook from `aitne webhook ls`.")]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @group("admin audit")
 def audit() -> None:
-    """The audit log: list, export, verify."""
+    """List, export and verify the audit log."""
 
 
 Actor = Annotated[str | None, typer.Option("--actor", help="Only actions of this user.")]
