@@ -387,7 +387,8 @@ def _hung_up(descriptor: int) -> bool:
 
 
 def _ended(pid: int) -> int | None:
-    """Collect all ended children; return the exit code of ``pid``, None if it has not ended."""
+    """Collect the exit codes of all children that have ended; return that of ``pid``, None if it
+    has not ended."""
     code = None
     with contextlib.suppress(ChildProcessError):
         while True:

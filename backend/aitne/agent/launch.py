@@ -203,7 +203,8 @@ class ProgramLauncher:
             self._program = executable
 
     def _make_tmp(self) -> None:
-        """Create the temporary folder. Raises ``OSError``, also if the disk has no space left."""
+        """Create the temporary folder for the programs. Raises ``OSError``, also if the disk is
+        full."""
         _sweep(self._spec.tmp_dir)
         name = f"aitne-{os.geteuid()}-{os.urandom(8).hex()}"
         self._tmp = os.path.join(self._spec.tmp_dir, name)

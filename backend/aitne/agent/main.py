@@ -315,7 +315,8 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
 
 
 def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
-    """Run the commands in their order, then the app."""
+    """Run the commands of the job one after the other, then the session's app, and return the
+    outcome."""
     if spec.launch.env_prefix is None:
         # The agent's own environment is the programs', so that PATH finds them.
         os.environ["PATH"] = os.pathsep.join([*spec.path, os.environ.get("PATH") or os.defpath])

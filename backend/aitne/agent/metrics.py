@@ -46,8 +46,8 @@ class ProgramMetrics:
         self.sources: list[str] = []
 
     def add(self, name: str, value: object, step: float | None = None) -> None:
-        """Add a value of the metric ``name``. If ``step`` is None, it is only its last value, and not
-        part of its series. Values that are not numbers are ignored."""
+        """Add a value of the metric ``name``. If ``step`` is None, it becomes the last value, but is
+        not part of the series. Values that are not numbers are ignored."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         name = name[:LONGEST_NAME]

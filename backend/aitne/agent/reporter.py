@@ -61,7 +61,8 @@ class Reporter:
         exit_code: int | None = None,
         message: str | None = None,
     ) -> None:
-        """Queue the report of a new phase of the job; only the first node's agent sends it."""
+        """Queue the report of a new phase of the job, such as ``started`` or ``finished``. Only the
+        agent of the first node sends it."""
         if self._spec.node_rank is not None:
             return
         with self._condition:

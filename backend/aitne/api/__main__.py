@@ -1,4 +1,5 @@
-"""``python -m aitne.api``: the API process, one worker, uvicorn."""
+"""``python -m aitne.api``: the process that serves the API and the portal with uvicorn, in one
+worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and answers of the API for login and for the user's own account."""
+"""Models of the API's requests and responses for login and for the user's own account."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LoginSources(Frozen):
 
 
 class EnrolmentView(Frozen):
-    """Secret for an authenticator app. It is shown only once."""
+    """Secret of a second factor for the user's authenticator app. It is shown only once."""
 
     secret: str = Field(description="The secret, to enter by hand if there is no camera.")
     uri: str = Field(description="The secret as a URI, `otpauth://…`.")
@@ -50,8 +50,8 @@ class EnrolmentView(Frozen):
 
 
 class SecondFactorNeeded(Frozen):
-    """Answer to a correct first step: `POST /auth/totp` with the ticket and a code is the second
-    step."""
+    """Response to a correct password if a second factor is required. The login is completed by
+    `POST /auth/totp` with the ticket and a code."""
 
     second_factor_required: bool = Field(True, description="Always true.")
     ticket: str = Field(description="Token for the second step, valid for one login.")
@@ -62,7 +62,7 @@ class SecondFactorNeeded(Frozen):
 
 
 class SecondStepUse(Strict):
-    """The second step of a login."""
+    """Ticket and code of the second step of a login."""
 
     ticket: str = Field(min_length=1, max_length=200, description="The ticket of the first step.")
     code: Code
@@ -154,7 +154,7 @@ class RecoveryCodes(Frozen):
 
 
 class ResetLink(Frozen):
-    """Link that sets a new password for the account, once, until ``expires_at``."""
+    """Link with which the owner of the account can set a new password, once, until ``expires_at``."""
 
     url: str = Field(description="The link; send it over a secure channel.")
     expires_at: UtcTime = Field(description="Time at which the link expires.")

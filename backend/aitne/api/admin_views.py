@@ -1,4 +1,5 @@
-"""Requests and answers of the API for administrators, where they differ from the core models."""
+"""Models of the API's requests and responses for administrators, as far as they differ from the
+core models."""
 
 from __future__ import annotations
 
@@ -177,7 +178,7 @@ class NodeEventPage(Frozen):
 
 
 class NodeDrain(NodeEvent):
-    """Last drain of a node through the platform."""
+    """Last drain of a node that an administrator requested through the platform."""
 
     node: str = Field(description="The node.", examples=["gpu03"])
 

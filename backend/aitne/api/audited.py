@@ -46,16 +46,15 @@ NotesDep = Annotated[dict[str, Any], Depends(get_notes)]
 
 
 class AuditMiddleware:
-    """ASGI middleware that writes an audit log entry for each request that may change something;
-    streams pass through.
-    """
+    """ASGI middleware that writes an audit log entry for each request that may change something.
+    Responses are passed on without buffering."""
 
     def __init__(self, app: ASGIApp, *, audit: AuditService) -> None:
         self._app = app
         self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request and write its entry."""
+        """Serve one request and write its audit log entry when the response begins."""
         if scope["type"] != "http" or scope["method"] not in _CHANGES:
             await self._app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""Requests and answers of the API for many jobs at once."""
+"""Models of the API's requests and responses for many jobs at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ MOST_SUBMITTED = 100
 
 
 class CancelJobs(Strict):
-    """Jobs to cancel: either ``ids``, or ``filter`` and ``expected``."""
+    """Jobs to cancel: either those in ``ids``, or all that match ``filter``, whose number must be
+    ``expected``."""
 
     ids: list[UUID] | None = Field(
         None, min_length=1, max_length=MOST, description="Jobs and sessions to cancel."
@@ -92,7 +93,8 @@ class BatchResults(Frozen):
 
 
 class DeleteJobs(Strict):
-    """Ended jobs to delete: either ``ids``, or ``filter`` and ``expected``."""
+    """Ended jobs to delete: either those in ``ids``, or all that match ``filter``, whose number
+    must be ``expected``."""
 
     ids: list[UUID] | None = Field(
         None, min_length=1, max_length=MOST, description="Jobs and sessions to delete."
@@ -123,7 +125,7 @@ class DeleteResults(Frozen):
 
 
 class JobCounts(Frozen):
-    """Number of jobs in each state; a state without any is omitted."""
+    """Number of jobs in each state; states without jobs are omitted."""
 
     total: int
     """Number of jobs that match."""

@@ -199,7 +199,8 @@ class FairShare:
     are counted only until their response begins."""
 
     def __init__(self, app: ASGIApp, *, cookie: str) -> None:
-        """Wrap ``app``. ``cookie`` is the name of the portal's login cookie."""
+        """Create the middleware around ``app``. ``cookie`` is the name of the portal's login
+        cookie."""
         self._app = app
         self._cookie = cookie
         self._queue = RequestQueue()
@@ -269,7 +270,8 @@ class FairShare:
 
 @coroutine
 def _measured(awaitable: Awaitable[None], request: RunningRequest) -> Generator[Any, Any, None]:
-    """Run an awaitable and add the time of each of its steps on the event loop to ``request``."""
+    """Wait for an awaitable, and add the time that each of its steps takes on the event loop to
+    ``request``."""
     work = awaitable.__await__()
     step: Callable[[Any], Any] = work.send
     value: Any = None

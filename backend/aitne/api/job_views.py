@@ -1,4 +1,4 @@
-"""Representation of a job in the API."""
+"""Models of a job in the API's responses."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class EdgeMiddleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; its time is measured until the answer begins, because a stream has no
-        end."""
+        """Serve one request. Its time is measured until the response begins, because a stream does
+        not end."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

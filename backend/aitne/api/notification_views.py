@@ -1,4 +1,4 @@
-"""Requests and answers of the API for notifications and webhooks."""
+"""Models of the API's requests and responses for notifications and webhooks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class UnreadCount(Frozen):
 
 
 class NotificationSettingsView(Frozen):
-    """Notification settings of the user: channels, address, choices by kind."""
+    """Notification settings of the user: mail address, available channels, and the chosen ones for
+    each kind."""
 
     channels: list[str] = Field(
         description="Channels of this site; `browser` is the inbox and the portal.",

@@ -65,35 +65,35 @@ _CODES = {
 
 
 class FieldProblemView(Frozen):
-    """One invalid field, named as in the request, and what is allowed."""
+    """Invalid field of a request, with the value that was sent and the allowed values."""
 
     field: str
     """Dotted path of the field: ``resources.gpu``."""
     message: str
     value: str | None
-    """The value that was given, as text; null: none."""
+    """Value that was sent, as text; null if none was sent."""
     allowed: str | None
-    """What is allowed; null: see the message."""
+    """Allowed values; null if the message describes them."""
 
 
 class Problem(Frozen):
-    """An error (RFC 9457): ``detail`` describes the reason and the remedy, ``code`` is for
-    programs."""
+    """Description of an error (RFC 9457). ``detail`` has the reason and the remedy for users,
+    ``code`` the kind of error for programs."""
 
     type: str = Field(examples=["urn:aitne:problem:invalid_input"])
     """The kind of problem, as a URI."""
     title: str
-    """Meaning of the status."""
+    """Meaning of the HTTP status."""
     status: int
     """The HTTP status."""
     detail: str
-    """Reason, and remedy."""
+    """Reason of the error and how to resolve it."""
     instance: str
     """Path of the request."""
     code: str
-    """Kind of the problem for programs; stable."""
+    """Kind of the error for programs; it does not change between versions."""
     problems: tuple[FieldProblemView, ...] = ()
-    """Each invalid field."""
+    """Invalid fields of the request; empty for other errors."""
 
 
 def status_of(error: AitneError) -> int:

@@ -1,4 +1,4 @@
-"""Requests and answers of the API for projects."""
+"""Models of the API's requests and responses for projects."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Approval(Strict):
 
 
 class Refusal(Strict):
-    """Reason for declining a project's request."""
+    """Reason for declining a requested project or a requested later end."""
 
     reason: str = Field(min_length=1, max_length=_WORDS_LENGTH, description="The reason.")
 
 
 class Closing(Strict):
-    """Reason for closing a project, for its members."""
+    """Reason for closing a project, which its members can read."""
 
     reason: _Words = Field("", description="The reason.", examples=["The grant is over."])
 

@@ -58,7 +58,7 @@ class OpenStreams:
                 pump.cancel()
 
     def close(self) -> None:
-        """End all streams, also those that are added later."""
+        """End all open streams, and from now on also each new one."""
         self._closed = True
         for pump in tuple(self._pumps):
             pump.cancel()

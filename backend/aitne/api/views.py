@@ -1,4 +1,4 @@
-"""Requests and answers of the API, where they differ from the core models."""
+"""Models of the API's requests and responses, as far as they differ from the core models."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ class MeUser(Frozen):
     display_name: str
     role: Role
     default_project: str
-    """Project of jobs that name none."""
+    """Project to which jobs belong that name no project."""
 
 
 class PlatformInfo(Frozen):
@@ -258,7 +258,7 @@ class PlatformInfo(Frozen):
     version: str
     cluster: str
     scheduler: str
-    """Scheduler that runs its jobs: ``local``, ``slurm_cli``, …"""
+    """Adapter through which jobs reach the scheduler: ``local``, ``slurm_cli``, …"""
     can_drain: bool
     """Whether administrators can drain nodes of this cluster."""
     limits_applied: LimitsApplied
@@ -268,21 +268,21 @@ class PlatformInfo(Frozen):
         RetentionSettings, Field(description="How long the site keeps ended jobs, in seconds.")
     ]
     sessions_origin: str
-    """Origin of sessions; JupyterHub's where each user has a host of its own."""
+    """Origin of session URLs; JupyterHub's own if each user's sessions have a separate host."""
     shared_account: str | None
-    """Unix account under which all users' jobs run, where users trust each other; else null."""
+    """Unix account under which the jobs of all users run; null if each user has an account."""
     user_domains: bool
     """Whether each user's sessions have an origin of their own."""
     documentation_url: str | None
     """The site's documentation for users; null: none is set."""
     sessions_address: str | None
-    """The ``host:port`` to connect to where a program cannot resolve ``*.localhost``; null: a
-    session's URL is enough."""
+    """Address ``host:port`` to connect to if a program cannot resolve ``*.localhost``; null if a
+    session's URL can be used directly."""
     limits: ClassVar = deprecated_copy("limits_applied", LimitsApplied)
 
 
 class Impersonation(Frozen):
-    """State while an administrator acts as the user."""
+    """Administrator who acts as the current user, and until when."""
 
     impersonator: str = Field(description="The administrator.", examples=["root"])
     until: UtcTime = Field(description="Time at which it ends.")
@@ -290,15 +290,16 @@ class Impersonation(Frozen):
 
 
 class Me(Frozen):
-    """The current user. ``csrf_token`` is sent as ``X-CSRF-Token``; null if a token authenticates
-    the request."""
+    """The current user. ``csrf_token`` must be sent as ``X-CSRF-Token``; null if the request has an
+    access token."""
 
     user: MeUser
     """The user who is logged in."""
     projects: list[str]
     """Names of the user's projects."""
     csrf_token: str | None
-    """Value for ``X-CSRF-Token``; null if a token authenticates the request."""
+    """Value to send as ``X-CSRF-Token`` with changing requests; null if the request has an access
+    token."""
     platform: PlatformInfo
     impersonation: Impersonation | None = Field(
         None, description="Set while an administrator acts as this user."

@@ -111,7 +111,7 @@ def submit_many(
 
 
 def attend(client: Client, job: Job, *, as_json: bool) -> Job:
-    """Follow a session until it is ready, or a job to its end, and return the job."""
+    """Follow a session until it is ready, or a job until it has ended, and return its record."""
     try:
         if job.is_session:
             return follow.until_ready(client, job)

@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Work",
         "Submit job files: show the plan, ask, submit.",
     ),
-    "plan": ("aitne.cli.commands.job_file", "Work", "Show what a job file would become."),
+    "plan": ("aitne.cli.commands.job_file", "Work", "Show the job that a job file would create."),
     "import": ("aitne.cli.commands.job_file", "Work", "Convert a batch script to a job file."),
     "attach": (
         "aitne.cli.commands.attach",
@@ -43,7 +43,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Submit a job again: show what has changed, ask, submit.",
     ),
     "hold": ("aitne.cli.commands.hold", "Work", "Hold a pending job until it is released."),
-    "release": ("aitne.cli.commands.hold", "Work", "Release a job that is held."),
+    "release": (
+        "aitne.cli.commands.hold",
+        "Work",
+        "Release a held job, or the held tasks of an array job.",
+    ),
     "throttle": (
         "aitne.cli.commands.hold",
         "Work",
@@ -60,12 +64,12 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "show": (
         "aitne.cli.commands.job",
         "Look",
-        "Show a job: state, reason for waiting or failure, advice.",
+        "Show a job: state, reason why it is pending or failed, advice.",
     ),
     "watch": (
         "aitne.cli.commands.job",
         "Look",
-        "Watch a job until it ends, a session until it is ready.",
+        "Watch a job until it ends, or a session until it is ready.",
     ),
     "snapshot": ("aitne.cli.commands.run", "Look", "Show the code, environment and host of a job."),
     "files": (

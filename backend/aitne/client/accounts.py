@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SignInRecord(Record):
-    """One browser in which the user is logged in."""
+    """Login of the user in one browser."""
 
     id: str
     owner: str
@@ -54,7 +54,7 @@ class Account:
         ]
 
     def revoke_sign_in(self, sign_in_id: str) -> None:
-        """Revoke one sign-in. Raises ``NotFound``."""
+        """End the login in one browser. Raises ``NotFound``."""
         self._session.json("DELETE", f"/account/sign-ins/{segment(sign_in_id)}")
 
     def revoke_all_sign_ins(self) -> int:
@@ -153,7 +153,7 @@ class Users:
         return LoginLinkRecord(self._session.json("POST", f"/users/{segment(name)}/reset-link"))
 
     def unlock(self, name: str) -> None:
-        """Delete the failed logins of an account, which unlocks it."""
+        """Delete the record of failed logins of an account, which unlocks it."""
         self._session.json("POST", f"/users/{segment(name)}/unlock")
 
     def reset_second_factor(self, name: str) -> None:

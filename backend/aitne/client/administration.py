@@ -99,7 +99,11 @@ class Announcements:
         ends_at: datetime | None = None,
     ) -> AnnouncementRecord:
         """Publish an announcement to all users, or to the members of ``projects``; administrators
-        only."""
+        only.
+
+        ``severity`` is ``info``, ``warning`` or ``critical``. It is shown from ``starts_at`` (None:
+        now) until ``ends_at`` (None: until it is deleted).
+        """
         body: dict[str, Any] = {"text": text, "severity": severity, "projects": [*projects]}
         body |= _times(starts_at=starts_at, ends_at=ends_at)
         return AnnouncementRecord(self._session.json("POST", "/announcements", body=body))

@@ -1,4 +1,4 @@
-"""The client object: one platform, one user."""
+"""The client of the SDK: requests to one platform as one user."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ class CertificateInvalid(Unreachable):
 
 
 class Ambiguous(InvalidInput):
-    """A short name matches several jobs."""
+    """A short name, such as the beginning of an id, matches several jobs. ``candidates`` has these
+    jobs."""
 
     code = "ambiguous"
 

@@ -142,7 +142,7 @@ class _Work:
         self._waiting = list(self.batches)
 
     def run(self, number: int) -> None:
-        """Process batches in one thread until none is left."""
+        """Process batches in thread ``number`` until none is left."""
         buffer = bytearray(BUFFER)
         try:
             with memoryview(buffer) as view:

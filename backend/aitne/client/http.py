@@ -90,7 +90,7 @@ def quote(text: str) -> str:
 
 
 class HttpTransport:
-    """``RequestTransport`` over a TCP connection to one address."""
+    """Sender of requests to one address, with a new TCP connection for each."""
 
     def __init__(self, base_url: str, ca_file: str | None = None) -> None:
         """Set the address and the file with CA certificates to trust in addition to the system's.
@@ -116,7 +116,9 @@ class HttpTransport:
         body: bytes | None,
         timeout_s: float,
     ) -> Reply:
-        """Send one request over a new connection and return its response."""
+        """Send one request over a new connection and return its response. ``timeout_s`` is the
+        maximum number of seconds for connecting, and for each wait for data. Raises
+        ``ConnectionFailed``."""
         data = body or b""
         late = len(data) > ASK_FROM
         head_fields = {**headers, "Expect": "100-continue"} if late else headers

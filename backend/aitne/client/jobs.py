@@ -324,9 +324,9 @@ class Jobs(Runs):
         return metrics
 
     def profile(self, job_id: str) -> dict[str, Any]:
-        """Return the latest profile of the collectives of a distributed job.
+        """Return the latest profile of the collectives of a distributed job, as a dictionary.
 
-        Raises ``NotFound`` while the ranks have not reported one.
+        Raises ``NotFound`` until the job's ranks have reported one.
         """
         profile: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/profile")
         return profile

@@ -71,7 +71,7 @@ class Projects:
     def update(
         self, name: str, *, title: str | None = None, description: str | None = None
     ) -> ProjectRecord:
-        """Change the title or description; managers only."""
+        """Change the title or description of a project; managers only. None means unchanged."""
         body = {"title": title, "description": description}
         return ProjectRecord(self._session.json("PATCH", f"/projects/{segment(name)}", body=body))
 
@@ -104,11 +104,12 @@ class Projects:
         return self._do(name, "close", {"reason": reason})
 
     def reopen(self, name: str) -> ProjectRecord:
-        """Reopen a closed project. Managers only, unless an administrator closed it."""
+        """Reopen a closed project; managers only, or administrators only if an administrator closed
+        it."""
         return self._do(name, "reopen", None)
 
     def request_extension(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
-        """Request a later end from an administrator; managers only."""
+        """Request a later end of a project, which an administrator approves; managers only."""
         return self._do(name, "extension", {"until": _text(until), "reason": reason})
 
     def ask_for_time(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:

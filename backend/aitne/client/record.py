@@ -93,7 +93,7 @@ class GpuBase(Record):
 
 
 class JobBase(Record):
-    """Base class of ``Job``, with the properties that follow from its fields."""
+    """Base class of ``Job`` with properties that are derived from its fields."""
 
     id: str
     type: str

@@ -407,8 +407,8 @@ class PlatformInfoRecord(Record):
 
 
 class CurrentUserRecord(Record, user=User, platform=PlatformInfoRecord):
-    """The current user. ``csrf_token`` is sent as ``X-CSRF-Token``; null if a token
-    authenticates the request.
+    """The current user. ``csrf_token`` must be sent as ``X-CSRF-Token``; null if the request has
+    an access token.
     """
 
     user: User

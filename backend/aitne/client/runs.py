@@ -105,7 +105,7 @@ class Runs:
     _session: ApiSession
 
     def snapshot(self, job_id: str) -> SnapshotRecord:
-        """Return the snapshot of a job: code, environment, image, datasets."""
+        """Return the snapshot of a job: code, environment, image and datasets with which it ran."""
         return SnapshotRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/snapshot"))
 
     def files(self, job_id: str) -> WrittenFilesRecord:

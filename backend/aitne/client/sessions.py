@@ -69,7 +69,7 @@ class Sessions:
         return Job(self._session.json("POST", path, repeatable=True))
 
     def stop(self, session_id: str) -> Job:
-        """Request the end of the session and return its record."""
+        """Request the end of the session and return its record; it ends a moment later."""
         path = f"/sessions/{segment(session_id)}/stop"
         return Job(self._session.json("POST", path, repeatable=True))
 

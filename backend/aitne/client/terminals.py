@@ -193,7 +193,7 @@ def attach(
     cols: int,
     term: str,
 ) -> TerminalConnection:
-    """Implement ``Jobs.attach``: start a program in a running job."""
+    """Start a program in a running job, as described for ``Jobs.attach``."""
     start = {
         "kind": "shell",
         "argv": [*argv],
@@ -208,7 +208,7 @@ def attach(
 def attach_ssh(
     session: ApiSession, job_id: str, public_key: str, *, node: str | None
 ) -> TerminalConnection:
-    """Implement ``Jobs.attach_ssh``: start an SSH server in a running job."""
+    """Start an SSH server in a running job, as described for ``Jobs.attach_ssh``."""
     return TerminalConnection(
         session, job_id, node=node, start={"kind": "ssh", "public_key": public_key}
     )

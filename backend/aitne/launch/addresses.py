@@ -1,4 +1,4 @@
-"""Names and addresses under which other nodes reach this one."""
+"""Names and addresses under which other nodes can reach this node."""
 
 from __future__ import annotations
 
@@ -93,9 +93,8 @@ def interface_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _interfaces() -> dict[str, str]:
-    """Return the IPv4 addresses of this machine's interfaces by name (netdevice(7),
-    SIOCGIFADDR).
-    """
+    """Return the IPv4 address of each network interface of this machine (netdevice(7),
+    SIOCGIFADDR)."""
     import fcntl
 
     addresses = {}

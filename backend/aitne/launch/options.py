@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def common(parser: argparse.ArgumentParser) -> None:
-    """Add the options that ``aitne-run`` and ``aitne-run node`` have in common."""
+    """Add the options that the commands ``aitne-run`` and ``aitne-run node`` have in common."""
     parser.add_argument(
         "--prefix",
         "-prefix-timestamp",

@@ -241,7 +241,7 @@ class RendezvousServer:
 
 
 class _Peer:
-    """Connection of one client."""
+    """Connection of one client to the rendezvous server."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

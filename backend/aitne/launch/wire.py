@@ -23,7 +23,8 @@ _ASK_AFTER_S, _ASK_TIMES, _GIVE_UP_S = 15, 3, 45
 
 
 class RunTokenError(ConnectionError):
-    """Error: the peer does not belong to this run because it does not know the token."""
+    """Error: the other end of the connection does not belong to this run, because it does not know
+    the token."""
 
 
 def keep(

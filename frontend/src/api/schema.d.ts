@@ -157,7 +157,7 @@ export interface paths {
         put?: never;
         /**
          * Set a new password with the token of an administrator's link
-         * @description Set a new password with the token of an administrator's link. All sign-ins end.
+         * @description Set a new password with the token of an administrator's link. All logins of the account end.
          */
         post: operations["reset_password"];
         delete?: never;
@@ -256,11 +256,11 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Return the program's token once its user has confirmed the code, a single time
-         * @description Return the program's token once its user has confirmed the code, a single time.
+         * Return the program's token, once, after its user has confirmed the code
+         * @description Return the program's token, once, after its user has confirmed the code.
          *
-         *     Until then the answer is 409 with the code `authorization_pending`; requests in quicker
-         *     succession than the interval are answered 429.
+         *     Until then the answer is 409 with the code `authorization_pending`, or 429 if requests follow
+         *     each other faster than the interval.
          */
         post: operations["redeem_device_login"];
         delete?: never;
@@ -280,8 +280,8 @@ export interface paths {
         put?: never;
         /**
          * Confirm or refuse the login of the program that shows this code
-         * @description Confirm or refuse the login of the program that shows this code. A confirmation lets the
-         *     program have an access token of yours.
+         * @description Confirm or refuse the login of the program that shows this code. If you confirm, the program
+         *     gets an access token of yours.
          */
         post: operations["confirm_device_login"];
         delete?: never;
@@ -325,8 +325,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Log out everywhere
-         * @description Log out everywhere. Your terminals end, and access to your sessions.
+         * Log out in all browsers
+         * @description Log out in all browsers. Your terminals and your access to sessions end.
          */
         delete: operations["revoke_sign_ins"];
         options?: never;
@@ -365,8 +365,7 @@ export interface paths {
         put?: never;
         /**
          * Set your password
-         * @description Set your password. All sign-ins except the current one end, with your terminals and access to
-         *     your sessions.
+         * @description Set your password. All other logins end, with your terminals and access to your sessions.
          */
         post: operations["change_password"];
         delete?: never;
@@ -548,8 +547,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove a user's second factor, and end the user's sign-ins
-         * @description Remove a user's second factor, and end the user's sign-ins.
+         * Remove a user's second factor, and end the user's logins
+         * @description Remove a user's second factor, and end the user's logins.
          */
         post: operations["reset_second_factor"];
         delete?: never;
@@ -635,7 +634,8 @@ export interface paths {
         post?: never;
         /**
          * Revoke a token
-         * @description Revoke a token. Requests with it are rejected; the owner's streams and terminals end.
+         * @description Revoke a token. Later requests with it are rejected, and its owner's streams and terminals
+         *     end.
          */
         delete: operations["delete_token"];
         options?: never;
@@ -705,8 +705,8 @@ export interface paths {
         get: operations["list_projects"];
         put?: never;
         /**
-         * Create a project, or request one where administrators approve them
-         * @description Create a project, or request one where administrators approve them.
+         * Create a project, or request one if administrators must approve projects
+         * @description Create a project, or request one if administrators must approve projects.
          */
         post: operations["create_project"];
         delete?: never;
@@ -1006,8 +1006,8 @@ export interface paths {
         get: operations["compare_accounts"];
         put?: never;
         /**
-         * Apply to Slurm's accounts exactly the differences that were shown
-         * @description Apply to Slurm's accounts exactly the differences that were shown.
+         * Apply differences to Slurm's accounts, if they are still exactly those that were shown
+         * @description Apply differences to Slurm's accounts, if they are still exactly those that were shown.
          */
         post: operations["sync_accounts"];
         delete?: never;
@@ -1025,7 +1025,8 @@ export interface paths {
         };
         /**
          * Return the usage of each user's jobs in the project for a month
-         * @description Return the usage of each user's jobs in the project for a month. Each GPU counts.
+         * @description Return the usage of each user's jobs in the project for a month. GPU-hours count each GPU of
+         *     a job.
          */
         get: operations["project_usage"];
         put?: never;
@@ -1105,8 +1106,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the project's waiting jobs with owner, reason and expected start
-         * @description List the project's waiting jobs with owner, reason and expected start.
+         * List the project's pending jobs with owner, reason and expected start
+         * @description List the project's pending jobs with owner, reason and expected start.
          */
         get: operations["project_waiting"];
         put?: never;
@@ -1125,8 +1126,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the usage of all your projects in a month, or of all projects for administrators
-         * @description Return the usage of all your projects in a month, or of all projects for administrators.
+         * Return the usage of all your projects in a month
+         * @description Return the usage of all your projects in a month; administrators get all projects.
          */
         get: operations["usage"];
         put?: never;
@@ -1145,14 +1146,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the project's invitations, without their links, for its managers
-         * @description List the project's invitations, without their links, for its managers.
+         * List the project's invitations, without their links
+         * @description List the project's invitations, without their links; managers only.
          */
         get: operations["list_invitations"];
         put?: never;
         /**
-         * Create an invitation link, for the project's managers
-         * @description Create an invitation link, for the project's managers. It is shown only once.
+         * Create an invitation link
+         * @description Create an invitation link; managers only. It is shown only once.
          */
         post: operations["create_invitation"];
         delete?: never;
@@ -1172,8 +1173,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke an invitation, for the project's managers
-         * @description Revoke an invitation, for the project's managers. Users who have joined remain members.
+         * Revoke an invitation
+         * @description Revoke an invitation; managers only. Users who have joined remain members.
          */
         delete: operations["revoke_invitation"];
         options?: never;
@@ -1192,7 +1193,8 @@ export interface paths {
         put?: never;
         /**
          * Return the project and the inviter of an invitation
-         * @description Return the project and the inviter of an invitation. Needs the link, but no login.
+         * @description Return the project and the inviter of an invitation. This needs the secret of the link, but
+         *     no login.
          */
         post: operations["preview_invitation"];
         delete?: never;
@@ -1248,9 +1250,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Return the job that would be submitted, and whether it fits and starts now
-         * @description Return the job that would be submitted, and whether it fits and starts now. Nothing is
-         *     stored.
+         * Return the job that a job file would create, whether it fits and whether it can start now
+         * @description Return the job that a job file would create, whether it fits and whether it can start now.
+         *     Nothing is stored.
          */
         post: operations["plan_job"];
         delete?: never;
@@ -1335,9 +1337,9 @@ export interface paths {
         put?: never;
         /**
          * Request cancellation of many jobs at once
-         * @description Request cancellation of many jobs at once. Either those named, or all that match and have not
-         *     ended, if their number is ``expected`` (otherwise 409, and none is cancelled). Each has its own
-         *     outcome.
+         * @description Request cancellation of many jobs at once. Either those in `ids`, or all unfinished ones that
+         *     match `filter`, if their number is `expected` (otherwise 409, and none is cancelled). The answer
+         *     has an outcome for each.
          */
         post: operations["cancel_jobs"];
         delete?: never;
@@ -1357,9 +1359,9 @@ export interface paths {
         put?: never;
         /**
          * Delete many ended jobs at once, with their folders
-         * @description Delete many ended jobs at once, with their folders. Either those named, or all that match and
-         *     have ended, if their number is ``expected`` (otherwise 409, and none is deleted). Each has its
-         *     own outcome.
+         * @description Delete many ended jobs at once, with their folders. Either those in `ids`, or all ended ones
+         *     that match `filter`, if their number is `expected` (otherwise 409, and none is deleted). The
+         *     answer has an outcome for each.
          */
         post: operations["delete_jobs"];
         delete?: never;
@@ -1383,9 +1385,9 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete an ended job with its log, metrics and job folder, which includes checkpoints written there
-         * @description Delete an ended job with its log, metrics and job folder, which includes checkpoints written
-         *     there. It can be seen until its folder is removed; usage stays counted.
+         * Delete an ended job with its log, metrics and job folder, including checkpoints in it
+         * @description Delete an ended job with its log, metrics and job folder, including checkpoints in it. The
+         *     job remains visible until its folder is removed; its usage is still counted.
          */
         delete: operations["delete_job"];
         options?: never;
@@ -1510,8 +1512,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the position of a waiting job in the queue, as far as the scheduler reports it, and advice
-         * @description Return the position of a waiting job in the queue, as far as the scheduler reports it, and
+         * Return the position of a pending job in the queue, as far as the scheduler reports it, and advice
+         * @description Return the position of a pending job in the queue, as far as the scheduler reports it, and
          *     advice.
          */
         get: operations["get_job_queue"];
@@ -1571,8 +1573,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the exact batch script of the job
-         * @description Return the exact batch script of the job.
+         * Return the batch script of the job exactly as it was submitted to the scheduler
+         * @description Return the batch script of the job exactly as it was submitted to the scheduler.
          */
         get: operations["get_job_script"];
         put?: never;
@@ -1591,8 +1593,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the resources that the job's processes used
-         * @description Return the resources that the job's processes used.
+         * Return measurements of the resources that the job's processes used, and a summary
+         * @description Return measurements of the resources that the job's processes used, and a summary.
          */
         get: operations["get_job_metrics"];
         put?: never;
@@ -1612,8 +1614,8 @@ export interface paths {
         };
         /**
          * Return the profile of a distributed job's collectives
-         * @description Return the profile of a distributed job's collectives; as text/plain in Prometheus' text
-         *     format.
+         * @description Return the profile of a distributed job's collectives. With `Accept: text/plain` it has
+         *     Prometheus' text format.
          */
         get: operations["get_job_profile"];
         put?: never;
@@ -1714,8 +1716,8 @@ export interface paths {
         };
         /**
          * Return the metrics that the job's program recorded
-         * @description Return the metrics that the job's program recorded: the last value of each, and its
-         *     course.
+         * @description Return the metrics that the job's program recorded: the last value of each, and its values
+         *     over time.
          */
         get: operations["get_job_results"];
         put?: never;
@@ -1862,7 +1864,7 @@ export interface paths {
         put?: never;
         /**
          * Return the URL of the session
-         * @description Return the URL of the session; 409 until it is READY.
+         * @description Return the URL of the session; the answer is 409 while it is not READY.
          */
         post: operations["open_session"];
         delete?: never;
@@ -1901,8 +1903,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Report that the session is in use, so that its idle time starts again
-         * @description Report that the session is in use, so that its idle time starts again.
+         * Report that the session is in use, so that its idle time starts again from zero
+         * @description Report that the session is in use, so that its idle time starts again from zero.
          */
         post: operations["keep_session"];
         delete?: never;
@@ -2035,9 +2037,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the datasets that you may read, or all for administrators
-         * @description List the datasets that you may read, or all for administrators; every version, including
-         *     retired ones.
+         * List all versions of the datasets that you may read, including retired ones
+         * @description List all versions of the datasets that you may read, including retired ones; administrators
+         *     see all.
          */
         get: operations["list_datasets"];
         put?: never;
@@ -2416,14 +2418,15 @@ export interface paths {
         get?: never;
         /**
          * Store a secret, or replace its value
-         * @description Store a secret, or replace its value. Jobs name it in `secrets` and find it in their
-         *     environment.
+         * @description Store a secret, or replace its value. A job that names it in `secrets` gets it as an
+         *     environment variable.
          */
         put: operations["put_secret"];
         post?: never;
         /**
          * Delete a secret
-         * @description Delete a secret. Jobs that run keep it; jobs that have not started fail.
+         * @description Delete a secret. Running jobs keep its value; jobs that need it and have not started will
+         *     fail.
          */
         delete: operations["delete_secret"];
         options?: never;
@@ -2479,8 +2482,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the templates, the entries of the launch form
-         * @description List the templates, the entries of the launch form.
+         * List the job templates, which the portal offers for starting jobs and sessions
+         * @description List the job templates, which the portal offers for starting jobs and sessions.
          */
         get: operations["list_templates"];
         put?: never;
@@ -2520,7 +2523,8 @@ export interface paths {
         };
         /**
          * List the nodes in their last known state
-         * @description List the nodes in their last known state; 304 if the ETag still matches.
+         * @description List the nodes in their last known state; the answer is 304 if the ETag in `If-None-Match` is
+         *     current.
          */
         get: operations["list_nodes"];
         put?: never;
@@ -2540,8 +2544,8 @@ export interface paths {
         };
         /**
          * List the partitions with their limits and the resources of their nodes
-         * @description List the partitions with their limits and the resources of their nodes; 304 as for the
-         *     nodes.
+         * @description List the partitions with their limits and the resources of their nodes; the answer is 304 if
+         *     the ETag in `If-None-Match` is current.
          */
         get: operations["list_partitions"];
         put?: never;
@@ -2582,8 +2586,8 @@ export interface paths {
         };
         /**
          * Return the load of the cluster over the last day or week
-         * @description Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs, and
-         *     waiting jobs.
+         * @description Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs,
+         *     and pending jobs.
          */
         get: operations["get_cluster_history"];
         put?: never;
@@ -3089,8 +3093,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a webhook and its waiting deliveries
-         * @description Delete a webhook and its waiting deliveries.
+         * Delete a webhook and its pending deliveries
+         * @description Delete a webhook and its pending deliveries.
          */
         delete: operations["delete_webhook"];
         options?: never;
@@ -3171,8 +3175,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the batch jobs that leave their GPUs idle, for administrators
-         * @description List the batch jobs that leave their GPUs idle, for administrators.
+         * List the batch jobs that leave their GPUs idle
+         * @description List the batch jobs that leave their GPUs idle; administrators only.
          */
         get: operations["list_idle_gpus"];
         put?: never;
@@ -3615,7 +3619,10 @@ export interface components {
             /** @description First month that counts for a total budget; unset: the month in which it is set. */
             since?: string | null;
         };
-        /** @description Jobs to cancel: either ``ids``, or ``filter`` and ``expected``. */
+        /**
+         * @description Jobs to cancel: either those in ``ids``, or all that match ``filter``, whose number must be
+         *     ``expected``.
+         */
         CancelJobs: {
             /** @description Jobs and sessions to cancel. */
             ids?: string[] | null;
@@ -3675,7 +3682,7 @@ export interface components {
             /** @description Description of the change, as a sentence. */
             message: string;
         };
-        /** @description Reason for closing a project, for its members. */
+        /** @description Reason for closing a project, which its members can read. */
         Closing: {
             /**
              * @description The reason.
@@ -3845,7 +3852,10 @@ export interface components {
             /** @description Number of missing or different files. */
             damaged_files: number;
         };
-        /** @description Ended jobs to delete: either ``ids``, or ``filter`` and ``expected``. */
+        /**
+         * @description Ended jobs to delete: either those in ``ids``, or all that match ``filter``, whose number
+         *     must be ``expected``.
+         */
         DeleteJobs: {
             /** @description Jobs and sessions to delete. */
             ids?: string[] | null;
@@ -3929,7 +3939,7 @@ export interface components {
             /** @description The program's secret. */
             device_code: string;
         };
-        /** @description A user's answer to a program that shows a code. */
+        /** @description Decision of a user about the login of a program: confirm or refuse it. */
         DeviceLoginAnswer: {
             /** @description The code, as the program shows it. */
             user_code: string;
@@ -3952,7 +3962,7 @@ export interface components {
              */
             expires_in: number | string | null;
         };
-        /** @description Codes of a login that has begun, named as in RFC 8628. */
+        /** @description Codes of a login that has begun, with the names of RFC 8628. */
         DeviceLoginCodes: {
             /** @description Secret of the program, to be exchanged for a token. */
             device_code: string;
@@ -4047,7 +4057,7 @@ export interface components {
             /** @description Maximum. */
             max?: number | null;
         };
-        /** @description Secret for an authenticator app. It is shown only once. */
+        /** @description Secret of a second factor for the user's authenticator app. It is shown only once. */
         EnrolmentView: {
             /** @description The secret, to enter by hand if there is no camera. */
             secret: string;
@@ -4196,15 +4206,15 @@ export interface components {
             /** @description What is allowed; null: see the message. */
             allowed?: string | null;
         };
-        /** @description One invalid field, named as in the request, and what is allowed. */
+        /** @description Invalid field of a request, with the value that was sent and the allowed values. */
         FieldProblemView: {
             /** @description Dotted path of the field: `resources.gpu`. */
             field: string;
             /** @description The same as a sentence for users. */
             message: string;
-            /** @description The value that was given, as text; null: none. */
+            /** @description Value that was sent, as text; null if none was sent. */
             value: string | null;
-            /** @description What is allowed; null: see the message. */
+            /** @description Allowed values; null if the message describes them. */
             allowed: string | null;
         };
         /** @description Number of GPUs of a type that are free from a time on. */
@@ -4475,7 +4485,7 @@ export interface components {
             /** @description Only for members of these projects; empty: for all users. */
             projects?: string[] | null;
         };
-        /** @description Images by name, newest first, without their packages. */
+        /** @description Images by name, newest version first, without their packages. */
         ImageList: {
             /** @description Entries of this page. */
             items: components["schemas"]["Image"][];
@@ -4519,7 +4529,7 @@ export interface components {
             /** @description The damage, as a sentence; null: none. */
             damage: string | null;
         };
-        /** @description State while an administrator acts as the user. */
+        /** @description Administrator who acts as the current user, and until when. */
         Impersonation: {
             /**
              * @description The administrator.
@@ -4738,7 +4748,7 @@ export interface components {
             /** @description Maximum number of tasks of the array that run at once; null: no limit. */
             max_parallel: number | null;
         };
-        /** @description Number of jobs in each state; a state without any is omitted. */
+        /** @description Number of jobs in each state; states without jobs are omitted. */
         JobCounts: {
             /** @description Number of jobs that match. */
             total: number;
@@ -5696,15 +5706,18 @@ export interface components {
             size_bytes: number;
         };
         /**
-         * @description The current user. ``csrf_token`` is sent as ``X-CSRF-Token``; null if a token authenticates
-         *     the request.
+         * @description The current user. ``csrf_token`` must be sent as ``X-CSRF-Token``; null if the request has an
+         *     access token.
          */
         Me: {
             /** @description The user who is logged in. */
             user: components["schemas"]["MeUser"];
             /** @description Names of the user's projects. */
             projects: string[];
-            /** @description Value for `X-CSRF-Token`; null if a token authenticates the request. */
+            /**
+             * @description Value to send as `X-CSRF-Token` with changing requests; null if the request has an access
+             *     token.
+             */
             csrf_token: string | null;
             /** @description Description of the platform. */
             platform: components["schemas"]["PlatformInfo"];
@@ -5719,7 +5732,7 @@ export interface components {
             display_name: string;
             /** @description Role, which determines the permitted actions. */
             role: components["schemas"]["Role"];
-            /** @description Project of jobs that name none. */
+            /** @description Project to which jobs belong that name no project. */
             default_project: string;
         };
         /** @description Member of a project with the limits that apply, and whether Slurm has the membership. */
@@ -6143,7 +6156,7 @@ export interface components {
              */
             seen_at: string;
         };
-        /** @description Last drain of a node through the platform. */
+        /** @description Last drain of a node that an administrator requested through the platform. */
         NodeDrain: {
             /** @description Identifier, which never changes. */
             id: number;
@@ -6269,7 +6282,10 @@ export interface components {
              */
             mail?: string | null;
         };
-        /** @description Notification settings of the user: channels, address, choices by kind. */
+        /**
+         * @description Notification settings of the user: mail address, available channels, and the chosen ones for
+         *     each kind.
+         */
         NotificationSettingsView: {
             /**
              * @description Channels of this site; `browser` is the inbox and the portal.
@@ -6550,7 +6566,7 @@ export interface components {
             version: string;
             /** @description Name of the cluster. */
             cluster: string;
-            /** @description Scheduler that runs its jobs: `local`, `slurm_cli`, … */
+            /** @description Adapter through which jobs reach the scheduler: `local`, `slurm_cli`, … */
             scheduler: string;
             /** @description Whether administrators can drain nodes of this cluster. */
             can_drain: boolean;
@@ -6561,17 +6577,17 @@ export interface components {
             limits_applied: components["schemas"]["LimitsApplied"];
             /** @description How long the site keeps ended jobs, in seconds. */
             retention: components["schemas"]["RetentionSettings"];
-            /** @description Origin of sessions; JupyterHub's where each user has a host of its own. */
+            /** @description Origin of session URLs; JupyterHub's own if each user's sessions have a separate host. */
             sessions_origin: string;
-            /** @description Unix account under which all users' jobs run, where users trust each other; else null. */
+            /** @description Unix account under which the jobs of all users run; null if each user has an account. */
             shared_account: string | null;
             /** @description Whether each user's sessions have an origin of their own. */
             user_domains: boolean;
             /** @description The site's documentation for users; null: none is set. */
             documentation_url: string | null;
             /**
-             * @description The `host:port` to connect to where a program cannot resolve `*.localhost`; null: a
-             *     session's URL is enough.
+             * @description Address `host:port` to connect to if a program cannot resolve `*.localhost`; null if a
+             *     session's URL can be used directly.
              */
             sessions_address: string | null;
         };
@@ -6620,8 +6636,8 @@ export interface components {
             file: components["schemas"]["JobFile-Output"];
         };
         /**
-         * @description An error (RFC 9457): ``detail`` describes the reason and the remedy, ``code`` is for
-         *     programs.
+         * @description Description of an error (RFC 9457). ``detail`` has the reason and the remedy for users,
+         *     ``code`` the kind of error for programs.
          */
         Problem: {
             /**
@@ -6629,18 +6645,18 @@ export interface components {
              * @example urn:aitne:problem:invalid_input
              */
             type: string;
-            /** @description Meaning of the status. */
+            /** @description Meaning of the HTTP status. */
             title: string;
             /** @description The HTTP status. */
             status: number;
-            /** @description Reason, and remedy. */
+            /** @description Reason of the error and how to resolve it. */
             detail: string;
             /** @description Path of the request. */
             instance: string;
-            /** @description Kind of the problem for programs; stable. */
+            /** @description Kind of the error for programs; it does not change between versions. */
             code: string;
             /**
-             * @description Each invalid field.
+             * @description Invalid fields of the request; empty for other errors.
              * @default []
              */
             problems: components["schemas"]["FieldProblemView"][];
@@ -7003,7 +7019,7 @@ export interface components {
              */
             recovery_codes: string[];
         };
-        /** @description Reason for declining a project's request. */
+        /** @description Reason for declining a requested project or a requested later end. */
         Refusal: {
             /** @description The reason. */
             reason: string;
@@ -7077,7 +7093,7 @@ export interface components {
             /** @description The login name. */
             name: string;
         };
-        /** @description Link that sets a new password for the account, once, until ``expires_at``. */
+        /** @description Link with which the owner of the account can set a new password, once, until ``expires_at``. */
         ResetLink: {
             /** @description The link; send it over a secure channel. */
             url: string;
@@ -7394,8 +7410,8 @@ export interface components {
          */
         Scope: "read" | "write" | "admin";
         /**
-         * @description Answer to a correct first step: `POST /auth/totp` with the ticket and a code is the second
-         *     step.
+         * @description Response to a correct password if a second factor is required. The login is completed by
+         *     `POST /auth/totp` with the ticket and a code.
          */
         SecondFactorNeeded: {
             /**
@@ -7413,7 +7429,7 @@ export interface components {
             /** @description Second factor to set up now, as the site requires one; null: there is one. */
             enrol: components["schemas"]["EnrolmentView"] | null;
         };
-        /** @description The second step of a login. */
+        /** @description Ticket and code of the second step of a login. */
         SecondStepUse: {
             /** @description The ticket of the first step. */
             ticket: string;
@@ -7643,7 +7659,10 @@ export interface components {
             user: components["schemas"]["MeUser"];
             /** @description Names of the user's projects. */
             projects: string[];
-            /** @description Value for `X-CSRF-Token`; null if a token authenticates the request. */
+            /**
+             * @description Value to send as `X-CSRF-Token` with changing requests; null if the request has an access
+             *     token.
+             */
             csrf_token: string | null;
             /** @description Description of the platform. */
             platform: components["schemas"]["PlatformInfo"];

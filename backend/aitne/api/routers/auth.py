@@ -192,7 +192,7 @@ async def create_login_link(caller: CallerDep, platform: PlatformDep) -> LoginLi
 async def reset_password(
     body: ResetUse, request: Request, platform: PlatformDep, metrics: MetricsDep, _: Limited
 ) -> ResetDone:
-    """Set a new password with the token of an administrator's link. All sign-ins end."""
+    """Set a new password with the token of an administrator's link. All logins of the account end."""
     check_origin(request, platform.settings, required=False)
     try:
         name = await platform.account.reset_password(
@@ -241,7 +241,7 @@ async def get_me(caller: CallerDep, platform: PlatformDep) -> Me:
 
 
 def view_of_enrolment(enrolment: Enrolment) -> EnrolmentView:
-    """Return the view of a second factor's enrolment."""
+    """Return the API's representation of the secret for a second factor that is being set up."""
     return EnrolmentView(secret=enrolment.secret, uri=enrolment.uri, qr_svg=enrolment.qr_svg)
 
 

@@ -20,7 +20,8 @@ router = APIRouter(include_in_schema=False)
 
 
 class PartReadiness(Frozen):
-    """State of one part of the platform, with details if it does not work."""
+    """State of one part of the platform, with details if it does not work. The details need the
+    metrics token."""
 
     ok: bool
     detail: str | None = None
@@ -36,7 +37,7 @@ class PlatformReadiness(Frozen):
 
 @router.get("/healthz")
 async def healthz() -> dict[str, bool]:
-    """Answer that this process runs."""
+    """Confirm that this process runs."""
     return {"ok": True}
 
 

@@ -26,7 +26,7 @@ InvitationId = Annotated[
 
 @router.get("/projects/{name}/invitations")
 async def list_invitations(name: Name, actor: Writer, platform: PlatformDep) -> InvitationList:
-    """List the project's invitations, without their links, for its managers."""
+    """List the project's invitations, without their links; managers only."""
     return InvitationList(items=list(await platform.invitations.list(actor, name)))
 
 
@@ -34,7 +34,7 @@ async def list_invitations(name: Name, actor: Writer, platform: PlatformDep) -> 
 async def create_invitation(
     name: Name, body: NewInvitationBody, actor: Writer, platform: PlatformDep
 ) -> InvitationLink:
-    """Create an invitation link, for the project's managers. It is shown only once."""
+    """Create an invitation link; managers only. It is shown only once."""
     made = await platform.invitations.create(
         actor, name, role=body.role, max_uses=body.max_uses, lifetime_s=body.lifetime
     )
@@ -45,7 +45,7 @@ async def create_invitation(
 async def revoke_invitation(
     name: Name, invitation_id: InvitationId, actor: Writer, platform: PlatformDep
 ) -> None:
-    """Revoke an invitation, for the project's managers. Users who have joined remain members."""
+    """Revoke an invitation; managers only. Users who have joined remain members."""
     await platform.invitations.revoke(actor, name, invitation_id)
 
 
@@ -53,7 +53,8 @@ async def revoke_invitation(
 async def preview_invitation(
     body: InvitationToken, platform: PlatformDep, _: Limited
 ) -> InvitationPreview:
-    """Return the project and the inviter of an invitation. Needs the link, but no login."""
+    """Return the project and the inviter of an invitation. This needs the secret of the link, but
+    no login."""
     return await platform.invitations.look(body.token)
 
 

@@ -49,7 +49,7 @@ async def list_projects(
 async def create_project(
     body: NewProject, actor: Writer, platform: PlatformDep, response: Response
 ) -> Project:
-    """Create a project, or request one where administrators approve them."""
+    """Create a project, or request one if administrators must approve projects."""
     project = await platform.project_life.create(
         actor,
         name=body.name,
@@ -216,5 +216,5 @@ async def compare_accounts(actor: Admin, platform: PlatformDep) -> SyncReport:
 
 @router.post("/admin/sync", tags=["admin"])
 async def sync_accounts(body: SyncRequest, actor: Admin, platform: PlatformDep) -> SyncReport:
-    """Apply to Slurm's accounts exactly the differences that were shown."""
+    """Apply differences to Slurm's accounts, if they are still exactly those that were shown."""
     return await platform.sync.apply(actor, body.digest)

@@ -43,7 +43,8 @@ _CSV_TEXT: dict[int | str, dict[str, Any]] = {
 async def project_usage(
     name: Name, actor: Reader, platform: PlatformDep, month: Month = None
 ) -> UsageReport:
-    """Return the usage of each user's jobs in the project for a month. Each GPU counts."""
+    """Return the usage of each user's jobs in the project for a month. GPU-hours count each GPU of
+    a job."""
     return await platform.usage.report(actor, name, month)
 
 
@@ -88,13 +89,13 @@ async def project_waiting(
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> WaitingPage:
-    """List the project's waiting jobs with owner, reason and expected start."""
+    """List the project's pending jobs with owner, reason and expected start."""
     return await platform.reports.waiting(actor, name, cursor=cursor, limit=limit)
 
 
 @router.get("/usage")
 async def usage(actor: Reader, platform: PlatformDep, month: Month = None) -> UsageReport:
-    """Return the usage of all your projects in a month, or of all projects for administrators."""
+    """Return the usage of all your projects in a month; administrators get all projects."""
     return await platform.usage.report(actor, None, month)
 
 

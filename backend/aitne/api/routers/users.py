@@ -61,7 +61,8 @@ async def delete_token(
     platform: PlatformDep,
     user: WhoseTokens = None,
 ) -> None:
-    """Revoke a token. Requests with it are rejected; the owner's streams and terminals end."""
+    """Revoke a token. Later requests with it are rejected, and its owner's streams and terminals
+    end."""
     await platform.users.delete_token(actor, token_id, owner=user)
     await platform.logins_ended(user or actor.name)
 

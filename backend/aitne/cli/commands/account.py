@@ -1,4 +1,4 @@
-"""``account``: the user's preferences and sign-ins."""
+"""``account``: the user's preferences in the portal, and logins in browsers."""
 
 from __future__ import annotations
 

@@ -199,9 +199,9 @@ def dataset_verify(
 ) -> int:
     """Read every file again and list each one that differs.
 
-    The files are compared with the manifest of the time when the dataset was added. The platform
-    records the result, and plans of jobs that read a damaged dataset warn of it. Exit status 1
-    means that something differs. After an interruption the same command resumes where it stopped.
+    The files are compared with the manifest that was made when the dataset was added. The platform
+    records the result, and plans of jobs that read a damaged dataset contain a warning. Exit status
+    1 means that something differs. After an interruption the same command resumes where it stopped.
     """
     from aitne.cli.meter import ProgressMeter
     from aitne.client.manifests import verify
@@ -266,7 +266,7 @@ def dataset_revoke(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Withdraw a project's permission to read a dataset. Jobs that read it already continue."""
+    """Withdraw a project's permission to read a dataset. Running jobs that read it continue."""
     client = connect(url, data_dir)
     dataset = client.datasets.get(reference)
     if not yes:

@@ -56,7 +56,7 @@ def cluster_up(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Start a cluster, as root.
+    """Start a Slurm cluster on this machine, as root.
 
     Missing packages are installed. A cluster that runs already is not changed. Never asks a
     question.
@@ -139,7 +139,7 @@ def cluster_down(name: Name = "dev", as_json: Json = False) -> int:
 def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
     """Show a cluster's daemons and nodes.
 
-    The exit status is 0 while all daemons run.
+    The exit status is 0 if all daemons run.
     """
     _require_checkout()
     from aitne.dev.state import look

@@ -38,7 +38,7 @@ def hold(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: Dat
 def release(
     job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Release a job that is held."""
+    """Release a held job, or the held tasks of an array job."""
     client = connect(url, data_dir)
     return _show(client.jobs.release(find_job(client, job).id), "is released", as_json=as_json)
 

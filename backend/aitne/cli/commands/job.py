@@ -106,7 +106,7 @@ def ps(
 ) -> int:
     """List jobs and sessions, newest first.
 
-    Without --all: those that run or wait, and the last ten that ended.
+    Without --all: pending and running ones, and the last ten that ended.
     """
     from aitne.cli.views import job_table
 
@@ -188,7 +188,7 @@ def logs(
 def watch(
     job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Watch a job until it ends, a session until it is ready.
+    """Watch a job until it ends, or a session until it is ready.
 
     Ctrl-C detaches and leaves it running. The exit status is 1 if the job fails.
     """
@@ -213,7 +213,7 @@ aitne show 1a2b3c4d --json
 """,
 )
 def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Show a job: state, reason for waiting or failure, advice."""
+    """Show a job: state, reason why it is pending or failed, advice."""
     from aitne.cli.views import job_summary
 
     client = connect(url, data_dir)

@@ -1,4 +1,4 @@
-"""``login``: authentication to a remote platform, once."""
+"""``login``: log in to a remote platform and store a token for later commands."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def ls(
 def show(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Show a project: its members, state, end and balance."""
+    """Show a project: members, state, end, and hours used and left."""
     client = connect(url, data_dir)
     project, balance = client.projects.get(name), client.projects.balance(name)
     if as_json:
@@ -197,7 +197,8 @@ def retention(
 ) -> int:
     """Show or set how long a project keeps its ended jobs, within what the site permits.
 
-    Then they are deleted with their logs, metrics and folders. Usage stays counted.
+    After that time they are deleted with their logs, metrics and folders. Their usage is still
+    counted.
     """
     client = connect(url, data_dir)
     kept = _kept(client.projects.get(name))

@@ -45,8 +45,8 @@ def rm(
 ) -> int:
     """Delete jobs that have ended, with their logs, metrics and folders.
 
-    A job folder contains the checkpoints that the job wrote to $AITNE_CHECKPOINTS. Usage stays
-    counted. The exit status is 1 if a job was not deleted.
+    A job folder contains the checkpoints that the job wrote to $AITNE_CHECKPOINTS. Their usage is
+    still counted. The exit status is 1 if a job was not deleted.
     """
     client = connect(url, data_dir)
     selected = {job.id: job for job in (find_job(client, name) for name in jobs)}

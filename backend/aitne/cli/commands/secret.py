@@ -60,7 +60,8 @@ def secret_rm(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Delete a secret. Jobs that run keep it; jobs that have not started fail."""
+    """Delete a secret. Running jobs keep its value; jobs that need it and have not started will
+    fail."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Delete the secret {name}?")

@@ -79,7 +79,7 @@ def hook_rotate(
 def hook_enable(
     hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Enable a webhook that was disabled."""
+    """Enable a disabled webhook again."""
     webhook = connect(url, data_dir).webhooks.update(hook, enabled=True)
     return output.done(as_json, webhook.raw, f"{webhook.id}: {_state(webhook)}.")
 
@@ -125,7 +125,7 @@ def hook_rm(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Delete a webhook and its waiting deliveries."""
+    """Delete a webhook and its pending deliveries."""
     client = connect(url, data_dir)
     webhook = client.webhooks.get(hook)
     if not yes:

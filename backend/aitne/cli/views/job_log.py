@@ -33,7 +33,7 @@ def logs(
 
 
 def copy(chunks: Iterable[bytes]) -> None:
-    """Write bytes to stdout as they arrive."""
+    """Write a log to stdout as it arrives, without control sequences if stdout is a terminal."""
     sys.stdout.flush()
     for chunk in shown(chunks, sys.stdout.buffer):
         write_all(sys.stdout.buffer, chunk)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None) -> None:
-    """Print the job, the reason why it waits or failed, and advice."""
+    """Print the job, the reason why it is pending or failed, and advice."""
     line = None if failure is None else failure.line
     output.facts(
         [

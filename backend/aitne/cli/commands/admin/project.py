@@ -39,7 +39,7 @@ def approve(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Approve a requested project; first shows the request."""
+    """Approve a requested project, after showing the request."""
     client = connect(url, data_dir)
     wish = client.projects.get(name)
     if not as_json:
