@@ -1,4 +1,5 @@
-"""Agent, which runs beside the job's program inside an allocation.
+"""Agent: program that runs inside each allocation, starts the job's programs and reports to the
+platform.
 
-Standard library only.
+It uses the standard library only.
 """

@@ -22,11 +22,11 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import Any
 
 BUSY_CPUS = 0.25
-"""CPUs in use from which a session counts as active; an idle server with an open page uses 1 % of
-this."""
+"""Number of CPUs in use from which a session counts as active; an idle server with an open page
+uses 1 % of this."""
 BUSY_GPU = 0.03
 LOOKS = 20
-"""Number of checks within the inactivity limit of the session."""
+"""Number of checks for activity within the inactivity limit of the session."""
 SHORTEST_S, LONGEST_S = 1.0, 30.0
 _ANSWER_S = 10.0
 _BUSY = ("busy", "starting", "restarting", "autorestarting")
@@ -34,15 +34,13 @@ _MOST_DOCUMENTS = 200
 
 
 class Jupyter:
-    """Client of the session's Jupyter server that asks since when it has been idle."""
+    """Client of the session's Jupyter server, which asks how long it has been idle."""
 
     def __init__(
         self, base: str, token: str, root: str, context: ssl.SSLContext | None = None
     ) -> None:
-        """Initialize the client.
-
-        ``base`` has no trailing slash; ``root`` is the folder of the server's relative paths.
-        """
+        """Create a client. ``base`` is the server's URL without a trailing slash, ``root`` the
+        folder to which its relative paths refer, ``context`` the TLS context for https."""
         self._context = context
         self._base = base
         self._token = token
@@ -50,9 +48,8 @@ class Jupyter:
         self._saved: dict[str, float] = {}
 
     def idle_s(self) -> float | None:
-        """Return for how many seconds the Jupyter server has been idle; None if unknown, or if
-        there was no activity yet.
-        """
+        """Return for how many seconds the Jupyter server has been idle; None if it does not answer,
+        or if there was no activity yet."""
         times_s = [
             _since(entry.get("last_activity"))
             for path in ("/api/kernels", "/api/terminals")
@@ -65,9 +62,11 @@ class Jupyter:
         return min((time_s for time_s in times_s if time_s is not None), default=None)
 
     def _document_saved(self) -> bool:
-        """Return whether the file of an open document has changed since the last call.
+        """Return whether the file of a document that is open in JupyterLab has changed since the
+        last call.
 
-        A file server's clock may differ from the node's, so times are only compared with each other.
+        A file server's clock may differ from the node's, so modification times are only compared
+        with each other.
         """
         newest = {}
         for path in self._open_documents()[:_MOST_DOCUMENTS]:
@@ -79,7 +78,8 @@ class Jupyter:
         return any(path in before and before[path] != at for path, at in newest.items())
 
     def _open_documents(self) -> list[str]:
-        """Return the paths of the open documents, by the page layouts that the server stores."""
+        """Return the paths of the documents that are open in JupyterLab, according to the page
+        layouts (workspaces) stored on the server."""
         answer = self._get("/lab/api/workspaces")
         spaces = answer.get("workspaces") if isinstance(answer, dict) else None
         values = spaces.get("values") if isinstance(spaces, dict) else None
@@ -114,8 +114,7 @@ class Jupyter:
 
 class ActivityWatch:
     """Thread that checks at intervals whether the session is active, and reports the time of the
-    last activity.
-    """
+    last activity."""
 
     def __init__(
         self,
@@ -128,7 +127,7 @@ class ActivityWatch:
 
         Args:
             meter: measures the usage of CPUs and GPUs.
-            say: called with the time of the last activity, by the monotonic clock.
+            say: called with the time of the last activity, in seconds of the monotonic clock.
             lasts_s: seconds without activity after which the session is ended.
             jupyter: client of the session's Jupyter server, or None if there is none.
         """
@@ -151,7 +150,7 @@ class ActivityWatch:
             self.look()
 
     def look(self) -> None:
-        """Check once for activity and report it."""
+        """Check once for activity, and report its time if there is some."""
         now = time.monotonic()
         try:
             sample = self._meter.measure()
@@ -169,7 +168,8 @@ class ActivityWatch:
 
 
 def _since(text: Any) -> float | None:
-    """Return the seconds since a Jupyter timestamp by this node's clock, or None if invalid."""
+    """Return the seconds that have passed since a Jupyter timestamp by this node's clock; None if
+    the text is no timestamp."""
     try:
         then = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
     except ValueError:

@@ -1,14 +1,15 @@
-"""``--attach JOB_DIR``: a process beside the job's program, connected through a byte stream.
+"""``--attach JOB_DIR``: starts a process beside the job's program and connects it with the
+platform.
 
-The platform starts it in the allocation and exchanges frames over its standard input and output:
-NUL, one letter, the length (four bytes, big-endian), the content. After each of its own frames it
-writes a newline, because Slurm forwards whole lines. Data that does not begin with NUL comes from
-the launching program.
+The platform starts this program in the allocation and exchanges frames over its standard input and
+output: NUL, one letter, the length (four bytes, big-endian), the content. After each of its own
+frames this program writes a newline, because Slurm forwards whole lines. Output that does not begin
+with NUL comes from srun or a similar program.
 
     in   S start (JSON), D data, R size (JSON), F end of the input
     out  S started (JSON), D data, E data of the standard error, X ended (JSON)
 
-At the end of its input it terminates all processes that it has started.
+When its input ends, it terminates all processes that it has started.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ MOST_BYTES = 1 << 20
 """Maximum size of a frame's content in bytes."""
 _CHUNK = 1 << 14
 _HOLD = 1 << 16
-"""Maximum bytes that are buffered in either direction before reading stops."""
+"""Maximum number of bytes that are buffered in each direction before reading stops."""
 _LOOK_S = 1.0
-"""Interval in seconds of the check for a closed connection while nothing is read."""
+"""Seconds between two checks for a closed connection while nothing is read."""
 _FIRST_WITHIN_S = 30.0
 _HANGUP_S, _TERM_S = 0.5, 2.0
 _KILL_ROUNDS = 20
@@ -55,9 +56,9 @@ class FrameDecoder:
         self._data = b""
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """Return kind and content of each frame completed by ``data``.
+        """Return kind and content of each frame that is complete after adding ``data``.
 
-        Raises ``ValueError`` if invalid.
+        Raises ``ValueError`` if the data is not a frame or one is too large.
         """
         self._data += data
         frames = []
@@ -78,15 +79,14 @@ def frame(kind: bytes, content: bytes) -> bytes:
 
 
 class AttachedProcess:
-    """Program that was started for a terminal or SSH, with the file descriptors that connect it to
-    this process.
-    """
+    """Program that was started for a terminal or SSH client, with the file descriptors of its input
+    and outputs."""
 
     def __init__(self, pid: int, stdin: int, outputs: dict[int, bytes], terminal: bool) -> None:
         self.pid = pid
         self.stdin: int | None = stdin
         self.outputs = outputs
-        """Kind of frame for the output of each descriptor."""
+        """Kind of the frames (``D`` or ``E``) in which the output of each descriptor is sent."""
         self.terminal = terminal
 
 
@@ -106,7 +106,8 @@ class Attachment:
         self._ssh: Any = None
 
     def run(self) -> int:
-        """Serve the connection until it ends; the exit code of this process has no meaning."""
+        """Serve the connection until it ends. The returned exit code of this process has no meaning
+        for the platform."""
         adopt_orphans()
         wake, waker = os.pipe()
         for descriptor in (wake, waker):
@@ -225,7 +226,8 @@ class Attachment:
     # --- the traffic -----------------------------------------------------------------------------
 
     def _serve(self, wake: int) -> int:
-        """Transfer both directions independently until the program ends; return its exit code."""
+        """Transfer data in both directions until the program ends; return its exit code. ``wake``
+        is a descriptor that becomes readable when a signal arrives."""
         child = self._child
         if child is None:
             raise AttachError("nothing was started")
@@ -262,11 +264,12 @@ class Attachment:
         return code
 
     def _signals(self, wake: int) -> bool:
-        """Read pending signals; return whether one ends the connection (not ``SIGCHLD``)."""
+        """Read pending signals from ``wake``; return whether one of them ends the connection, as
+        all but ``SIGCHLD`` do."""
         return any(number != signal.SIGCHLD for number in os.read(wake, 256))
 
     def _hear(self) -> bool:
-        """Read input frames; return False at the end of the input."""
+        """Read and process frames from the platform; return False at the end of the input."""
         data = os.read(0, _CHUNK)
         if not data:
             return False
@@ -329,7 +332,8 @@ class Attachment:
             return
 
     def _say(self, kind: bytes, facts: dict[str, Any]) -> None:
-        """Queue a frame; for the last one (``X``) write all queued data, ignoring ``OSError``."""
+        """Queue a frame with JSON content. If it is the last one (``X``), write all queued data,
+        ignoring ``OSError``."""
         self._out += frame(kind, json.dumps(facts).encode())
         if kind != b"X":
             return
@@ -341,7 +345,7 @@ class Attachment:
     # --- the end ---------------------------------------------------------------------------------
 
     def _clear(self) -> None:
-        """Terminate the remaining processes: SIGHUP first, then SIGTERM, finally SIGKILL."""
+        """Terminate the processes that are left: with SIGHUP first, then SIGTERM, finally SIGKILL."""
         began = time.monotonic()
         for round_ in range(_KILL_ROUNDS):
             waited = time.monotonic() - began
@@ -364,7 +368,8 @@ def _become(
     extra: dict[str, str],
     prepare: Any,
 ) -> NoReturn:
-    """Execute the program in the child process. Without a place it runs on the node unchanged."""
+    """Replace this child process by the program ``argv``, or a shell if it is None. It runs in the
+    job's environment ``place``, or on the node as it is if that is None."""
     try:
         if place is not None:
             place.run(argv, None, extra, prepare)
@@ -382,7 +387,8 @@ def _hung_up(descriptor: int) -> bool:
 
 
 def _ended(pid: int) -> int | None:
-    """Collect all ended children; return the exit code of ``pid``, None if it has not ended."""
+    """Collect the exit codes of all children that have ended; return that of ``pid``, None if it
+    has not ended."""
     code = None
     with contextlib.suppress(ChildProcessError):
         while True:

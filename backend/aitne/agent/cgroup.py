@@ -1,8 +1,8 @@
-"""Control group of the job, below or beside the agent's, for limits that nothing else enforces.
+"""Control group (cgroup) of the job's programs, for limits that the scheduler does not enforce.
 
-Version 2 where the agent's cgroup is delegated to its account, otherwise version 1. The program
-enters the group itself before it becomes the user's command (``ENTER``); the agent stays outside
-and observes.
+Version 2 is used if the agent's cgroup is delegated to its account, otherwise version 1. The
+program enters the group itself before it becomes the user's command (``ENTER``); the agent stays
+outside and observes.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ ENTER = (
     'while [ "$1" != -- ]; do echo $$ > "$1" || exit 120; shift; done; shift; exec "$@"',
     "aitne-enter",
 )
-"""Arguments of ``/bin/sh -c``: the ``cgroup.procs`` files to enter, ``--``, and the program."""
+"""Arguments of ``/bin/sh -c``, followed by the ``cgroup.procs`` files of the groups to enter,
+``--``, and the program to start in them."""
 
 _NAME = "aitne-agent-"
 _OWN = "aitne-platform"
-"""Version 2: subgroup for a service's own processes, as a group with children must not contain
-any."""
+"""Version 2: name of the subgroup for a service's own processes, because a group that has subgroups
+must not contain processes."""
 _PERIOD_US = 100_000
 _STALE_S = 60.0
-"""Age in seconds after which an empty group of an agent that no longer exists is removed."""
+"""Age in seconds from which an empty group is removed if its agent no longer exists."""
 _EMPTY_WITHIN_S = 2.0
 
 
 class Cgroup:
-    """Control group of the job's programs with limits of memory and CPUs: one folder in version 2,
-    one for each controller in version 1.
-    """
+    """Control group of the job's programs with limits of memory and CPUs. It is one folder in
+    version 2, and one for each controller in version 1."""
 
     def __init__(self, folders: dict[str, str], unified: bool, home: dict[str, str]) -> None:
         self._folders = folders
@@ -44,16 +44,18 @@ class Cgroup:
 
     @property
     def holds(self) -> set[str]:
-        """Controllers whose limits are set, such as ``memory`` and ``cpu``."""
+        """Return the controllers whose limits are set, such as ``memory`` and ``cpu``."""
         return set(self._folders)
 
     def enter(self) -> list[str]:
-        """Return the command prefix that makes a program enter the group before it starts."""
+        """Return the beginning of a command line that makes the program after it enter the group
+        before it starts."""
         files = sorted({f"{folder}/cgroup.procs" for folder in self._folders.values()})
         return ["/bin/sh", "-c", *ENTER, *files, "--"]
 
     def oom_kills(self) -> int:
-        """Return the number of processes that were killed because the group was out of memory."""
+        """Return the number of processes that the kernel has killed because the group was out of
+        memory."""
         folder = self._folders.get(MEMORY)
         if folder is None:
             return 0
@@ -78,10 +80,8 @@ class Cgroup:
                 continue  # it has ended by itself
 
     def remove(self) -> None:
-        """Move the remaining processes to the agent's group and remove this one.
-
-        The scheduler ends those processes.
-        """
+        """Move the remaining processes to the agent's group, where the scheduler ends them, and
+        remove this group."""
         deadline = time.monotonic() + _EMPTY_WITHIN_S
         for controller, folder in set(self._folders.items()):
             while os.path.isdir(folder):
@@ -99,7 +99,8 @@ class Cgroup:
 
 
 def make(memory_bytes: int | None, cpus: int | None) -> Cgroup | None:
-    """Create a group with the limits that this node permits, or None if it permits none."""
+    """Create a group with those of the limits that this account may set on this node; None if it
+    may set none."""
     limits: dict[str, list[tuple[str, str]]] = {}
     unified = _unified_base()
     if memory_bytes is not None:
@@ -119,10 +120,8 @@ def make(memory_bytes: int | None, cpus: int | None) -> Cgroup | None:
 
 
 def _memory_settings(limit: int, unified: bool) -> list[tuple[str, str]]:
-    """Return the memory settings; all but the first may be missing in the kernel.
-
-    The first one is mandatory.
-    """
+    """Return the files and values that set a memory limit, for version 2 if ``unified``. The first
+    is mandatory; the others may be missing in the kernel."""
     if unified:
         return [
             ("memory.max", str(limit)),
@@ -146,7 +145,8 @@ def _cpu_settings(cpus: int, unified: bool) -> list[tuple[str, str]]:
 def _make_in(
     bases: dict[str, str], limits: dict[str, list[tuple[str, str]]], name: str
 ) -> dict[str, str]:
-    """Create the groups and return the folder of each controller whose limit could be set."""
+    """Create the groups below ``bases``, and return the folder of each controller whose limit could
+    be set."""
     made: dict[str, str] = {}
     for controller, settings in limits.items():
         if controller not in bases:
@@ -169,7 +169,7 @@ def _make_in(
 
 
 def _sweep(base: str) -> None:
-    """Remove the groups of agents that were killed."""
+    """Remove the empty groups below ``base`` that killed agents have left."""
     for name in _listed(base):
         owner = name[len(_NAME) :].partition("-")[0]
         if name.startswith(_NAME) and owner.isdecimal() and not os.path.exists(f"/proc/{owner}"):
@@ -186,7 +186,7 @@ def _sweep(base: str) -> None:
 
 
 def _v1_base(controller: str) -> str | None:
-    """Return the agent's group of a version 1 controller, or None if there is none."""
+    """Return the folder of the agent's group for a version 1 controller; None if there is none."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
@@ -197,10 +197,8 @@ def _v1_base(controller: str) -> str | None:
 
 
 def _unified_base() -> tuple[str, str, list[str]] | None:
-    """Return, for version 2, the folder for new groups, the agent's group and the controllers.
-
-    Return None if no group can be created.
-    """
+    """Return, for version 2, the folder for new groups, the folder of the agent's group, and the
+    controllers that are available; None if no group can be created."""
     own_folder = _own_unified()
     if own_folder is None:
         return None
@@ -227,7 +225,8 @@ def _own_unified() -> str | None:
 
 
 def _delegated(folder: str) -> bool:
-    """Return whether systemd delegated this cgroup to its unit (``Delegate=``)."""
+    """Return whether systemd has delegated this cgroup to its unit (``Delegate=``), so that this
+    account may create subgroups."""
     for name in ("user.delegate", "trusted.delegate"):
         try:
             if os.getxattr(folder, name) == b"1":
@@ -238,9 +237,8 @@ def _delegated(folder: str) -> bool:
 
 
 def settle() -> None:
-    """Move the processes of a delegated version 2 group to a subgroup, because a group that
-    contains processes cannot contain groups for jobs.
-    """
+    """Move the processes of a delegated version 2 group into a subgroup. A group that contains
+    processes cannot contain groups for jobs."""
     own_folder = _own_unified()
     if own_folder is None or not _delegated(own_folder) or _unified_base() is not None:
         return
@@ -254,7 +252,7 @@ def settle() -> None:
 
 
 def own_groups(pid: int) -> list[str]:
-    """Return the folders of the groups that an agent created and that contain the process."""
+    """Return the folders of those groups of the process ``pid`` that an agent has created."""
     folders = set()
     for line in _read(f"/proc/{pid}/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -271,9 +269,10 @@ def own_groups(pid: int) -> list[str]:
 
 
 def probe() -> list[str]:
-    """Return the controllers that agents of this account can limit; creates and removes a group.
+    """Return the controllers whose limits agents of this account can set, by creating and removing
+    a group.
 
-    The local scheduler calls it once at its start.
+    The local scheduler calls it once when it starts.
     """
     settle()
     group = make(1 << 40, 1)
@@ -296,7 +295,8 @@ def _mounts() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _below(point: str, root: str, path: str) -> str | None:
-    """Return the path of a group below its mount point, or None outside the mounted subtree."""
+    """Return the folder of a group below the mount point of its file system; None if the group is
+    outside the part that is mounted."""
     if root == "/":
         inside = path
     elif path == root or path.startswith(f"{root}/"):

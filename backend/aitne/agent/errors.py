@@ -4,4 +4,5 @@ from __future__ import annotations
 
 
 class AttachError(Exception):
-    """Error: the process was not started; the message states the reason."""
+    """Error: the process for a terminal or SSH connection was not started; the message states the
+    reason."""

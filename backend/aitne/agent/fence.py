@@ -1,6 +1,7 @@
-"""Fence: a file that names the run of this attempt, so that it runs only once.
+"""Fence: a file that ensures that the program of each attempt runs only once.
 
-The outcome of the run is stored beside it at the end, because a scheduler may forget it.
+It names the scheduler job that runs the attempt. When the program ends, its outcome is stored
+beside the fence, because a scheduler may lose it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
 
 class DuplicateRunError(Exception):
-    """Error: another run of this attempt is in progress or has ended, so this run must not start
-    the program.
-    """
+    """Error: the program must not be started, because another scheduler job runs or has run this
+    attempt."""
 
 
 class RunEndedError(Exception):
-    """Error: an earlier start of this run has ended by itself; its exit code is ``code``."""
+    """Error: the program was already started by this scheduler job and has ended, with the exit
+    code ``code``."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"it has ended before, with exit code {code}")
@@ -30,13 +31,14 @@ class RunEndedError(Exception):
 def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None:
     """Create the fence, or take it over from an earlier start of the same scheduler job.
 
-    A scheduler that lost the outcome of a job starts it again under the same ID: that is not a new
-    run.
+    ``owner`` is the scheduler's job id, and ``restart_count`` the number of its requeues. A
+    scheduler that has lost the outcome of a job starts it again under the same id.
 
     Raises:
-        RunEndedError: this run has ended before.
-        DuplicateRunError: another owner has the fence, or this very start had it before.
-        OSError: the fence can neither be taken nor read.
+        RunEndedError: the program has been run before and has ended.
+        DuplicateRunError: the fence belongs to another scheduler job, or was created by this
+            same start.
+        OSError: the fence can neither be created nor read.
     """
     path = os.path.join(job_dir, "fence" if task is None else f"fence-{task}")
     content = json.dumps({"owner": owner, "restart_count": restart_count}).encode()
@@ -64,11 +66,11 @@ def leave_outcome(
     reason: str | None = None,
     message: str | None = None,
 ) -> None:
-    """Store how the program ended. Raises ``OSError``.
+    """Store how the program ended beside the fence. Raises ``OSError``.
 
     ``interrupted``: the scheduler had asked the program to end and may start it again, regardless
-    of the exit code. ``reason`` and ``message``: termination reason and sentence if the agent
-    itself ended the program or did not start it.
+    of the exit code. ``reason`` and ``message`` are set if the agent itself ended the program or
+    did not start it.
     """
     path = _outcome_path(job_dir, task)
     temporary = f"{path}.{os.urandom(8).hex()}"
@@ -140,7 +142,8 @@ def _take_over(temporary: str, path: str, owner: str, restart_count: int) -> Non
 
 
 def write(path: str, content: bytes, flags: int) -> None:
-    """Write a private file of the job durably (``fsync``). Raises ``OSError``."""
+    """Write a file that only its owner can read, and flush it to the disk (``fsync``). Raises
+    ``OSError``."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
     try:
         os.write(file, content)

@@ -1,5 +1,5 @@
-"""Metrics of the job's GPUs through NVML, called directly because its Python bindings may be
-missing."""
+"""Utilization and memory of the job's GPUs, read from NVML without its Python bindings, which may
+not be installed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ class _Memory(ctypes.Structure):
 
 
 class Gpus:
-    """Meter of the GPUs that ``CUDA_VISIBLE_DEVICES`` names; it has none if the variable is unset
-    or ambiguous, or if the driver is missing.
-    """
+    """Reader of the metrics of the GPUs in ``CUDA_VISIBLE_DEVICES``. There are none if the variable
+    is unset or ambiguous, or if the driver is missing."""
 
     def __init__(self, visible: str | None) -> None:
         self._devices: list[tuple[int, ctypes.c_void_p]] = []
@@ -50,7 +49,8 @@ class Gpus:
                 self._devices.append((index.value, handle))
 
     def measure(self) -> list[dict[str, Any]]:
-        """Return index, utilization (0..1) and used memory in bytes of each GPU."""
+        """Return index, utilization (0 to 1) and used memory in bytes of each GPU; GPUs with errors
+        are omitted."""
         samples = []
         for index, handle in self._devices:
             busy, memory = _Utilization(), _Memory()

@@ -1,5 +1,5 @@
-"""Environment of a job's program, and how another process enters it: variables, folder, control
-groups and, for a program in a container, its namespaces.
+"""Environment of a job's running program, and how another process, such as a terminal's shell,
+enters it: variables, folder, control groups and, for a program in a container, its namespaces.
 
 A user owns the user namespace of an unprivileged container that runs as this user, and may enter it
 (https://man7.org/linux/man-pages/man7/user_namespaces.7.html).
@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import NoReturn
 
 MARK = "AITNE_TERMINAL"
-"""Environment variable of all processes that a terminal started, by which the remaining ones are
-found."""
+"""Environment variable of all processes that a terminal has started, by which they are found when
+it ends."""
 NOT_FOUND, NOT_STARTED = 127, 126
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
@@ -35,8 +35,8 @@ _NETWORK = ("net", 0x40000000)
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 38, 24
 _MOST_CAPABILITIES = 64
 _NOT_PASSED = ("JUPYTERHUB_", "JPY_", "PS1", "PROMPT_COMMAND", "OLDPWD", "SHLVL", "_=", "SSH_")
-"""Prefixes of variables that are not inherited: the app's secrets, and those that a shell sets
-itself."""
+"""Prefixes of environment variables that a new program does not get: secrets of the session's app,
+and variables that a shell sets itself."""
 
 
 class ProgramEnvironment:
@@ -45,9 +45,10 @@ class ProgramEnvironment:
     """
 
     def __init__(self, spec: Spec, node: str | None, task: str | None) -> None:
-        """Find the program of the job.
+        """Find the job's running program on this node.
 
-        ``task`` is the scheduler's number of this job, which differs between array tasks.
+        ``node`` is the node's name, and ``task`` the scheduler's id of this job, which differs
+        between array tasks.
         """
         self._spec = spec
         agent = _agent(spec.job_dir, node, task)
@@ -61,13 +62,13 @@ class ProgramEnvironment:
 
     @property
     def beside(self) -> bool:
-        """Return whether the job has a container and programs are started outside of it."""
+        """Return whether the job runs in a container that cannot be entered, so that other programs
+        start outside of it."""
         return bool(self._spec.launch.prefix) and not self.contained
 
     def environment(self, extra: dict[str, str]) -> dict[str, str]:
         """Return the environment variables of the running program, or those with which it would be
-        started, and ``extra``.
-        """
+        started, together with ``extra``."""
         environ = None if self._program is None else _environ(self._program)
         if environ is None:
             environ = dict(os.environ)
@@ -93,11 +94,11 @@ class ProgramEnvironment:
         extra: dict[str, str],
         prepare: Callable[[], None],
     ) -> NoReturn:
-        """Replace this process by a program, or by the user's shell, in the job's environment. Call
-        it in a child process.
+        """Replace this process by the program ``argv``, or by the user's shell if it is None, in
+        the job's environment. Call it in a child process.
 
-        ``prepare`` is called in the process that becomes the program, for example to become a
-        session leader.
+        ``shell_command`` is a command for that shell; None: it is interactive. ``prepare`` is
+        called in the process that becomes the program, for example to become a session leader.
         """
         environment = self.environment(extra)
         self._enter_cgroups()
@@ -135,10 +136,11 @@ class ProgramEnvironment:
                     continue  # it has ended, or the group is the scheduler's: this process is in it
 
     def _enter_namespaces(self) -> None:
-        """Join the namespaces of the container, without privileges that its programs lack.
+        """Join the namespaces of the container, without gaining privileges that its own programs
+        lack.
 
-        A process cannot change its own PID namespace, only that of its children, so one more is
-        forked.
+        A process cannot change its own PID namespace, only that of its children, so it forks once
+        more.
         """
         libc = ctypes.CDLL(None, use_errno=True)
         theirs = _namespaces(self._program or 0)
@@ -174,10 +176,11 @@ def follow(child: int) -> NoReturn:
 
 
 def session_command(folder: str) -> NoReturn:
-    """Run ``--inside FOLDER``: the command of the job's SSH server for every session.
+    """Run a shell or command for a session of the job's SSH server, which starts this program as
+    ``--inside FOLDER``.
 
-    The folder's ``place.json`` contains what the server does not pass on: the terminal of the
-    session and the variables that the server itself was started with.
+    The folder's ``place.json`` contains what the SSH server does not pass on: the identification of
+    the terminal, and the environment variables with which the server was started.
     """
     with open(os.path.join(folder, "place.json"), encoding="utf-8") as file:
         facts = json.load(file)
@@ -206,9 +209,8 @@ def session_command(folder: str) -> NoReturn:
 
 
 def end_marked(terminal: str, number: int) -> int:
-    """Signal all processes that the terminal with this mark started, also detached ones; return
-    their number.
-    """
+    """Send the signal ``number`` to all processes that a terminal has started, including detached
+    ones, and return how many there were."""
     mark = os.fsencode(f"{MARK}={terminal}")
     own_pids = {os.getpid(), os.getppid()}
     pids = set(descendants(os.getpid()))
@@ -232,10 +234,8 @@ def end_marked(terminal: str, number: int) -> int:
 
 
 def _agent(job_dir: str, node: str | None, task: str | None) -> int | None:
-    """Return the PID of this job's agent on this node.
-
-    Nodes of the local scheduler are one machine.
-    """
+    """Return the PID of this job's agent on the node ``node``; None if there is none. With the
+    local scheduler all nodes are the same machine."""
     candidates: list[tuple[bool, int]] = []
     for name in os.listdir("/proc"):
         if not name.isdecimal():
@@ -259,10 +259,8 @@ def _agent(job_dir: str, node: str | None, task: str | None) -> int | None:
 
 
 def _program(spec: Spec, pids: list[int], host: dict[str, str]) -> int | None:
-    """Return the PID of the agent's descendant to join, in the container if there is one.
-
-    Return None if there is no such process.
-    """
+    """Return the PID of the agent's descendant whose environment is joined, in the container if
+    there is one; None if there is none."""
     for pid in sorted(pids):
         environ = _environ(pid) or {}
         if MARK in environ or "AITNE_JOB_ID" not in environ:

@@ -1,5 +1,5 @@
-"""Launch of programs that do not run on the node unchanged: in a container, with datasets or with
-limits. Imported only for these."""
+"""Start of programs in a container, with datasets or with limits. Imported only for these; other
+programs are started directly on the node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aitne.agent.needs import MissingRequirementError
 from aitne.agent.spec import Spec
 
 NOT_READY = 120
-"""Exit code: a requirement of the program is missing; nothing was started."""
+"""Exit code: a requirement of the program, such as a file, is missing; nothing was started."""
 NOT_FOUND = 127
 
 PASSED_NAMES = frozenset(
@@ -67,26 +67,27 @@ PASSED_PREFIXES = (
     # How ranks use the network: a prolog or a module of the site sets it for its nodes.
     *("NCCL_", "UCX_", "FI_", "MV2_", "GLOO_"),
 )
-"""With ``PASSED_NAMES``: the only variables of the node that a program in a container inherits,
-apart from those of its job file. Of the launching program's own environment it inherits none."""
+"""Prefixes of the only environment variables of the node, with those in ``PASSED_NAMES``, that a
+program in a container inherits, apart from those of its job file."""
 SECRETS = frozenset({"SLURM_JWT"})
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MARK = "AITNE_RUNNER_ID"
-"""Variable by which the local scheduler finds processes of a job whose runner was killed; the
-launching program and its helpers carry it, too."""
+"""Variable by which the local scheduler finds the processes of a job whose runner was killed. The
+container runtime's own processes have it too."""
 _GPUS, _TMP, _PROGRAM = "{gpus}", "{tmp}", "{program}"
 _FOLDERS = ("tmp", "var_tmp")
 _BIN = "bin"
 _LOCK = ".lock"
 _PROBE_BYTES = 64 << 10
 _STALE_S = 60.0
-"""Minimum age in seconds of a folder without a held lock; the lock is created after the folder."""
+"""Minimum age in seconds from which a folder whose lock is free counts as left behind. The lock is
+created shortly after the folder."""
 _LOOK_EVERY_S = 0.25
 
 
 class ProgramStartError(Exception):
-    """Error: the program cannot be started; the message has no full stop."""
+    """Error: the program cannot be started; the message is a sentence without full stop."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -95,9 +96,8 @@ class ProgramStartError(Exception):
 
 
 class ProgramLauncher:
-    """Component that starts the job's programs through the runtime: ``prepare`` creates temporary
-    folders and the cgroup, and ``close`` removes them.
-    """
+    """Launcher of the job's programs through the container runtime. ``prepare`` creates temporary
+    folders and the cgroup, and ``close`` removes them."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -112,8 +112,8 @@ class ProgramLauncher:
     def prepare(self, stopped: Callable[[], bool], reads: Callable[[], None]) -> None:
         """Check the requirements of the programs, and create temporary folders and the cgroup.
 
-        ``stopped`` returns whether the job was asked to end; ``reads`` is called before lengthy
-        reads.
+        ``stopped`` returns whether the job was asked to end. ``reads`` is called before files are
+        read completely, which can take minutes.
 
         Raises:
             ProgramStartError: nothing can be started.
@@ -142,10 +142,10 @@ class ProgramLauncher:
             self._cgroup = cgroup.make(spec.memory_bytes, spec.cpus)
 
     def argv(self, command: Sequence[str]) -> list[str]:
-        """Return the argument vector that starts ``command`` through the runtime.
+        """Return the argument vector that starts ``command`` through the container runtime.
 
         Raises:
-            OSError: there is no such program, or it cannot be run.
+            OSError: the runtime's program does not exist, or cannot be run.
         """
         arguments: list[str] = []
         for part in self._launch.prefix:
@@ -203,7 +203,8 @@ class ProgramLauncher:
             self._program = executable
 
     def _make_tmp(self) -> None:
-        """Create the temporary folder. Raises ``OSError``, also if the disk has no space left."""
+        """Create the temporary folder for the programs. Raises ``OSError``, also if the disk is
+        full."""
         _sweep(self._spec.tmp_dir)
         name = f"aitne-{os.geteuid()}-{os.urandom(8).hex()}"
         self._tmp = os.path.join(self._spec.tmp_dir, name)
@@ -234,26 +235,22 @@ class ProgramLauncher:
 
     @property
     def pids_file(self) -> str | None:
-        """Path of the file in which a launching program lists the processes of the job that are
-        children of a daemon; None if there is none.
-        """
+        """Return the path of the file in which the container runtime lists processes of the job
+        that are children of its daemon; None if there is no such file."""
         return None if self._tmp is None else f"{self._tmp}/pids"
 
     # --- the watch and the end -----------------------------------------------------------------
 
     def ran_out_of_memory(self, code: int) -> bool:
-        """Return whether lack of memory is why a program ended with the exit code ``code``."""
+        """Return whether a program that ended with the exit code ``code`` ended for lack of memory."""
         if self._ended_for_memory:
             # A shell whose last child is killed before itself may end with 0.
             return True
         return code != 0 and self._cgroup is not None and self._cgroup.oom_kills() > 0
 
     def watch(self) -> None:
-        """Start a thread that ends the whole program after the kernel has killed a part of it for
-        lack of memory.
-
-        The rest of the program would only hang.
-        """
+        """Start a thread that ends the whole program after the kernel has killed one of its
+        processes for lack of memory, because the others might hang."""
         if self._cgroup is not None and cgroup.MEMORY in self._cgroup.holds:
             threading.Thread(target=self._watch, name="memory", daemon=True).start()
 
@@ -266,7 +263,7 @@ class ProgramLauncher:
             time.sleep(_LOOK_EVERY_S)
 
     def close(self) -> None:
-        """Remove what ``prepare`` created. Never raises."""
+        """Remove the temporary folders and the cgroup. Never raises."""
         group, self._cgroup = self._cgroup, None
         if group is not None:
             group.remove()
@@ -277,7 +274,7 @@ class ProgramLauncher:
 
 
 def allowed(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the node that a program in a container may inherit."""
+    """Return those of the node's environment variables that a program in a container may inherit."""
     return {
         name: value
         for name, value in environ.items()
@@ -286,7 +283,7 @@ def allowed(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def gpu_vendor(root: str = "/") -> str | None:
-    """Return the vendor of this node's GPUs by its driver files, or None if unknown."""
+    """Return the vendor of this node's GPUs according to the driver's files; None if it is unknown."""
     for vendor, marks in (
         ("nvidia", ("dev/nvidiactl", "proc/driver/nvidia")),
         ("amd", ("dev/kfd",)),
@@ -297,7 +294,7 @@ def gpu_vendor(root: str = "/") -> str | None:
 
 
 def find_program(name: str, path: str) -> str:
-    """Return the path of a program as ``execvp`` finds it.
+    """Return the path of the program ``name``, searched in ``path`` as ``execvp`` does.
 
     Raises:
         OSError: there is none, or it cannot be run.
@@ -315,7 +312,8 @@ def find_program(name: str, path: str) -> str:
 
 
 def remove_tree(folder: str) -> None:
-    """Remove a folder, including subfolders without permissions. What cannot be removed stays."""
+    """Remove a folder, including subfolders without permissions. Files that cannot be removed are
+    left."""
     for place, folders, _ in os.walk(folder):
         for name in folders:
             path = os.path.join(place, name)
@@ -337,7 +335,8 @@ def _mentioned(prefix: Sequence[str], env: Mapping[str, str]) -> bool:
 
 
 def _sweep(folder: str) -> None:
-    """Remove the folders of killed agents of this account: those whose lock is free."""
+    """Remove temporary folders that killed agents of this account have left, which are those whose
+    lock is free."""
     for name in os.listdir(folder):
         place = os.path.join(folder, name)
         if not name.startswith(f"aitne-{os.geteuid()}-"):

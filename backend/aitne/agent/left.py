@@ -1,4 +1,4 @@
-"""Reader of files that the job's programs leave for their agent; their content is untrusted."""
+"""Reader of files that the job's programs write for the agent. Their content is not trusted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Further paths of a job's log, as a batch script names them in ``--output``.
+"""Additional paths of a job's log, which a batch script names in ``--output``.
 
-Each is a name of the same file: a hard link, which outlives the job's folder, or a symbolic link
-where the folder is on another file system. The program writes one file, and nothing copies it.
+At each path a link to the log is created: a hard link, which outlives the job's folder, or a
+symbolic link if the job's folder is on another file system. Nothing copies the log.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from collections.abc import Callable, Mapping
 from aitne.agent.spec import Spec
 
 _NO_INDEX = 0xFFFFFFFE
-"""Index that Slurm writes for a job that is no array."""
+"""Array index that Slurm uses for a job that is not an array."""
 
 
 def link(spec: Spec, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Let the log of this run appear at the job's further paths, in place of what an earlier run
-    has left there. A path where that is not possible is reported in the log; the job continues.
+    """Create links to the log of this run at the job's additional paths, replacing those of an
+    earlier run.
+
+    ``say`` writes a message to the log. It is called for a path where no link is possible; the job
+    continues.
     """
     name = "output.log" if spec.task is None else f"output-{spec.task}.log"
     values = _values(spec, environ)

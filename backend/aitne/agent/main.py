@@ -1,4 +1,5 @@
-"""Main program of the agent: fence, programs, final report. Its exit code is the job's.
+"""Main program of the agent: takes the fence, runs the job's programs, reports the end. Its exit
+code is that of the job.
 
 A job with ranks on several nodes has an agent on each; only the agent of the first node handles the
 fence and the final report.
@@ -30,34 +31,37 @@ FAILED = 1
 ENVIRONMENT = 118
 """Exit code: the job's environment could not be loaded; the end of the log states the reason."""
 NOT_READY = 120
-"""Exit code: a requirement of the program is missing; nothing was started."""
+"""Exit code: a requirement of the program, such as a file, is missing; nothing was started."""
 DUPLICATE = 121
-"""Exit code: another start of this attempt holds the fence; this is not an outcome of the job."""
+"""Exit code: another scheduler job runs this attempt; the platform does not take it for the job's
+outcome."""
 FENCE_FAILED = 122
-"""Exit code: the fence could be neither created nor read."""
+"""Exit code: the fence could neither be created nor read."""
 NEVER_ANSWERED = 123
 """Exit code: the session's app did not answer in time."""
 OUT_OF_MEMORY = 119
-"""Exit code: the job exceeded the memory of its own cgroup."""
+"""Exit code: the job exceeded the memory limit of its cgroup."""
 PREEMPTED = 75
-"""Exit code of a program that was asked to end, saved its state and is to be resumed
-(EX_TEMPFAIL)."""
+"""Exit code with which a program says that it was asked to end, saved its state and is to be
+resumed (EX_TEMPFAIL)."""
 NODE = "--node"
 ATTACH, INSIDE = "--attach", "--inside"
 _START_FAILED = "start_failed"
 _LONGEST = 1_900
-"""Maximum length of a message in characters, as the platform accepts it."""
+"""Maximum number of characters in a message that the platform accepts."""
 _PREAMBLE = "aitne-environment"
-"""Argument that marks a program whose environment is loaded first."""
+"""First argument of a command that loads its environment (venv, conda, modules) before the program.
+"""
 _SAID = "aitne: "
 _LAST_BYTES = 8_192
 _ASK_S, _CLEAR_S = 1.0, 10.0
-"""Time in seconds for a container's own processes to end after its program: before they are
-terminated, and before they are killed. Removal of a container from a busy daemon takes a while."""
+"""Seconds after a program's end until the remaining processes of its container are terminated, and
+until they are killed. A busy container daemon takes a while to remove a container."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the job in the folder that is the last argument; with ``--node`` only one node's part."""
+    """Run the job whose folder is the last argument. With ``--node``, run only the part of this
+    node."""
     if len(arguments) == 2 and arguments[0] in (ATTACH, INSIDE):
         _beside(*arguments)
     of_node = list(arguments[:1]) == [NODE]
@@ -122,7 +126,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _beside(what: str, folder: str) -> NoReturn:
-    """Run a program beside the job: ``--attach`` or ``--inside``."""
+    """Run a program beside the job instead of the job itself: ``--attach`` or ``--inside``."""
     if what == ATTACH:
         from aitne.agent.attach import attach
 
@@ -144,7 +148,8 @@ def _take_fence(spec: Spec) -> None:
 
 
 def _offer_folders(spec: Spec) -> None:
-    """Create the folders for checkpoints and metrics and set their environment variables."""
+    """Create the folders for checkpoints and metrics, and set the environment variables that name
+    them."""
     folders = {"AITNE_CHECKPOINTS": spec.checkpoints, "AITNE_METRICS": spec.metrics}
     for name, folder in folders.items():
         os.environ[name] = folder
@@ -162,9 +167,8 @@ def _offer_folders(spec: Spec) -> None:
 
 
 def _remove_empty_folders(spec: Spec) -> None:
-    """Remove the folders that ``_offer_folders`` created and no program used: files and folders in
-    a home count toward its quota. Folders of other tasks are not touched.
-    """
+    """Remove those folders of ``_offer_folders`` that no program has used, because they count
+    toward the user's quota. Folders of other array tasks are kept."""
     for folder in (spec.checkpoints, spec.metrics):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
@@ -184,9 +188,8 @@ def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Repor
 
 
 class _Ending:
-    """Outcome of the job: exit code and, if the agent ended or refused the job, reason
-    and message.
-    """
+    """Outcome of the job: exit code, and the reason and message if the agent ended the job or did
+    not start it."""
 
     def __init__(
         self,
@@ -200,7 +203,7 @@ class _Ending:
         self.code = code
         self.reason = reason
         self.stop_requested = stop_requested
-        """Whether ranks of other nodes were asked to end."""
+        """Whether the ranks on other nodes were asked to end."""
         self.in_log = in_log
         """Whether the message is already in the log."""
         self.message = None if message is None else message[:_LONGEST]
@@ -209,7 +212,8 @@ class _Ending:
 def _fill_tree(
     spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporter
 ) -> _Ending | None:
-    """Fill the folder in which the job runs; return the job's outcome if that fails."""
+    """Fill the folder in which the job runs with the uploaded working tree or repository. Return
+    the job's outcome if that fails, otherwise None."""
     from aitne.agent import tree as trees
     from aitne.agent.needs import StopRequested
 
@@ -224,7 +228,8 @@ def _fill_tree(
 
 
 def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
-    """Run programs that use the node unchanged; prepare others first and clean up afterwards."""
+    """Run the job's programs, and before and after that create and remove what they need, such as
+    temporary folders."""
     if spec.secrets:
         from aitne.agent import secrets
 
@@ -273,7 +278,8 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
 
 
 def describe_bytes(amount_bytes: int) -> str:
-    """Return bytes as ``aitne.core.units.describe_bytes`` does, which the agent cannot import."""
+    """Return a number of bytes as text like ``aitne.core.units.describe_bytes``, which the agent
+    cannot import."""
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
     exponent, tenths = 0, amount_bytes * 10
     while tenths >= 10_240 and exponent < len(units) - 1:
@@ -286,7 +292,7 @@ def describe_bytes(amount_bytes: int) -> str:
 
 
 def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
-    """Run the agents of all nodes and return the outcome."""
+    """Start the agents of all nodes of a distributed job, wait for them, and return the outcome."""
     from aitne.agent import ranks
 
     def begun() -> None:
@@ -309,7 +315,8 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
 
 
 def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
-    """Run the commands in their order, then the app."""
+    """Run the commands of the job one after the other, then the session's app, and return the
+    outcome."""
     if spec.launch.env_prefix is None:
         # The agent's own environment is the programs', so that PATH finds them.
         os.environ["PATH"] = os.pathsep.join([*spec.path, os.environ.get("PATH") or os.defpath])
@@ -374,9 +381,10 @@ def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
 
 
 def _ended(spec: Spec, code: int, argv: Sequence[str]) -> _Ending:
-    """Return the outcome of a program that ended by itself, or whose environment failed to load.
+    """Return the outcome of a program that ended by itself, or whose environment could not be
+    loaded.
 
-    The preamble has already written the reason of such a failure to the log.
+    In the latter case, the reason is already in the log.
     """
     if code == ENVIRONMENT and _PREAMBLE in argv and (words := _last_words()):
         return _Ending(code, _START_FAILED, words, in_log=True)
@@ -389,7 +397,8 @@ def _ended(spec: Spec, code: int, argv: Sequence[str]) -> _Ending:
 
 
 def _by_launcher(spec: Spec, ending: _Ending) -> _Ending:
-    """Return the outcome of the launching program if it reported its own failure in the log."""
+    """Return the outcome if the container runtime itself failed, which is known from its exit code
+    and the last line of the log; otherwise return ``ending``."""
     for code, words, reason in spec.launch.own_endings:
         if ending.code == code and (line := _last_line()).startswith(words):
             message = line.partition(":")[2].strip().rstrip(".")
@@ -398,7 +407,8 @@ def _by_launcher(spec: Spec, ending: _Ending) -> _Ending:
 
 
 def _last_words() -> str | None:
-    """Return the last line of the log if the platform wrote it; otherwise None."""
+    """Return the message in the last line of the log if the platform wrote that line; otherwise
+    None."""
     line = _last_line()
     return line[len(_SAID) :].rstrip(".") if line.startswith(_SAID) else None
 
@@ -422,7 +432,7 @@ def _not_started(program: str, error: OSError) -> _Ending:
 
 
 def _log_thread_failure(failure: threading.ExceptHookArgs) -> None:
-    """Log that a helper thread failed; the job's program continues."""
+    """Write the failure of a helper thread to the log; the job's program continues."""
     name = failure.thread.name if failure.thread is not None else "a"
     _say(f"the {name} thread of the agent ended: {failure.exc_value!r}. The job continues")
 

@@ -1,6 +1,6 @@
-"""Forwarding of the metrics of the job's program: ``metrics.json``, ``metrics.jsonl`` and
-TensorBoard event files below ``$AITNE_METRICS``, and the first two in the job's folder unless other
-jobs share it."""
+"""Reports of the metrics that the job's program writes: ``metrics.json``, ``metrics.jsonl`` and
+TensorBoard event files below ``$AITNE_METRICS``. The first two are also read in the job's folder,
+unless other jobs share it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_FILES = 50
 LONGEST_NAME = 100
 _MOST_JSON = 1 << 20
 _AT_ONCE = 1 << 20
-"""Maximum bytes of a file that one check reads; the next one continues."""
+"""Maximum number of bytes of a file that one check reads; the next check continues there."""
 _LAST_S = 1.0
 """Maximum duration in seconds of the last check, which delays the end of the job."""
 _EVERY_S = 2.0
@@ -35,7 +35,7 @@ _STEPS = ("step", "_step", "global_step", "iteration", "epoch")
 
 
 class ProgramMetrics:
-    """The metrics that the job's programs have written so far."""
+    """Metrics that the job's programs have written so far, with their last values and series."""
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
@@ -46,7 +46,8 @@ class ProgramMetrics:
         self.sources: list[str] = []
 
     def add(self, name: str, value: object, step: float | None = None) -> None:
-        """Add one value; values that are not numbers are ignored."""
+        """Add a value of the metric ``name``. If ``step`` is None, it becomes the last value, but is
+        not part of the series. Values that are not numbers are ignored."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         name = name[:LONGEST_NAME]
@@ -79,7 +80,7 @@ class ProgramMetrics:
             self._stride[name] *= 2
 
     def document(self) -> dict[str, Any]:
-        """Return the metrics as the document that the platform expects."""
+        """Return all metrics in the format of the agent's reports."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return {
             "schema": 1,
@@ -92,9 +93,8 @@ class ProgramMetrics:
 
 
 class MetricsWatch:
-    """Thread that reads the metrics of the job's programs and reports new ones, at growing
-    intervals: a few thousand reads in a week.
-    """
+    """Thread that reads the metrics of the job's programs and reports new ones. The intervals grow,
+    so that a job of a week needs only a few thousand checks."""
 
     def __init__(self, reporter: Reporter, folder: str, workdir: str | None, since: float) -> None:
         self._reporter = reporter
@@ -116,13 +116,13 @@ class MetricsWatch:
             self.look()
 
     def last_look(self) -> None:
-        """Read the remaining metrics after a program has ended, for at most one second."""
+        """Read and report the remaining metrics after a program has ended, for at most one second."""
         deadline = time.monotonic() + _LAST_S
         while self.look() and time.monotonic() < deadline:
             continue
 
     def look(self) -> bool:
-        """Report new metrics; return whether there were any."""
+        """Read the files once and report new metrics; return whether there were any."""
         with self._lock:
             new = [path for path in self._files() if self._changed(path)]
             if new:
@@ -242,7 +242,8 @@ class MetricsWatch:
         return os.path.basename(path) if below.startswith("..") else below
 
     def _prefix(self, path: str) -> str:
-        """Return the prefix for files in subfolders: the folder, as TensorBoard names its runs."""
+        """Return the prefix for the names of metrics in a file: its subfolder, which TensorBoard
+        calls the run."""
         folder = os.path.dirname(self._name(path))
         return f"{folder}/" if folder else ""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from aitne.agent.spec import Need
 
 LOOK_S = 60.0
-"""Time in seconds after which a file system that does not answer counts as not mounted."""
+"""Seconds without an answer after which a file system counts as not available."""
 _CHUNK = 1 << 20
 _BROKEN = (errno.ENOTCONN, errno.EIO, errno.ESTALE, errno.EHOSTDOWN, errno.ETIMEDOUT)
 
@@ -33,10 +33,11 @@ def check(
     stopped: Callable[[], bool],
     reads: Callable[[], None] = lambda: None,
 ) -> None:
-    """Check each requirement in turn.
+    """Check each file or folder that the job's programs need.
 
-    Files whose size or time differ from the registered ones are read completely: this can take
-    minutes, and ``reads`` is called before it.
+    A file whose size or time differs from the registered one is read completely to compare its
+    checksum, which can take minutes; ``reads`` is called before. ``stopped`` returns whether the
+    job was asked to end.
 
     Raises:
         MissingRequirementError: a file is missing, cannot be read or has changed.
@@ -50,7 +51,8 @@ def check(
 
 
 def _look_in_time(need: Need, node: str) -> bool:
-    """Check one requirement in a separate thread, because a hanging check blocks its thread."""
+    """Return the result of ``_look``, or raise ``MissingRequirementError`` if the file system does
+    not answer within ``LOOK_S`` seconds. The check runs in a thread, because it may hang."""
     answer: list[bool | MissingRequirementError] = []
 
     def look() -> None:
@@ -74,7 +76,10 @@ def _look_in_time(need: Need, node: str) -> bool:
 
 
 def _look(need: Need, node: str) -> bool:
-    """Return whether a file differs in size or time from its registration. Raises ``MissingRequirementError``."""
+    """Return whether a file differs in size or time from its registration.
+
+    Raises ``MissingRequirementError`` if it does not exist or cannot be read.
+    """
     try:
         info = os.stat(need.path)
         _open(need, info)
@@ -93,10 +98,8 @@ def _look(need: Need, node: str) -> bool:
 
 
 def _open(need: Need, info: os.stat_result) -> None:
-    """Open the file or folder, because permission bits do not show all errors.
-
-    Examples: root on NFS, access control lists, a mount that no longer exists.
-    """
+    """Open the file or folder to find errors that permission bits do not show, such as root on NFS,
+    access control lists, or a mount that no longer exists. Raises ``OSError``."""
     if need.folder:
         if not stat.S_ISDIR(info.st_mode):
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))

@@ -1,4 +1,4 @@
-"""Address of this node on which a session's app listens."""
+"""Address of this node on which a session's app listens, and the owner of a listening socket."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ NODE = "node"
 
 
 def own_address(listen: str, node: str, platform_url: str | None) -> str:
-    """Return the address for ``listen``: ``node``, a network like ``10.1.0.0/16``, or an address.
+    """Return the IP address on which a session's app should listen.
 
-    ``node`` is the address to which the scheduler's name of the node resolves, if this machine has
-    it and others can reach it; otherwise the one from which this machine reaches the platform.
+    ``listen`` is an address, a network like ``10.1.0.0/16`` in which this machine has an address,
+    or ``node``. For ``node`` it is the address to which the node's name resolves, if this machine
+    has it and others can reach it; otherwise the one from which this machine reaches the platform.
 
     Raises:
         OSError: there is no such address.
@@ -66,7 +67,8 @@ def _towards(platform_url: str | None) -> str | None:
 
 
 def _towards_host(host: str, port: int) -> str | None:
-    """Return the local address of a route to the host, or None; nothing is sent."""
+    """Return the local address from which this machine would connect to the host; None if it has no
+    route. Nothing is sent."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -94,7 +96,8 @@ _LISTENING = "0A"
 
 
 class Listener(Enum):
-    """Owner of the program that listens on an address: this account, another one, or none."""
+    """Owner of the program that listens on an address: this account, another one, or none (no
+    program listens)."""
 
     OURS = "ours"
     ANOTHERS = "another's"
@@ -104,11 +107,11 @@ class Listener(Enum):
 
 
 def listener(host: str, port: int) -> Listener:
-    """Return the owner of the listening socket by the kernel's tables.
+    """Return the owner of the socket that listens on a port, according to the kernel.
 
     See https://docs.kernel.org/networking/proc_net_tcp.html. A port that is bound but does not
-    listen yet can be taken over by any user of the node, also through a dual-stack socket; if
-    another user's socket listens beside ours, the result is another's.
+    listen yet can be taken over by any user of the node, also through a dual-stack socket. If
+    another user's socket listens beside that of this account, the result is ``ANOTHERS``.
     """
     owner = Listener.NOBODYS
     try:
@@ -127,7 +130,8 @@ def listener(host: str, port: int) -> Listener:
 
 
 def _rows_of(host: str) -> dict[str, set[str]]:
-    """Return, for each table of the kernel, the addresses that accept connections to this host."""
+    """Return the addresses, as the kernel writes them, whose sockets accept connections to this
+    host. The keys are the kernel's tables ``tcp`` and ``tcp6``."""
     any_six = "0" * 32
     if ":" in host:
         packed = socket.inet_pton(socket.AF_INET6, host)

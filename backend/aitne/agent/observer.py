@@ -1,4 +1,4 @@
-"""Observation of a job beside its programs: resource usage, environment, metrics and written
+"""Observation of a job while its programs run: resource usage, environment, metrics and written
 files."""
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from aitne.agent.snapshot import SnapshotTaker
 
 _CLOCKS_S = 2.0
-"""Tolerance in seconds for a file system's clock that is behind the node's."""
+"""Seconds by which the clock of a file system may be behind that of the node."""
 _SNAPSHOT_S = 1.0
-"""Maximum time in seconds that an ended job waits for its snapshot."""
+"""Maximum number of seconds for which an ended job waits for its snapshot."""
 _LEFT_S = 3.0
-"""Maximum time in seconds that it waits for the files it wrote: a file server may not answer."""
+"""Maximum number of seconds for which an ended job waits for the list of files it wrote, because a
+file server may not answer."""
 
 
 class Observer:
-    """Observer of the job's programs, which reports their start and end to the platform and starts
-    all measurements.
-    """
+    """Observer of the job's programs. It reports their start and end to the platform, and starts
+    all measurements."""
 
     def __init__(self, spec: Spec, reporter: Reporter, programs: Programs) -> None:
         self._spec = spec
@@ -42,9 +42,7 @@ class Observer:
         self._snapshot: SnapshotTaker | None = None
 
     def begin(self) -> None:
-        """Report that the job has started, and start measuring; only the first call has
-        an effect.
-        """
+        """Report that the job has started, and start measuring. Further calls have no effect."""
         if not self._begun:
             self._begun = True
             self._reporter.phase("started")
@@ -52,9 +50,8 @@ class Observer:
             self.sample()
 
     def sample(self) -> None:
-        """Start the threads that measure the programs: resource use on every node; profile, metrics
-        and activity only on the first node. Does nothing if no platform is to be reported to.
-        """
+        """Start the threads that observe the programs: resource use on every node; profile, metrics
+        and activity only on the first node. Without a platform to report to, do nothing."""
         if self._spec.platform_url:
             from aitne.agent.sampler import Sampler  # its imports can wait until the program runs
 
@@ -84,7 +81,7 @@ class Observer:
             self._metrics.start()
 
     def last_look(self) -> None:
-        """Report the latest profile, after a program has ended."""
+        """Report the latest profile of the ranks, after a program has ended."""
         if self._profile is not None:
             self._profile.look()
 

@@ -9,13 +9,13 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from collections.abc import Iterator
 
 LOOKS_PER_INTERVAL = 300
-"""Number of checks after which the interval doubles: a week takes a few thousand checks."""
+"""Number of checks after which the interval doubles, so that a week needs only a few thousand
+checks."""
 
 
 def slowing(interval_s: float) -> Iterator[None]:
-    """Yield without end, each time after a sleep: first of ``interval_s`` seconds, later of longer
-    ones.
-    """
+    """Yield without end, after sleeping ``interval_s`` seconds each time. The interval doubles
+    after every ``LOOKS_PER_INTERVAL`` times."""
     while True:
         for _ in range(LOOKS_PER_INTERVAL):
             time.sleep(interval_s)

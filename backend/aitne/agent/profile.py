@@ -1,4 +1,4 @@
-"""Forwarding of the profile that rank 0 of a distributed program writes to
+"""Reports of the profile of collectives, which rank 0 of a distributed program writes to
 ``$AITNE_RUN_DIR/profile.json``."""
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ _EVERY_S = 2.0
 
 
 class ProfileWatch:
-    """Thread that reports new profiles of the ranks, which it looks for at growing intervals: a few
-    thousand times in a week.
-    """
+    """Thread that reports new profiles of a distributed program. It checks for them at growing
+    intervals, so that a week needs only a few thousand checks."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -33,7 +32,7 @@ class ProfileWatch:
             self.look()
 
     def look(self) -> None:
-        """Read the profile's file and report it if it is new.
+        """Read the profile's file and report it if it has changed.
 
         A file that is too large or not a JSON object is ignored.
         """

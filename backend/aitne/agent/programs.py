@@ -1,4 +1,4 @@
-"""Start of the user's programs, forwarding of signals, and collection of ended processes."""
+"""Start of the user's programs, forwarding of signals, and collection of exit codes."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ class Programs:
 
     def __init__(self) -> None:
         self.stop_signal: int | None = None
-        """First signal that asked the job to end, or None."""
+        """First of SIGTERM, SIGINT and SIGHUP that the agent received, which ask the job to end;
+        None if none was."""
         self.stop_requested = False
-        """Whether a signal was received that may ask the job to end, including the job file's early
-        signal."""
+        """Whether a signal was received that may ask the job to end. In addition to ``stop_signal``
+        that can be the early warning signal from the job file."""
         self.launcher: ProgramLauncher | None = None
-        """Launcher that wraps each program, or None if programs run unchanged."""
+        """Launcher that starts each program in a container or with limits; None if programs are
+        started directly."""
         self.leader_only = False
         """Whether the started program forwards signals itself, so that its group must not receive
         them too."""
         self._received: list[int] = []
         self._live: set[int] = set()
         self._asked: set[int] = set()
-        """PIDs of the agent's own helper programs, such as queries."""
+        """PIDs of short helper programs of the agent, such as git."""
         self._lock = threading.RLock()
 
     def forward_signals(self) -> None:
@@ -63,7 +65,8 @@ class Programs:
         self.send(number)
 
     def send(self, number: int) -> None:
-        """Signal the process groups of all programs that have not been collected yet."""
+        """Send the signal ``number`` to the process groups of all programs that have not been
+        collected yet."""
         signal_it = os.kill if self.leader_only and number != signal.SIGKILL else os.killpg
         with self._lock:
             for pid in self._live:
@@ -120,11 +123,12 @@ class Programs:
         most_bytes: int,
         counted_bytes: int,
     ) -> tuple[bytes, int, bool]:
-        """Run a short helper program, such as git, and return its output, the length of the output,
-        and whether it ended by itself. Call it in a helper thread.
+        """Run a short helper program of the agent, such as git. Return its output, the length of
+        the output, and whether it ended by itself. Call it in a helper thread.
 
-        At most ``most_bytes`` of the output are returned; its length is counted up to
-        ``counted_bytes``. The thread that waits for the job's programs collects the process.
+        At most ``most_bytes`` of the output are returned, its length is counted up to
+        ``counted_bytes``, and the program is ended after ``timeout_s`` seconds. Its exit code is
+        collected by the thread that waits for the job's programs.
 
         Raises:
             OSError: there is no such program, or it cannot be run.
@@ -175,17 +179,17 @@ class Programs:
                     os.killpg(pid, signal.SIGKILL)
 
     def wait(self, pid: int) -> int:
-        """Wait until the process ``pid`` has ended; return its exit code, 128 + n for signal n.
+        """Wait until the process ``pid`` has ended and return its exit code, or 128 + n if it was
+        ended by signal n.
 
-        Other ended children are collected meanwhile, because orphans of the job become the agent's
-        children.
+        Other ended children are collected meanwhile, because orphaned processes of the job become
+        children of the agent.
         """
         return self.wait_any((pid,))[1]
 
     def wait_any(self, pids: Collection[int]) -> tuple[int, int]:
-        """Wait until one of the processes ``pids`` has ended; return its PID and exit code, as
-        ``wait`` does.
-        """
+        """Wait until one of the processes ``pids`` has ended; return its PID and its exit code, as
+        ``wait`` does."""
         while True:
             child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             if child is None:
@@ -202,7 +206,7 @@ class Programs:
         """Wait until all descendants of this process have ended, and end those that remain.
 
         Processes of a container runtime may outlive the program briefly to unmount file systems.
-        After ``ask_s`` seconds the remaining ones get SIGTERM and SIGINT, after ``kill_s`` seconds
+        Those that remain after ``ask_s`` seconds get SIGTERM and SIGINT, after ``kill_s`` seconds
         SIGKILL.
         """
         from aitne.agent.sampler import descendants

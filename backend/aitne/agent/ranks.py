@@ -1,10 +1,12 @@
-"""Program of many ranks: one agent for each node, their messages, and the decisive failure.
+"""Distributed programs: one agent on each node, the messages between them, and the failure that
+decides the outcome.
 
-The agent of each node prepares it and starts the launcher of the ranks there, once for each
-command. The agent of the first node starts them all and holds the fence. They share a folder below
-the job's own, which all nodes see: ``run/<restart>/`` with ``node-<n>.json`` of each agent that has
-ended, and a folder for each command, the ranks' own (``AITNE_RUN_DIR``). The launcher writes
-``failed-<n>.json`` there when a rank of its node fails by itself, and rank 0 writes its profile.
+The agent of the first node holds the fence and starts the agents of all nodes. Each of them
+prepares its node and starts ``aitne-run`` there, which starts the ranks; this is repeated for each
+command of the job. They share a folder below the job's own, which all nodes see:
+``run/<restart>/``. It contains ``node-<n>.json`` of each agent that has ended, and a folder for
+each command (``AITNE_RUN_DIR``), where ``aitne-run`` writes ``failed-<n>.json`` when a rank of its
+node fails by itself, and rank 0 its profile.
 """
 
 from __future__ import annotations
@@ -25,17 +27,15 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import Any
 
 LOCAL_NODES = "AITNE_LOCAL_NODES"
-"""Set by the local scheduler, whose nodes are one machine: ``[{"node": "node01", "gpus": [0]},
-...]``."""
+"""Environment variable that the local scheduler sets, whose nodes are one machine: ``[{"node":
+"node01", "gpus": [0]}, ...]``."""
 _GRACE_S = 5.0
-"""Time in seconds for ranks of other nodes to end after one has failed, before they are killed."""
+"""Seconds that ranks of other nodes have to end after one has failed, before they are killed."""
 _MOST_BYTES = 4_096
 
 
 class RanksOutcome:
-    """Outcome of the ranks of all nodes: exit code, and reason and message if the agent
-    ended them.
-    """
+    """Outcome of the ranks of all nodes: exit code, and reason and message if an agent ended them."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class RanksOutcome:
 
 
 def enter(spec: Spec, command: int) -> list[str]:
-    """Prepare the ranks of the job's command number ``command`` on this node: create their folder
-    and set their environment. Return the arguments of the program that starts them.
+    """Prepare this node for command number ``command`` of the job: create the ranks' folder and set
+    their environment variables. Return the argument vector that starts them.
 
     Raises:
-        OSError: the folder cannot be made.
+        OSError: the folder cannot be created.
     """
     if spec.ranks is None:
         raise ValueError("this job has no ranks")
@@ -73,9 +73,8 @@ def enter(spec: Spec, command: int) -> list[str]:
 
 
 def failure(spec: Spec) -> str | None:
-    """Return a sentence, without full stop, that names the failed rank of this node; None if no
-    rank failed.
-    """
+    """Return a sentence, without full stop, that names the rank of this node that failed; None if
+    none did."""
     record = _failed(f"{os.environ.get('AITNE_RUN_DIR')}/failed-{spec.node_rank or 0}.json")
     return None if record is None else _sentence(record[1], spec.node)
 
@@ -83,8 +82,10 @@ def failure(spec: Spec) -> str | None:
 def leave(
     spec: Spec, code: int, reason: str | None, message: str | None, stop_requested: bool
 ) -> None:
-    """Write how the ranks of this node have ended, for the first node's agent to read. Raises
-    ``OSError``.
+    """Write how the ranks of this node have ended to the shared folder, for the agent of the first
+    node. Raises ``OSError``.
+
+    ``stop_requested`` states whether a signal had asked them to end.
     """
     facts = {
         "node": spec.node,
@@ -101,7 +102,8 @@ def leave(
 
 
 def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> RanksOutcome:
-    """Start the agent of every node, call ``begun``, and wait until all have ended.
+    """Start the agent of every node, call ``begun``, wait until all have ended, and return the
+    outcome.
 
     Raises:
         OSError: an agent could not be started.
@@ -135,9 +137,10 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
 
 
 def _srun(nodes: int) -> list[str]:
-    """Return the ``srun`` command for one agent on each node with all resources of the job.
+    """Return the beginning of an ``srun`` command that starts one agent on each node, with all
+    resources of the job.
 
-    The CPUs are passed explicitly because a step does not inherit them since 22.05
+    The CPUs are passed explicitly, because a step does not inherit them since Slurm 22.05
     (https://slurm.schedmd.com/srun.html).
     """
     argv = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
@@ -162,7 +165,8 @@ def _pretended(text: str) -> Iterator[dict[str, str]]:
 
 
 def _judge(spec: Spec, code: int) -> RanksOutcome:
-    """Return the outcome by the files of the nodes: the first failure counts.
+    """Return the outcome according to the files that the nodes wrote. The first failure decides it;
+    ``code`` is the exit code of the command that started the agents.
 
     Failures are ordered by the clock of the shared file system.
     """
@@ -209,7 +213,7 @@ def _folder(spec: Spec) -> str:
 
 
 def _read(path: str) -> tuple[float, dict[str, Any]] | None:
-    """Return time and content of a node's file, or None if it is missing or invalid."""
+    """Return modification time and content of a node's file; None if it is missing or invalid."""
     record = left.read(path, _MOST_BYTES)
     if record is None:
         return None

@@ -1,4 +1,5 @@
-"""Reports about the job to the platform. Best effort: nothing here can delay or fail a job."""
+"""Reports about the job to the platform. Failures are ignored: nothing here can delay or fail a
+job."""
 
 from __future__ import annotations
 
@@ -17,18 +18,20 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 _MOST_SAMPLES = 1_000
 _MOST_PHASES = 16
 _BATCH = 3
-"""Number of samples in each heartbeat."""
+"""Maximum number of resource samples in the queue; when it is reached, a report is sent."""
 _TIMEOUT_S = 20.0
 _LONGEST_PAUSE_S = 30.0
 _LAST_WORDS_S = 1.0
-"""Time in seconds that an ended job waits for its final report; its scheduler reports the end
-too."""
+"""Seconds for which an ended job waits until its final report is delivered. If it is not, the
+scheduler reports the end too."""
 _LAST_DOCUMENTS_S = 5.0
-"""Time in seconds that it waits for the delivery of its metrics, which only the agent reports."""
+"""Seconds for which an ended job waits until its metrics are delivered, which only the agent
+reports."""
 
 
 class Reporter:
-    """Sender of reports to the platform: a bounded queue, and a thread that sends what is in it."""
+    """Sender of reports to the platform: a queue of limited length, and a thread that sends its
+    content."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -58,7 +61,8 @@ class Reporter:
         exit_code: int | None = None,
         message: str | None = None,
     ) -> None:
-        """Queue the report of a new phase of the job; only the first node's agent sends it."""
+        """Queue the report of a new phase of the job, such as ``started`` or ``finished``. Only the
+        agent of the first node sends it."""
         if self._spec.node_rank is not None:
             return
         with self._condition:
@@ -68,45 +72,40 @@ class Reporter:
             self._condition.notify()
 
     def sample(self, sample: dict[str, Any]) -> None:
-        """Queue a measurement; while the platform does not accept any, the oldest is dropped."""
+        """Queue a measurement. If too many wait because the platform does not answer, the oldest is
+        dropped."""
         with self._condition:
             self._samples.append(sample)
             if len(self._samples) >= _BATCH:
                 self._condition.notify()
 
     def profile(self, profile: dict[str, Any]) -> None:
-        """Queue the profile of the ranks; only the last one is sent."""
+        """Queue the profile of the ranks, replacing one that was not sent yet."""
         self.tell("profile", profile)
 
     def tell(self, kind: str, document: dict[str, Any]) -> None:
-        """Queue a document: ``profile``, ``snapshot``, ``results`` or ``files``.
-
-        Only the last document of each kind is sent.
-        """
+        """Queue a document of the kind ``profile``, ``snapshot``, ``results`` or ``files``. It
+        replaces one of the same kind that was not sent yet."""
         with self._condition:
             self._documents[kind] = document
             self._condition.notify()
 
     def active(self, moment: float) -> None:
-        """Queue the time of the last activity in the session, by the monotonic clock."""
+        """Queue the time of the last activity in the session, in seconds of the monotonic clock."""
         with self._condition:
             self._active_at = moment
             self._idle_due = True
             self._condition.notify()
 
     def finish(self, exit_code: int, message: str | None = None) -> None:
-        """Report that the job has ended, and wait at most one second for the delivery (five seconds
-        if documents are queued).
-        """
+        """Report that the job has ended, and wait at most one second until it is delivered (five
+        seconds if documents are queued)."""
         self.phase("finished", exit_code=exit_code, message=message)
         self.flush()
 
     def flush(self) -> None:
-        """Send all queued reports, and wait at most one second for the delivery (five seconds if
-        documents are queued).
-
-        Does not wait while the platform is unreachable.
-        """
+        """Send all queued reports, and wait at most one second until they are delivered (five
+        seconds if documents are queued). Do not wait if the platform is unreachable."""
         with self._condition:
             longest = _LAST_DOCUMENTS_S if self._documents else _LAST_WORDS_S
             self._deadline = time.monotonic() + longest
@@ -152,7 +151,8 @@ class Reporter:
         )
 
     def _next(self) -> tuple[dict[str, Any] | None, int, dict[str, Any] | None]:
-        """Return the next report, its number of samples and the queued phase that it contains."""
+        """Return the next report to send, the number of samples in it, and the queued phase that it
+        contains; None, 0 and None if there is nothing to send."""
         if not self._worth_it():
             return None, 0, None
         phase = self._phases[0] if self._phases else None
@@ -181,9 +181,10 @@ class Reporter:
         return report, len(samples), phase
 
     def _document(self) -> tuple[str | None, dict[str, Any] | None]:
-        """Return the next document.
+        """Return kind and content of the next document to send; None and None if there is none.
 
-        Only one for each report, because all could exceed the platform's limit.
+        Each report contains only one document, because all together could exceed the platform's
+        size limit.
         """
         return next(iter(self._documents.items()), (None, None))
 
@@ -194,8 +195,8 @@ class Reporter:
             self._samples.popleft()
 
     def _send(self, report: dict[str, Any], timeout_s: float) -> bool | None:
-        """Send a report; return True if accepted, False if rejected for good, None to send it
-        again."""
+        """Send a report. Return True if it was accepted, False if it was rejected and must not be
+        sent again, None if it should be sent again."""
         try:
             status, _ = wire.request(
                 "POST",

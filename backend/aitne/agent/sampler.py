@@ -1,4 +1,5 @@
-"""Measurement of the job's processes: CPU, memory, count and GPUs. The agent is not included."""
+"""Measurement of the job's processes, without the agent: CPU and memory use, number of processes,
+GPUs."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 
 _PSS_UP_TO = 64
-"""Number of processes up to which proportional memory is measured, which costs more than resident
-memory."""
+"""Maximum number of processes for which proportional memory (PSS) is measured; it takes longer than
+resident memory, which is measured for more processes."""
 _PR_SET_CHILD_SUBREAPER = 36
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -28,10 +29,8 @@ class Sampler:
     """
 
     def __init__(self, spec: Spec, reporter: Reporter, pids_file: str | None = None) -> None:
-        """Initialize the sampler.
-
-        ``pids_file`` lists processes that are not the agent's, one on each line.
-        """
+        """Create the sampler. ``pids_file`` is a file with PIDs, one on each line, of processes of
+        the job that are not descendants of the agent; None if there are none."""
         self._pids_file = pids_file
         self._node = spec.node
         self._interval_s = spec.sample_interval_s
@@ -83,10 +82,8 @@ class Sampler:
         }
 
     def _elsewhere(self) -> list[int]:
-        """Return the PIDs of the file.
-
-        A container's first process is a child of its daemon, not of the agent.
-        """
+        """Return the PIDs in the file ``pids_file``. In it are the first processes of containers,
+        which are children of a daemon."""
         if self._pids_file is None:
             return []
         try:
@@ -97,12 +94,13 @@ class Sampler:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of orphaned descendants (subreaper)."""
+    """Make this process the parent of descendants whose own parent ends (subreaper)."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(root: int, *others: int) -> list[int]:
-    """Return all processes below ``root``, and ``others`` with all processes below them."""
+    """Return the PIDs of all descendants of ``root``, and of the processes ``others`` with their
+    descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():

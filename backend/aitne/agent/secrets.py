@@ -1,4 +1,4 @@
-"""Secrets of the owner that the job names: fetched at the start and kept in memory only."""
+"""Secrets of the owner that the job uses. They are fetched at the start and kept in memory only."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ _PAUSE_S = 2.0
 
 
 class SecretsUnavailable(Exception):
-    """Error: the platform did not provide the secrets that the job names; the message states the
-    reason.
-    """
+    """Error: the platform did not provide the secrets that the job uses; the message states the
+    reason."""
 
 
 def load(spec: Spec) -> None:
-    """Fetch the secrets that the job names, and add them to the environment of its programs.
+    """Fetch the secrets that the job uses and add them to the environment of its programs.
 
     Raises:
         SecretsUnavailable: the platform refuses, or does not answer for some minutes.
@@ -45,7 +44,7 @@ def load(spec: Spec) -> None:
 
 
 def detail(body: bytes) -> str | None:
-    """Return the reason that an answer of the platform states; None if it states none."""
+    """Return the reason that an error response of the platform states; None if it states none."""
     try:
         return str(json.loads(body)["detail"])
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,5 @@
-"""App of a session: its port, the handover from JupyterHub, and the wait until it is ready."""
+"""App of a session: chooses its port, passes on JupyterHub's environment, and waits until it is
+ready."""
 
 from __future__ import annotations
 
@@ -23,15 +24,15 @@ if TYPE_CHECKING:  # TLS costs as much memory as all the rest of the agent
     from typing import Any
 
 HANDED_OVER = "jupyterhub"
-"""Kind of app that JupyterHub starts; its environment arrives after the app has started."""
+"""Kind of app whose environment comes from JupyterHub, after the app was started."""
 _WAIT_S = 25
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _READY_EVERY_S = 0.05
 _ANSWER_S = 10.0
 _GRACE_S = 10.0
 _TLS_FILES = ("server.pem", "agent.pem", "key.pem")
-"""Files beside the launcher: the server's certificate with that of its CA, the agent's certificate
-and the key of both, as ``aitne_certificate`` names them."""
+"""Files with TLS certificates of a session: the server's certificate with that of its CA, the
+agent's certificate, and the key of both. The program ``aitne_certificate`` names them."""
 
 
 class AppRunner:
@@ -54,16 +55,17 @@ class AppRunner:
         self._api_token = ""
         self._tls = False
         self._tls_folder = os.path.join(spec.job_dir, "tls")
-        """Folder of the server's key and certificates while it runs."""
+        """Folder of the TLS key and certificates while the app runs."""
         self.failure: str | None = None
-        """Reason why the agent ended the app, or None if it did not."""
+        """Reason why the agent ended the app; None if it did not."""
 
     def run(self) -> int:
-        """Start the app, hand over its environment and wait until it ends; return its exit code.
+        """Start the app, pass JupyterHub's environment to it if it needs that, and wait until it
+        ends. Return its exit code.
 
         Raises:
             OSError: the app could not be started, there is no free port, or the node has no address
-                where the app is to listen.
+                on which the app is to listen.
         """
         host = own_address(self._spec.listen, self._spec.node, self._spec.platform_url)
         port_socket = _hold_port(host)
@@ -134,7 +136,8 @@ class AppRunner:
     # --- the hand-over ---------------------------------------------------------------------------
 
     def _hand_over(self, address: str, writer: int) -> str:
-        """Wait for the hub's environment and pass it to the app; return the path of its URL."""
+        """Wait for the environment from JupyterHub and write it to the app through the descriptor
+        ``writer``; return the path of the app's URL."""
         handover = self._fetch()
         if handover is None:
             os.close(writer)
@@ -170,7 +173,8 @@ class AppRunner:
         return prefix.rstrip("/")
 
     def _fetch(self) -> dict[str, Any] | None:
-        """Request the handover until the app ends; retry while the platform is unreachable."""
+        """Request the environment that JupyterHub has stored for the app, until it is there or the
+        app ends (None). The request is repeated while the platform is unreachable."""
         url = (
             f"{self._spec.platform_url}/agent/v1/jobs/{self._spec.job_id}/handover?wait_s={_WAIT_S}"
         )
@@ -196,7 +200,8 @@ class AppRunner:
     # --- TLS -------------------------------------------------------------------------------------
 
     def _server_context(self) -> ssl.SSLContext:
-        """Return a context for the agent's own server. Raises ``OSError`` while there is no key."""
+        """Return a TLS context for requests to the session's own server. Raises ``OSError`` if
+        there is no key yet."""
         server, certificate, key = (os.path.join(self._tls_folder, name) for name in _TLS_FILES)
         with open(server, encoding="ascii") as file:
             return wire.own_context(file.read(), certificate, key)
@@ -212,9 +217,10 @@ class AppRunner:
     # --- readiness -------------------------------------------------------------------------------
 
     def _wait_until_ready(self, base: str, host: str, port: int) -> Listener | None:
-        """Wait for the app's answer; return the owner of its socket, or None after the timeout.
+        """Wait until the app answers. Return the owner of the socket that listens on its port, or
+        None after the app's time limit.
 
-        An answer at a port without a listening socket does not count.
+        An answer is ignored if the kernel shows no listening socket at the port.
         """
         deadline = time.monotonic() + self._app.timeout_s
         while time.monotonic() < deadline and not self._ended.is_set():
@@ -234,9 +240,9 @@ class AppRunner:
 
 
 def _hold_port(host: str) -> socket.socket:
-    """Return a socket bound to a free port, reserved until the app listens there.
+    """Return a socket bound to a free port, which reserves it until the app listens there.
 
-    On Linux a server that sets SO_REUSEADDR, as servers do, may bind an address beside a socket
+    On Linux a server that sets SO_REUSEADDR, as servers do, may bind the same address as a socket
     that has also set it and does not listen.
     """
     port_socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)

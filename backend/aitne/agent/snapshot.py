@@ -1,6 +1,6 @@
-"""Snapshot of the job's software: commit and changes of its folder, the packages of its
-environment, its node. Taken beside the job, best effort and bounded: nothing here can delay or fail
-it."""
+"""Snapshot of the software that a job uses: commit and changes of its folder, Python packages,
+node. It is taken while the job runs, with limits of time and size; nothing here can delay or fail
+the job."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ MOST_DIFF = 256 << 10
 MOST_NAMES = 1_000
 MOST_PACKAGES = 5_000
 _GIT_S = 10.0
-"""Time limit of each git command in seconds; nothing waits for it."""
+"""Time limit of each git command in seconds. The job does not wait for it."""
 _COUNTED = 64 << 20
-"""Maximum length of a diff in bytes up to which it is counted."""
+"""Number of bytes up to which the length of a diff is counted."""
 _GIT_ENV = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-"""Options of git that prevent the start of programs named by a repository."""
+"""Options of git that prevent it from starting programs that a repository configures."""
 
 
 class SnapshotTaker:
-    """Thread that takes the snapshot of the job's environment and code once, and reports it."""
+    """Thread that takes one snapshot of the job's code and environment, and reports it."""
 
     def __init__(self, spec: Spec, programs: Programs, reporter: Reporter, workdir: str) -> None:
         self._spec = spec
@@ -58,7 +58,8 @@ class SnapshotTaker:
 
 
 def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
-    """Return the snapshot document, as ``core.models.snapshot.Taken`` reads it."""
+    """Return the snapshot of the code in ``workdir``, the packages and the node, in the format of
+    ``core.models.snapshot.Taken``."""
     notes: list[str] = []
     document: dict[str, Any] = {
         "schema": 1,
@@ -80,7 +81,8 @@ def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
 
 
 def _fitting(document: dict[str, Any]) -> dict[str, Any]:
-    """Shorten the diff, the names and the packages until the document can be sent."""
+    """Shorten the diff, the lists of names and the packages until the snapshot has at most
+    ``MOST_BYTES``."""
     while len(json.dumps(document)) > MOST_BYTES:
         git, packages = document.get("git"), document.get("environment")
         if git and len(git["diff"]) > 1_000:
@@ -103,7 +105,7 @@ def _fitting(document: dict[str, Any]) -> dict[str, Any]:
 
 
 class Git:
-    """Queries of git about a folder, each with a limited time and output."""
+    """Git queries about a folder, with limits of time and output."""
 
     def __init__(self, programs: Programs, notes: list[str]) -> None:
         self._programs = programs
@@ -111,7 +113,8 @@ class Git:
         self._late = False
 
     def state(self, folder: str) -> dict[str, Any] | None:
-        """Return the state of the folder's working copy, or None if there is none.
+        """Return commit and changes of the working tree that contains the folder; None if it is in
+        none.
 
         Raises ``OSError`` if git cannot be started.
         """
@@ -189,7 +192,7 @@ class Git:
 
 
 def without_secrets(url: str) -> str:
-    """Return the address of a remote without user, password and the part after ``?``."""
+    """Return the URL of a remote repository without user, password and query."""
     scheme, mark, rest = url.partition("://")
     if not mark:
         user, at, host = url.partition("@")
@@ -213,9 +216,8 @@ def _below_git(folder: str) -> bool:
 
 
 def environment(spec: Spec) -> dict[str, Any] | None:
-    """Return the Python packages that the job's programs see, from metadata files, without starting
-    a program; None if they are unknown.
-    """
+    """Return the Python packages that the job's programs can import; None if they are unknown. They
+    are read from metadata files, without starting a program."""
     if spec.launch.prefix:
         return {"kind": "image"}  # its digest identifies the packages
     if spec.conda is not None:
@@ -248,7 +250,8 @@ def environment(spec: Spec) -> dict[str, Any] | None:
 
 
 def _around() -> tuple[str, str | None]:
-    """Return kind and folder of the active environment: venv, conda, or the node's Python."""
+    """Return kind and folder of the Python environment that is active: venv, conda, or the node's
+    own Python."""
     for name, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         if os.environ.get(name):
             return kind, os.environ[name]
@@ -264,7 +267,7 @@ def _around() -> tuple[str, str | None]:
 
 
 def _conda(name: str) -> str | None:
-    """Return the folder of a conda environment with this name or path, or None."""
+    """Return the folder of the conda environment with this name or path; None if there is none."""
     if "/" in name:
         return os.path.expanduser(name)
     home = os.path.expanduser("~")
@@ -323,7 +326,7 @@ def _python(prefix: str, folders: list[str]) -> str | None:
 
 
 def host(node: str) -> dict[str, str]:
-    """Return facts about the node: system, kernel, CPU and GPU driver."""
+    """Return a description of the node: system, kernel, CPU and GPU driver."""
     system = _found("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
     facts = {
         "node": node,
@@ -348,10 +351,10 @@ def _found(path: str, pattern: str) -> str | None:
 
 
 def _lines(text: str) -> str:
-    """Cut the text after its last whole line."""
+    """Return the text up to the end of its last complete line."""
     return text[: text.rfind("\n") + 1] or text
 
 
 def _clean(text: str) -> str:
-    """Return a name as text in which undecodable bytes are replaced."""
+    """Return a file name as text in which bytes that are not UTF-8 are replaced."""
     return text.encode("utf-8", "replace").decode()

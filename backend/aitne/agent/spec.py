@@ -1,4 +1,5 @@
-"""Specification of the agent's job: the job's files and the scheduler's environment variables."""
+"""Description of the job for the agent, from the files of the job and the scheduler's environment
+variables."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _TOKEN = "token"  # noqa: S105 - a file's name
 
 
 class App:
-    """An app of the session, as ``agent.json`` describes it."""
+    """App of a session, as described in ``agent.json``."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.name = str(facts["name"])
@@ -28,7 +29,7 @@ class App:
 
 
 class Need:
-    """A file or folder that must exist before a program starts, as ``agent.json`` describes it."""
+    """File or folder that must exist before a program starts, as described in ``agent.json``."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.what = str(facts["what"])
@@ -41,9 +42,8 @@ class Need:
 
 
 class LaunchSpec:
-    """Description in ``agent.json`` of how the runtime starts programs
-    (``core.ports.runtime.RuntimeLaunch``).
-    """
+    """Description in ``agent.json`` of how programs are started through the container runtime
+    (``core.ports.runtime.RuntimeLaunch``)."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.prefix = [str(part) for part in facts.get("prefix") or ()]
@@ -65,7 +65,8 @@ class LaunchSpec:
 
 
 class SweepSetting:
-    """Parameter setting of one task of a sweep."""
+    """Parameter values of one task of a sweep, and the environment variables that pass them to the
+    program."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.values: dict[str, Any] = dict(facts.get("values") or {})
@@ -73,9 +74,8 @@ class SweepSetting:
 
 
 class TreeSpec:
-    """Folder in which the job runs, with what fills it: the tree with ``digest``, which the
-    platform has, or a git repository.
-    """
+    """Folder in which the job runs, and its content: an uploaded working tree (``digest``) or a git
+    repository (``url``, ``ref``)."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.path = str(facts["path"])
@@ -86,7 +86,8 @@ class TreeSpec:
 
 
 class RanksSpec:
-    """Distribution of a program's ranks over nodes."""
+    """Number of nodes and of ranks on each node of a distributed program, with the command that
+    starts an agent."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.nodes = int(facts["nodes"])
@@ -108,8 +109,8 @@ class Spec:
         self.attempt = int(facts["attempt"])
         self.platform_url: str | None = facts.get("platform_url")
         self.authority: str | None = facts.get("authority")
-        """Certificate of the platform's CA (PEM), with which an app serves TLS; None means
-        plain HTTP."""
+        """Certificate of the platform's CA (PEM). If it is set, apps of sessions serve TLS; None
+        means plain HTTP."""
         self.commands = [[str(part) for part in argv] for argv in facts.get("commands", ())]
         self.apps = [App(app) for app in facts.get("apps", ())]
         self.env = {str(name): str(value) for name, value in facts.get("env", {}).items()}
@@ -139,7 +140,8 @@ class Spec:
         ranks = facts.get("ranks")
         self.ranks = None if ranks is None else RanksSpec(ranks)
         self.node_rank: int | None = None
-        """Node rank, for an agent that the first node's agent has started."""
+        """Number of this node among the job's nodes, if the first node's agent has started this
+        agent; otherwise None."""
         self.token = _token(job_dir)
         task = environ.get("SLURM_ARRAY_TASK_ID", "")
         self.task = int(task) if task.isdecimal() else None
@@ -150,31 +152,30 @@ class Spec:
 
     @property
     def restarts(self) -> int:
-        """Number of earlier starts of the job, by retries of the platform and requeues of the
-        scheduler.
-        """
+        """Number of earlier starts of the job: retries of the platform plus requeues of the
+        scheduler."""
         return self.attempt - 1 + self.restart_count
 
     @property
     def checkpoints(self) -> str:
-        """Folder for checkpoints, from which a later attempt resumes."""
+        """Folder for checkpoints, from which later attempts resume."""
         folder = os.path.join(os.path.dirname(self.job_dir), "checkpoints")
         return folder if self.task is None else os.path.join(folder, str(self.task))
 
     @property
     def setting(self) -> SweepSetting | None:
-        """Parameter setting of this task of a sweep, or None if it is no such task."""
+        """Parameter values of this task, if it belongs to a sweep; otherwise None."""
         has_setting = self.task is not None and self.task < len(self.settings)
         return self.settings[self.task or 0] if has_setting else None
 
     @property
     def metrics(self) -> str:
-        """Folder in which the programs store their metrics."""
+        """Folder to which the programs write their metrics."""
         folder = os.path.join(os.path.dirname(self.job_dir), "metrics")
         return folder if self.task is None else os.path.join(folder, str(self.task))
 
     def remove_token(self) -> None:
-        """Remove the file of the job token, which no later start of the attempt needs."""
+        """Remove the file with the job token. Later starts of this attempt do not need it."""
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self.job_dir, _TOKEN))
 
@@ -189,7 +190,8 @@ class Spec:
 
 
 def _owner(environ: Mapping[str, str], task: int | None) -> str:
-    """Return the scheduler's ID as the platform stores it: for a task, array ID and index."""
+    """Return the scheduler's id of this job in the platform's format, for an array task with the
+    index."""
     array = environ.get("SLURM_ARRAY_JOB_ID")
     if array and task is not None:
         return f"{array}_{task}"

@@ -1,4 +1,4 @@
-"""SSH server for one connection to a running job, by the node's own OpenSSH.
+"""SSH server for one connection to a running job, using the OpenSSH that is installed on the node.
 
 It runs as the job's user, so no other user can log in. It accepts only the key that the platform
 names for this connection, and authenticates with a host key in the job's folder.
@@ -53,10 +53,11 @@ ForceCommand {command}
 
 
 class SshServer:
-    """An SSH server for one connection: its files and its command. ``close`` removes the files."""
+    """SSH server for one connection. ``argv`` is its command, and ``close`` removes its files."""
 
     def __init__(self, job_dir: str, node: str, terminal: str, public_key: str) -> None:
-        """Create the server's files. Raises ``AttachError`` if this node cannot run one."""
+        """Create the server's files, for a client that has ``public_key``. Raises ``AttachError``
+        if this node has no suitable OpenSSH."""
         if not _PUBLIC_KEY.fullmatch(public_key):
             raise AttachError("this is not a public key of SSH")
         sshd = shutil.which("sshd", path=_SERVERS)
@@ -99,11 +100,13 @@ class SshServer:
             os.makedirs(_SEPARATION, mode=0o755, exist_ok=True)
 
     def argv(self) -> list[str]:
-        """Return the command of a server that serves one connection on its standard streams."""
+        """Return the command of an SSH server that serves one connection on its standard input and
+        output."""
         return [self._sshd, "-i", "-e", "-f", os.path.join(self._folder, "config")]
 
     def close(self) -> None:
-        """Remove the server's files; the job's host key stays for the next connection."""
+        """Remove the server's files, except the job's host key, which the next connection uses
+        again."""
         remove_tree(self._folder)
 
     def _write(self, name: str, text: str) -> None:
@@ -113,7 +116,7 @@ class SshServer:
 
 
 def _make_key(path: str) -> str:
-    """Return the public part of the job's host key, which is created for its first connection."""
+    """Return the public part of the job's host key, which is created at the first connection."""
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -140,7 +143,7 @@ def _make_key(path: str) -> str:
 
 
 def _agent() -> list[str]:
-    """Return the command that runs this program again."""
+    """Return the command that starts the agent's program in another process."""
     archive = sys.argv[0]
     if archive.endswith(".pyz"):
         return [sys.executable, "-I", archive]
@@ -148,13 +151,10 @@ def _agent() -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """Quote a word for the shell that runs it.
-
-    The server's configuration takes the line unchanged.
-    """
+    """Quote a word for the shell that executes the line in the server's configuration."""
     return "'" + word.replace("'", "'\\''") + "'"
 
 
 def _word(path: str) -> str:
-    """Quote a path for the server's configuration."""
+    """Quote a path for the SSH server's configuration file."""
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -10,28 +10,28 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from collections.abc import Iterator
 
 MOST_RECORD_BYTES = 64 << 10
-"""Maximum record size; a scalar takes less than 100 bytes, larger records are images or graphs and
-skipped."""
+"""Maximum size in bytes of a record that is read. A scalar takes less than 100; larger records are
+images or graphs."""
 _HEAD, _FOOT = 12, 4
 _MASK = 0xA282EAD8
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT, _DOUBLE = 1, 2
-"""TensorFlow's numbers of the types float and double."""
+"""Numbers that TensorFlow uses for the data types float and double."""
 
 
 class EventFileError(Exception):
-    """Error: the data is not that of a TensorBoard event file, or was overwritten."""
+    """Error: the data is not from a TensorBoard event file, or the file was overwritten."""
 
 
 def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
-    """Return the scalars in ``data``, a piece of a TensorBoard event file, the number of bytes of
-    its complete records, and the number of bytes to skip after them.
+    """Return the scalars in a part of a TensorBoard event file, the length of its complete records
+    in bytes, and the number of bytes to skip after them.
 
-    Scalars are ``(tag, step, value)``. The bytes to skip belong to a record that is too large and
-    not complete yet.
+    Scalars are ``(tag, step, value)``. Bytes to skip belong to a record that is too large to be
+    read and not contained completely in ``data``.
 
     Raises:
-        EventFileError: a checksum is wrong.
+        EventFileError: a checksum is wrong, or a record is not an event.
     """
     points: list[tuple[str, int, float]] = []
     at = 0
@@ -77,7 +77,8 @@ def scalars(record: bytes) -> list[tuple[str, int, float]]:
 
 
 def _scalar(value: bytes) -> tuple[str, float] | None:
-    """Return tag and number of a Summary.Value, or None if it does not hold one number."""
+    """Return tag and number of a ``Summary.Value`` message; None if it does not contain a single
+    number."""
     tag, scalar = None, None
     for number, kind, part in _fields(value):
         if number == 1 and isinstance(part, bytes):
@@ -90,7 +91,8 @@ def _scalar(value: bytes) -> tuple[str, float] | None:
 
 
 def _tensor(tensor: bytes) -> float | None:
-    """Return the one number of a TensorProto, as TensorFlow 2 writes scalars, or None."""
+    """Return the single number in a ``TensorProto`` message, as TensorFlow 2 writes scalars; None
+    if there is none."""
     kind, packed = 0, b""
     for number, _, part in _fields(tensor):
         if number == 1 and isinstance(part, int):
@@ -105,7 +107,7 @@ def _tensor(tensor: bytes) -> float | None:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yield number, wire type and value of each field of a protocol buffer."""
+    """Yield field number, wire type and value of each field in a protocol buffer message."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)

@@ -1,8 +1,8 @@
-"""The folder in which the job runs, filled at its start: with the tree that was uploaded for it, or
-from a git repository.
+"""Filling of the folder in which a job runs, with an uploaded working tree or from a git
+repository.
 
-All attempts and tasks of a job share the folder. The first one fills another folder and renames it,
-so that the folder is either missing or whole.
+All attempts and tasks of a job share the folder. The first one fills a temporary folder and renames
+it, so that the folder is either missing or complete.
 """
 
 from __future__ import annotations
@@ -50,14 +50,17 @@ class TreeUnavailable(Exception):
 
 
 class _Interrupted(Exception):
-    """The platform does not answer, or its answer ended early."""
+    """Error: the platform does not answer, or its answer ended early. The request is repeated."""
 
 
 def fill(spec: Spec, tree: TreeSpec, stopped: Callable[[], bool]) -> None:
-    """Fill the folder of the job's tree, unless an earlier start of the job has done so.
+    """Fill the folder in which the job runs, unless an earlier start of the job has done so.
+
+    ``stopped`` returns whether the job was asked to end.
 
     Raises:
-        TreeUnavailable: the platform or git refuses, or does not answer for some minutes.
+        TreeUnavailable: the platform or git refuses or does not answer for some minutes, or the
+            disk fails.
         StopRequested: the job was asked to end.
     """
     above = os.path.dirname(tree.path)
@@ -80,7 +83,7 @@ def fill(spec: Spec, tree: TreeSpec, stopped: Callable[[], bool]) -> None:
 
 
 def _wait_for(lock: int, stopped: Callable[[], bool]) -> None:
-    """Wait until no other task or node fills the folder."""
+    """Wait for the lock, which another task or node holds while it fills the folder."""
     while True:
         if stopped():
             raise StopRequested
@@ -121,8 +124,8 @@ def _fetch(spec: Spec, digest: str, folder: str, stopped: Callable[[], bool]) ->
 
 
 class _Reader:
-    """Reader of an answer of the platform. All methods raise ``_Interrupted``, which keeps errors
-    of the network apart from those of the disk, and ``StopRequested``."""
+    """Reader of a response of the platform. Its methods raise ``_Interrupted`` for network errors,
+    to distinguish them from those of the disk, and ``StopRequested``."""
 
     def __init__(self, url: str, token: str, stopped: Callable[[], bool]) -> None:
         self._stopped = stopped
@@ -143,14 +146,14 @@ class _Reader:
             raise _Interrupted(str(error)) from error
 
     def rest(self) -> bytes:
-        """Return all that follows, of an answer that is a message."""
+        """Return the rest of the response, which is an error message. Network errors are ignored."""
         try:
             return b"".join(itertools.islice(self._pieces, _MOST_PIECES))
         except OSError:
             return b""
 
     def line(self) -> bytes:
-        """Return the next line without its end."""
+        """Return the next line without its newline."""
         while b"\n" not in self._rest:
             if len(self._rest) > _MOST_LINE:
                 raise TreeUnavailable("the platform's answer is no tree")
@@ -159,14 +162,15 @@ class _Reader:
         return line
 
     def some(self, most: int) -> bytes:
-        """Return the next bytes, at most that many."""
+        """Return the next bytes of the response, at most ``most`` of them."""
         data = self._rest or self._next()
         self._rest = data[most:]
         return data[:most]
 
 
 def _unpack(reader: _Reader, digest: str, folder: str) -> None:
-    """Write the files and links of a tree. The platform has checked their paths."""
+    """Write the files and links of an uploaded working tree to ``folder``. ``digest`` is the
+    SHA-256 of its list of files."""
     document = reader.line()
     if hashlib.sha256(document).hexdigest() != digest:
         raise TreeUnavailable("the platform sent another tree than the job's")
@@ -192,7 +196,8 @@ def _unpack(reader: _Reader, digest: str, folder: str) -> None:
 
 
 def _target(folder: str, path: str) -> str:
-    """Return where an entry belongs, after creating its folder."""
+    """Return the path in ``folder`` for a file or link of the working tree, after creating its
+    parent folders."""
     if path.startswith("/") or ".." in path.split("/"):
         raise TreeUnavailable(f"the tree has the path {path!r}")
     target = os.path.join(folder, path)
@@ -204,7 +209,7 @@ def _target(folder: str, path: str) -> str:
 
 
 def _clone(tree: TreeSpec, folder: str, stopped: Callable[[], bool]) -> None:
-    """Check out one commit of a repository, without its history."""
+    """Check out one commit of a git repository to ``folder``, without its history."""
     for step in (
         ("init", "--quiet"),
         ("remote", "add", "origin", tree.url),
@@ -219,7 +224,7 @@ def _clone(tree: TreeSpec, folder: str, stopped: Callable[[], bool]) -> None:
 
 
 def _git(folder: str, step: tuple[str, ...], stopped: Callable[[], bool]) -> tuple[int, str]:
-    """Run git, and return its exit code and the end of its messages."""
+    """Run a git command, and return its exit code and the end of its output."""
     environment = {"GIT_SSH_COMMAND": _SSH, **os.environ, **_GIT_ENV}
     options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
     with tempfile.TemporaryFile() as words:
@@ -252,7 +257,7 @@ def _shown(tree: TreeSpec) -> str:
 
 
 def _why(tree: TreeSpec, step: str, words: str) -> str:
-    """Return why a step of git failed, with a remedy."""
+    """Return a message that a git command failed, with the reason and a remedy."""
     last = words.splitlines()[-1] if words else f"git {step} failed"
     if "couldn't find remote ref" in words or "not our ref" in words:
         return (

@@ -1,4 +1,4 @@
-"""Minimal HTTP client: one request on one connection.
+"""Minimal HTTP client with one request on each connection.
 
 ``http.client`` would take more time and memory to import than the rest of the agent. Requests are
 HTTP/1.0, so a response is never chunked and ends with the connection.
@@ -17,9 +17,9 @@ if TYPE_CHECKING:  # TLS costs as much memory as all the rest of the agent
 _MOST = 4 << 20
 
 _authorities: list[str] = []
-"""Certificates (PEM) of CAs that are trusted in addition to the node's own."""
+"""CA certificates (PEM) that are trusted in addition to the node's own."""
 _contexts: list[ssl.SSLContext] = []
-"""Default context of requests, created by the first one."""
+"""Default TLS context, which the first request creates."""
 
 
 class InvalidResponseError(Exception):
@@ -27,14 +27,15 @@ class InvalidResponseError(Exception):
 
 
 def trust(authority: str) -> None:
-    """Trust the CA with this certificate (PEM) in all requests without a context of their own."""
+    """Trust the CA certificate ``authority`` (PEM) in all requests that have no TLS context of
+    their own."""
     _authorities.append(authority)
     _contexts.clear()
 
 
 def own_context(authority: str, certificate: str, key: str) -> ssl.SSLContext:
-    """Return a TLS context that trusts only the CA ``authority`` (PEM) and identifies itself with a
-    certificate and its key (paths of files).
+    """Return a TLS context that trusts only the CA certificate ``authority`` (PEM), and
+    authenticates with the files ``certificate`` and ``key``.
 
     Raises:
         OSError: a file is missing or invalid.
@@ -58,7 +59,7 @@ def _context() -> ssl.SSLContext:
 
 
 def split(url: str) -> tuple[bool, str, int, str]:
-    """Split ``http://host:1/path`` into: whether it is https, host, port, path."""
+    """Split a URL such as ``http://host:1/path`` into: whether it is https, host, port, path."""
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme == "https"
@@ -70,10 +71,11 @@ def split(url: str) -> tuple[bool, str, int, str]:
 
 
 def download(url: str, *, token: str, silence_s: float) -> tuple[int, Iterator[bytes]]:
-    """Request ``url``; return the status and the body, in pieces as they arrive.
+    """Send a GET request for ``url``; return the status, and the body in pieces as they arrive.
 
-    The last piece has arrived when the connection ends, also if it breaks. Both calls and iteration
-    raise as ``request``; ``silence_s`` is the longest time without data.
+    The body ends when the connection ends, even if it broke, so the caller must know the length.
+    ``silence_s`` is the maximum number of seconds without data. The call and the iteration raise
+    the errors of ``request``.
     """
     pieces = _exchange("GET", url, None, token, None, lambda: silence_s)
     head = b""
@@ -99,12 +101,13 @@ def request(
     timeout_s: float,
     context: ssl.SSLContext | None = None,
 ) -> tuple[int, bytes]:
-    """Send a request; return status and body.
+    """Send a request and return status and body.
 
-    ``context`` is for https; None means the node's CAs and those of ``trust``.
+    ``token`` is sent as ``Authorization: Bearer``. ``context`` is the TLS context for https; None:
+    one that trusts the node's CAs and those of ``trust``.
 
     Raises:
-        OSError: the server cannot be reached, or does not answer in time.
+        OSError: the server cannot be reached, or does not answer within ``timeout_s`` seconds.
         InvalidResponseError: the response is not HTTP.
     """
     deadline = time.monotonic() + timeout_s
@@ -124,7 +127,8 @@ def _exchange(
     context: ssl.SSLContext | None,
     remaining_s: Callable[[], float],
 ) -> Iterator[bytes]:
-    """Send a request and yield the answer as it arrives, head included."""
+    """Send a request and yield the response, including its headers, as it arrives. ``remaining_s``
+    returns the number of seconds that are left to wait for data."""
     secure, host, port, path = split(url)
     head = [f"{method} {path} HTTP/1.0", f"Host: {host}:{port}", "User-Agent: aitne-agent"]
     if token:

@@ -12,18 +12,18 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 
 MOST_FILES = 1_000
 _LONGEST_S = 0.5
-"""Time limit in seconds; the ended job waits for the result."""
+"""Time limit of the search in seconds; the ended job waits for the result."""
 _MOST_LOOKED_AT = 50_000
 _MOST_NAMES = 80_000
-"""Maximum characters of all names together."""
+"""Maximum number of characters in all names together."""
 _PASSED_OVER = frozenset({"__pycache__", "node_modules"})
 
 
 def look(folder: str, since: float) -> dict[str, Any]:
-    """Return the newest files in ``folder`` that changed after ``since``, as
-    ``core.models.snapshot.WrittenFiles`` reads them.
+    """Return the newest of the files in ``folder`` that changed after ``since`` (Unix seconds), in
+    the format of ``core.models.snapshot.WrittenFiles``.
 
-    Names that begin with a dot and links are skipped.
+    Links and files whose names begin with a dot are omitted.
     """
     newest: list[tuple[float, str, int]] = []
     deadline, looked_at, late, more = time.monotonic() + _LONGEST_S, 0, False, False

@@ -1,1 +1,2 @@
-"""HTTP API. Thin: parse, authorize, call one service, present."""
+"""HTTP API: its routes parse and authorize requests, call one service each, and serialize the
+results."""

@@ -1,4 +1,5 @@
-"""``python -m aitne.api``: the API process, one worker, uvicorn."""
+"""``python -m aitne.api``: the process that serves the API and the portal with uvicorn, in one
+worker."""
 
 from __future__ import annotations
 
@@ -30,10 +31,8 @@ _BACKLOG = 2_048
 
 
 class _Server(uvicorn.Server):
-    """Server that listens with and without TLS, and ends endless streams before it stops.
-
-    uvicorn itself has one mode for all of its sockets.
-    """
+    """Uvicorn server that listens with and without TLS at the same time (uvicorn itself has one
+    mode for all of its sockets), and ends event streams and followed logs before it stops."""
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class _Server(uvicorn.Server):
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Return a socket of the portal.
+    """Return a TCP socket bound to ``address`` and ``port``, on which the portal will listen.
 
     Raises:
         SetupError: the port is in use, or the address does not belong to this machine.
@@ -105,7 +104,8 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 def listen_for_proxy(path: Path) -> socket.socket:
-    """Return the socket of the reverse proxy, open to the platform's account and group.
+    """Return a UNIX socket at ``path`` for a reverse proxy; only the platform's Unix account and
+    group may connect.
 
     Raises:
         SetupError: the socket cannot be created.
@@ -129,8 +129,8 @@ def listen_for_proxy(path: Path) -> socket.socket:
 
 
 def allow_many_connections() -> None:
-    """Raise the limit of open files to the hard limit: a login shell's soft limit of 1,024 is too
-    low for the open pages of many users."""
+    """Raise this process's limit of open files to its hard limit: the usual soft limit of 1,024 is
+    too low for the open pages of many users."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -1,4 +1,4 @@
-"""Requests and answers of the API for login and for the user's own account."""
+"""Models of the API's requests and responses for login and for the user's own account."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LoginButton(Frozen):
 
 
 class LoginSources(Frozen):
-    """Identity sources of this platform."""
+    """Ways to log in to this platform: name and password, and external identity providers."""
 
     title: str = Field(description="The platform's name.")
     form: bool = Field(description="Whether users can log in with a name and a password.")
@@ -42,7 +42,7 @@ class LoginSources(Frozen):
 
 
 class EnrolmentView(Frozen):
-    """Secret for an authenticator app. It is shown only once."""
+    """Secret of a second factor for the user's authenticator app. It is shown only once."""
 
     secret: str = Field(description="The secret, to enter by hand if there is no camera.")
     uri: str = Field(description="The secret as a URI, `otpauth://…`.")
@@ -50,8 +50,8 @@ class EnrolmentView(Frozen):
 
 
 class SecondFactorNeeded(Frozen):
-    """Answer to a correct first step: `POST /auth/totp` with the ticket and a code is the second
-    step."""
+    """Response to a correct password if a second factor is required. The login is completed by
+    `POST /auth/totp` with the ticket and a code."""
 
     second_factor_required: bool = Field(True, description="Always true.")
     ticket: str = Field(description="Token for the second step, valid for one login.")
@@ -62,7 +62,7 @@ class SecondFactorNeeded(Frozen):
 
 
 class SecondStepUse(Strict):
-    """The second step of a login."""
+    """Ticket and code of the second step of a login."""
 
     ticket: str = Field(min_length=1, max_length=200, description="The ticket of the first step.")
     code: Code
@@ -104,19 +104,19 @@ class AccountView(Frozen):
 
 
 class SignInView(SignIn):
-    """One browser in which the user is logged in."""
+    """Login of the user in one browser, and whether it is the one that sent this request."""
 
     current: bool = Field(description="Whether this request was made with it.")
 
 
 class SignInList(Frozen):
-    """Sign-ins of the user, most recently used first."""
+    """Browsers in which the user is logged in, most recently used first."""
 
     items: list[SignInView] = Field(description="The sign-ins.")
 
 
 class RevokedSignIns(Frozen):
-    """Number of sign-ins that were revoked."""
+    """Number of logins that were ended."""
 
     revoked: int = Field(description="Number of revoked sign-ins.")
     ended: ClassVar = deprecated_copy("revoked", int)
@@ -133,13 +133,13 @@ class NewPassword(Strict):
 
 
 class CodeUse(Strict):
-    """A code of the device, or a recovery code."""
+    """Code of the user's second factor: from the authenticator app, or a recovery code."""
 
     code: Code
 
 
 class IdentityProof(Strict):
-    """Proof of identity: one of the two fields."""
+    """Proof of identity: either a code of the second factor or the password."""
 
     code: Code | None = None
     """Code of the authenticator app, or a recovery code."""
@@ -154,14 +154,14 @@ class RecoveryCodes(Frozen):
 
 
 class ResetLink(Frozen):
-    """Link that sets a new password for the account, once, until ``expires_at``."""
+    """Link with which the owner of the account can set a new password, once, until ``expires_at``."""
 
     url: str = Field(description="The link; send it over a secure channel.")
     expires_at: UtcTime = Field(description="Time at which the link expires.")
 
 
 class ResetUse(Strict):
-    """New password, set through a link."""
+    """New password, set with the secret of a password reset link."""
 
     token: str = Field(
         min_length=1, max_length=200, description="The part of the link after `#token=`."
@@ -177,7 +177,8 @@ class ResetDone(Frozen):
 
 
 class ProtectionView(Frozen):
-    """Protection of an account, for administrators."""
+    """Protection of an account: second factor, lock after failed logins, logins. Administrators
+    only."""
 
     source: str = Field(description="Identity source.", examples=["password"])
     has_password: bool = Field(description="Whether the platform stores a password of the account.")

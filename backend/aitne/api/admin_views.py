@@ -1,4 +1,5 @@
-"""Requests and answers of the API for administrators, where they differ from the core models."""
+"""Models of the API's requests and responses for administrators, as far as they differ from the
+core models."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class AuditConditions(Strict):
     )
 
     def filter(self) -> AuditFilter:
-        """Return the filter as the store takes it."""
+        """Return these conditions as the filter that the database query takes."""
         return AuditFilter(**{name: getattr(self, name) for name in AuditFilter.model_fields})
 
 
@@ -88,7 +89,7 @@ class AnnouncementQuery(PageQuery):
 
 
 class AnnouncementView(Announcement):
-    """Announcement with the user's own state of it."""
+    """Announcement, with whether the requesting user has dismissed it or may do so."""
 
     dismissed: bool = Field(description="Whether you have dismissed it.")
     dismissible: bool = Field(description="Whether you may dismiss it; false for critical ones.")
@@ -128,8 +129,8 @@ class NewAnnouncement(Strict):
 
 
 class AnnouncementChanges(Strict):
-    """Changes of an announcement; omitted fields keep their values. ``ends_at`` null: shown until
-    it is deleted."""
+    """Changes of an announcement; omitted fields keep their values. With ``ends_at`` null the
+    announcement is shown until it is deleted."""
 
     text: AnnouncementText | None = Field(None, description="Plain text.")
     severity: Severity | None = Field(None, description="Severity of the announcement.")
@@ -144,7 +145,8 @@ class AnnouncementChanges(Strict):
     )
 
     def given(self) -> dict[str, object]:
-        """Return the fields to set. Only ``ends_at`` can be set to null."""
+        """Return the fields to change with their new values. A null is ignored, except for
+        ``ends_at``."""
         return {
             name: value
             for name, value in self.model_dump(exclude_unset=True).items()
@@ -153,7 +155,7 @@ class AnnouncementChanges(Strict):
 
 
 class NewMaintenance(Strict):
-    """Period of maintenance, in which no new work starts."""
+    """Period of maintenance, in which no new jobs start."""
 
     starts_at: UtcTime | None = Field(None, description="Time at which it starts; omitted: now.")
     ends_at: UtcTime | None = Field(
@@ -176,7 +178,7 @@ class NodeEventPage(Frozen):
 
 
 class NodeDrain(NodeEvent):
-    """Last drain of a node through the platform."""
+    """Last drain of a node that an administrator requested through the platform."""
 
     node: str = Field(description="The node.", examples=["gpu03"])
 
@@ -202,5 +204,5 @@ class UserQuery(PageQuery, UserSearch):
     order: Literal["asc", "desc"] = Field("asc", description="Sort direction.")
 
     def search(self) -> UserSearch:
-        """Return the filter without the page."""
+        """Return the filter on accounts without the position and length of the page."""
         return UserSearch(**{name: getattr(self, name) for name in UserSearch.model_fields})

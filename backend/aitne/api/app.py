@@ -1,4 +1,5 @@
-"""The application of a platform: routes, state and middleware. Nothing is created at import."""
+"""The API application of a platform: routes, state and middleware. Importing this module creates
+nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 def create_app(platform: PlatformServices) -> FastAPI:
-    """Return the API application of a platform whose store is started.
+    """Create the API application of a platform whose database connection is open.
 
     ``app.state.streams.close()`` ends streams that would not end by themselves; a server calls it
     when it stops.

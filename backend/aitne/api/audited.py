@@ -1,8 +1,8 @@
-"""The one place that writes the audit log: every request of an authenticated user that may change
-something.
+"""Middleware that writes the audit log: one entry for each request of an authenticated user that
+may change something.
 
-The entry is written when the answer begins and before it is sent, so that it records the outcome. A
-login has no authenticated user yet; it writes its own entries.
+The entry is written when the response begins and before it is sent, so that it records the outcome.
+A login has no authenticated user yet; its route writes its own entries.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from aitne.services.audit import AuditService
 
 _CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 READS = frozenset({"plan_job", "import_job", "preview_invitation", "look_at_invitation"})
-"""Operations that change nothing, although they have a body."""
+"""Operation ids of POST requests that change nothing, and therefore get no audit log entry."""
 _ACTOR, _NOTES = "aitne.actor", "aitne.notes"
 
 
 def acts(connection: HTTPConnection, actor: Actor) -> None:
-    """Set the actor of this request, under whom the audit log records it."""
+    """Store ``actor`` in the request, so that the audit log records it as the one who acted."""
     connection.scope[_ACTOR] = actor
 
 
 def actor_of(scope: Scope) -> Actor | None:
-    """Return the actor of this request; None before authentication."""
+    """Return the authenticated actor of this request; None before authentication."""
     actor: Actor | None = scope.get(_ACTOR)
     return actor
 
 
 async def get_notes(connection: HTTPConnection) -> dict[str, Any]:
-    """Return the details of this request's entry beside its status, for the caller to add to. Never
-    a secret."""
+    """Return the dictionary of additional details that this request's audit log entry will contain.
+    The route adds to it, but never a secret."""
     notes: dict[str, Any] = connection.scope.setdefault(_NOTES, {})
     return notes
 
@@ -46,16 +46,15 @@ NotesDep = Annotated[dict[str, Any], Depends(get_notes)]
 
 
 class AuditMiddleware:
-    """ASGI middleware that writes an audit log entry for each request that may change something;
-    streams pass through.
-    """
+    """ASGI middleware that writes an audit log entry for each request that may change something.
+    Responses are passed on without buffering."""
 
     def __init__(self, app: ASGIApp, *, audit: AuditService) -> None:
         self._app = app
         self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request and write its entry."""
+        """Serve one request and write its audit log entry when the response begins."""
         if scope["type"] != "http" or scope["method"] not in _CHANGES:
             await self._app(scope, receive, send)
             return
@@ -97,8 +96,9 @@ class AuditMiddleware:
 
 
 def _object(scope: Scope, location: str | None) -> str | None:
-    """Return the path's parameters; for a new object, its location below the request's path, else
-    the last part of it."""
+    """Return the name of the object that a request changed: its path parameters, or for a new
+    object the end of its ``location``, which is the response's Location header. None if there is
+    neither."""
     named = "/".join(str(value) for value in scope.get("path_params", {}).values())
     if named or location is None:
         return named or None

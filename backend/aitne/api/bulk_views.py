@@ -1,4 +1,4 @@
-"""Requests and answers of the API for many jobs at once."""
+"""Models of the API's requests and responses for many jobs at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from aitne.services.jobs.deletion import Deleted, DeleteOutcome
 
 
 def check_either(ids: Sequence[UUID] | None, where: JobSearch | None, expected: int | None) -> None:
-    """Check that a request names jobs in one of its two ways. Raises ``ValueError``."""
+    """Check that a request selects jobs either by ids, or by a filter with the expected number.
+
+    Raises ``ValueError`` if it does both or neither.
+    """
     if (ids is not None) == (where is not None or expected is not None):
         raise ValueError("give either ids, or filter and expected")
     if ids is None and (where is None or expected is None):
@@ -31,7 +34,8 @@ MOST_SUBMITTED = 100
 
 
 class CancelJobs(Strict):
-    """Jobs to cancel: either ``ids``, or ``filter`` and ``expected``."""
+    """Jobs to cancel: either those in ``ids``, or all that match ``filter``, whose number must be
+    ``expected``."""
 
     ids: list[UUID] | None = Field(
         None, min_length=1, max_length=MOST, description="Jobs and sessions to cancel."
@@ -56,7 +60,8 @@ class CancelResults(Frozen):
 
     @classmethod
     def of(cls, items: Sequence[Cancelled]) -> Self:
-        """Return the outcomes with the number of jobs that are cancelled."""
+        """Create the answer from the outcome for each job, and count the jobs that are being
+        cancelled."""
         count = sum(result.outcome is CancelOutcome.ASKED for result in items)
         return cls(requested=count, items=list(items))
 
@@ -71,7 +76,7 @@ class JobBatch(Strict):
 
 
 class BatchResult(Frozen):
-    """The job of one job file, or the problem for which the file was refused."""
+    """Result for one job file: the job that was created, or the problem for which it was rejected."""
 
     job: JobView | None = Field(description="The new job; null if the file was refused.")
     problem: Problem | None = Field(description="Reason of the refusal; null if there is a job.")
@@ -81,14 +86,15 @@ class BatchResult(Frozen):
 
 
 class BatchResults(Frozen):
-    """Results of a request to submit several jobs, in its order."""
+    """Results of a request to submit several job files, in the order of the request."""
 
     created: int = Field(description="Number of new jobs.")
     items: list[BatchResult]
 
 
 class DeleteJobs(Strict):
-    """Ended jobs to delete: either ``ids``, or ``filter`` and ``expected``."""
+    """Ended jobs to delete: either those in ``ids``, or all that match ``filter``, whose number
+    must be ``expected``."""
 
     ids: list[UUID] | None = Field(
         None, min_length=1, max_length=MOST, description="Jobs and sessions to delete."
@@ -112,13 +118,14 @@ class DeleteResults(Frozen):
 
     @classmethod
     def of(cls, items: Sequence[Deleted]) -> Self:
-        """Return the outcomes with the number of jobs that are deleted."""
+        """Create the answer from the outcome for each job, and count the jobs that are being
+        deleted."""
         count = sum(result.outcome is DeleteOutcome.REQUESTED for result in items)
         return cls(requested=count, items=list(items))
 
 
 class JobCounts(Frozen):
-    """Number of jobs in each state; a state without any is omitted."""
+    """Number of jobs in each state; states without jobs are omitted."""
 
     total: int
     """Number of jobs that match."""
@@ -128,7 +135,8 @@ class JobCounts(Frozen):
 
     @classmethod
     def of(cls, states: Mapping[JobState, int]) -> Self:
-        """Return the counts with their sum and the number of jobs that have not ended."""
+        """Create the answer from the number of jobs in each state, with the total and the number of
+        jobs that have not ended."""
         return cls(
             total=sum(states.values()),
             live=sum(count for state, count in states.items() if state in LIVE),

@@ -1,4 +1,4 @@
-"""Requests and answers of the API for images and datasets."""
+"""Models of the API's requests and responses for images and datasets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aitne.core.models.image import Artifact, Image, ImageState
 
 
 class ImageList(Frozen):
-    """Images by name, newest first, without their packages."""
+    """Images by name, newest version first, without their packages."""
 
     items: list[Image]
 

@@ -1,4 +1,5 @@
-"""Certificates of the portal while it runs: renewal of those of the platform's CA, and use of new ones."""
+"""Renewal of certificates that the platform's own CA issued, and reload of the portal's
+certificate, while the portal runs."""
 
 from __future__ import annotations
 
@@ -17,12 +18,11 @@ EVERY_S = 60.0
 
 
 class PortalCertificate:
-    """The portal's certificate and key as its server uses them. Connections that are open keep the
-    certificate with which they began.
-    """
+    """TLS certificate and key of the portal, reloaded when the files change. Open connections keep
+    the certificate with which they began."""
 
     def __init__(self, settings: Settings) -> None:
-        """Load the files. Raises ``SetupError``."""
+        """Load certificate and key. Raises ``SetupError`` if they cannot be used."""
         self._settings = settings
         self._files = portal_files(settings)
         self._loaded = _stamp(self._files)
@@ -37,7 +37,8 @@ class PortalCertificate:
             ) from error
 
     async def keep(self, look: asyncio.Event) -> None:
-        """Refresh it every minute, and when ``look`` is set, until cancelled."""
+        """Call ``refresh`` every minute, and at once when the event ``look`` is set, until
+        cancelled."""
         while True:
             await self.refresh()
             try:
@@ -48,9 +49,8 @@ class PortalCertificate:
             look.clear()
 
     async def refresh(self) -> None:
-        """Renew the certificates of the platform's CA that end soon, and use the portal's files if
-        they have changed. What is not possible is logged and tried again.
-        """
+        """Renew those certificates of the platform's CA that expire soon, and reload the portal's
+        files if they have changed. A failure is logged, and the next call tries again."""
         try:
             await asyncio.to_thread(renew_issued, self._settings)
         except (SetupError, OSError) as error:
@@ -75,7 +75,8 @@ def _load(context: ssl.SSLContext, files: CertificateFiles) -> None:
 
 
 def _stamp(files: CertificateFiles) -> tuple[int, ...]:
-    """Return what differs when one of the files was replaced; 0 for a file that is missing."""
+    """Return the modification times of both files in nanoseconds, to detect a replacement; 0 for a
+    missing file."""
     return tuple(map(_changed_at, (files.certificate, files.key)))
 
 

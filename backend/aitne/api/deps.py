@@ -1,4 +1,4 @@
-"""Dependencies that all routes share: platform, caller, scopes, rate limits."""
+"""FastAPI dependencies shared by all routes: platform, authenticated caller, scopes, rate limits."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ CSRF_HEADER = "x-csrf-token"
 
 
 def cookie_name(settings: Settings) -> str:
-    """Return the login cookie's name: cookies ignore ports, so two platforms on one host must
-    differ."""
+    """Return the name of the login cookie, which differs between platforms on one host, because
+    cookies ignore ports."""
     identity = f"{settings.data_dir}\0{settings.portal_url}".encode()
     return f"aitne_{hashlib.sha256(identity).hexdigest()[:8]}"
 
 
 def browser_cookie_name(settings: Settings) -> str:
-    """Return the name of the cookie that marks a browser that has logged in before."""
+    """Return the name of the cookie that marks a browser in which a user has logged in before."""
     return f"{cookie_name(settings)}_browser"
 
 
 # All of these are coroutines although they never wait: FastAPI calls a function in a thread.
 async def get_platform(request: Request) -> PlatformServices:
-    """Return the platform that this application was created with."""
+    """Return the services of the platform that this application serves."""
     return cast(PlatformServices, request.app.state.platform)
 
 
@@ -67,16 +67,17 @@ WrittenDep = Annotated[JobViewCache, Depends(get_written)]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The actor of a request, and for a browser's login its CSRF token."""
+    """Authenticated actor of a request; ``csrf`` is the CSRF token of a browser's login, None if an
+    access token was sent."""
 
     actor: Actor
     csrf: str | None = None
     acting_until: datetime | None = None
-    """End of the impersonation, if the actor is an administrator who acts as another user."""
+    """Time until which an administrator acts as another user; None without impersonation."""
 
 
 def visit_of(request: Request) -> RequestOrigin:
-    """Return the origin of a request: address, user agent and browser cookie."""
+    """Return the origin of a request: client address, user agent and browser cookie."""
     address = request.client.host if request.client else None
     settings: Settings = request.app.state.platform.settings
     browser = request.cookies.get(browser_cookie_name(settings))
@@ -89,7 +90,8 @@ def rates_of(request: Request) -> RateLimits:
 
 
 async def limit_address(request: Request) -> None:
-    """Count a request without a login against the limit of its address. Raises ``RateLimited``."""
+    """Count a request without a login against the rate limit of the client's network. Raises
+    ``RateLimited``."""
     rates_of(request).logins.take(network_of(visit_of(request).address))
 
 
@@ -97,16 +99,20 @@ Limited = Annotated[None, Depends(limit_address)]
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
-    """Return the token of an ``Authorization: Bearer`` header, or None."""
+    """Return the token of the header ``Authorization: Bearer``; None if there is none."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
 def check_origin(request: Request, settings: Settings, *, required: bool) -> None:
-    """Reject a request from a page of another origin. Other clients than browsers send neither
-    header.
+    """Reject a request that a page of another origin has sent.
 
-    A session's page shares the portal's site (cookies and SameSite ignore ports), never its origin.
+    The origin is read from the headers ``Origin`` and ``Sec-Fetch-Site``. With ``required``,
+    requests without both are rejected too; only browsers send them. A page inside a user's session
+    has the same site as the portal (cookies and SameSite ignore ports), but never its origin.
+
+    Raises:
+        NotAllowed: the request came from another origin.
     """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     if site == "same-origin" or origin == settings.portal_url:
@@ -134,11 +140,13 @@ def _check_browser(request: Request, settings: Settings, csrf: str) -> None:
 
 
 async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDep) -> Caller:
-    """Return the authenticated caller. A token takes precedence over a cookie.
+    """Authenticate a request and return its caller. An access token takes precedence over a login
+    cookie.
 
     Raises:
-        NotAuthenticated: no credential, or one that is not valid.
-        NotAllowed: a browser's request that did not come from the portal.
+        NotAuthenticated: the credential is missing or not valid.
+        NotAllowed: a request with a login cookie did not come from the portal.
+        RateLimited: the user has sent too many changing requests.
     """
     token = bearer(request.headers)
     cookie = request.cookies.get(cookie_name(platform.settings))
@@ -162,8 +170,8 @@ async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDe
 
 
 def _counted(request: Request, caller: Caller) -> Caller:
-    """Return the caller, after counting a change against the user's limit. Raises
-    ``RateLimited``."""
+    """Return the caller unchanged; a request that may change something first counts against the
+    user's rate limit. Raises ``RateLimited``."""
     if request.method not in SAFE_METHODS:
         rates_of(request).changes.take(caller.actor.impersonator or caller.actor.name)
     return caller
@@ -183,17 +191,18 @@ def _require(actor: Actor, scope: Scope) -> Actor:
 
 
 async def get_reader(caller: CallerDep) -> Actor:
-    """Return the actor if its scopes permit reading. Raises ``NotAllowed``."""
+    """Return the actor. Raises ``NotAllowed`` unless its credential has the scope ``read``."""
     return _require(caller.actor, Scope.READ)
 
 
 async def get_writer(caller: CallerDep) -> Actor:
-    """Return the actor if its scopes permit changes. Raises ``NotAllowed``."""
+    """Return the actor. Raises ``NotAllowed`` unless its credential has the scope ``write``."""
     return _require(caller.actor, Scope.WRITE)
 
 
 async def get_admin(caller: CallerDep) -> Actor:
-    """Return the actor if it is an administrator. Raises ``NotAllowed``."""
+    """Return the actor. Raises ``NotAllowed`` unless it is an administrator whose credential has
+    the scope ``admin``."""
     if caller.actor.user.role is not Role.ADMIN:
         raise NotAllowed("Only an administrator may do this.")
     return _require(caller.actor, Scope.ADMIN)

@@ -37,30 +37,29 @@ IfMatch = Annotated[
 
 
 def etag_of(model: BaseModel) -> str:
-    """Return a strong tag: equal for equal contents, in every process of the platform."""
+    """Return a strong ETag of the model's JSON: equal contents have equal tags in every process."""
     text = model.model_dump_json(by_alias=True)
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
 
 
 class RequestETags:
-    """Component that compares the request's ``If-Match`` with the ETag of the object, and sets the
-    response's ETag.
-    """
+    """Compares the request's ``If-Match`` header with the ETag of the current object, and sets the
+    ETag of the response."""
 
     def __init__(self, response: Response, if_match: str | None) -> None:
         self._response = response
         self._if_match = if_match
 
     def of(self, model: Model) -> Model:
-        """Return the model, after setting its tag as the answer's ETag."""
+        """Set the response's ETag to that of ``model``, and return ``model``."""
         self._response.headers["ETag"] = etag_of(model)
         return model
 
     def expect(self, current: BaseModel) -> None:
-        """Pass if the request names no tag, any (``*``), or the tag of ``current``.
+        """Check that the request's ``If-Match`` is absent, ``*``, or the ETag of ``current``.
 
         Raises:
-            ChangedMeanwhile: the request names another tag.
+            ChangedMeanwhile: the request names another ETag.
         """
         if self._if_match is None or self._if_match.strip() == "*":
             return
@@ -72,7 +71,7 @@ class RequestETags:
 
 
 async def get_tags(response: Response, if_match: IfMatch = None) -> RequestETags:
-    """Return the tags of this request."""
+    """Return the ETag helper for this request and its response."""
     return RequestETags(response, if_match)
 
 

@@ -1,9 +1,10 @@
-"""Fair sharing of the API among users: the requests of one user cannot delay those of the others.
+"""Fair sharing of the API among users: requests of one user cannot delay those of the others for
+long.
 
-The API is one process with one event loop. Requests of a user that have used much of it recently
-wait while others' requests are served, and run one at a time while others are active. None is
-rejected before many requests of the user wait. This is weighted fair queueing with measured costs,
-after Demers, Keshav and Shenker 1989.
+The API is one process with one event loop. Requests of a user that have used much of its time
+recently wait while other users' requests are served, and run one at a time while other users are
+active. A request is rejected only if too many requests of the same user wait already. This is
+weighted fair queueing with measured costs, after Demers, Keshav and Shenker 1989.
 """
 
 from __future__ import annotations
@@ -34,15 +35,16 @@ MOST_HEAVY_RUNNING = 4
 MOST_WAITING = 64
 """Maximum number of waiting requests of one user; further ones are rejected."""
 HEAVY_S = 1.0
-"""Seconds of the event loop, with older use discounted, from which a user is heavy."""
+"""Recently used seconds of the event loop from which a user counts as heavy; older use is
+discounted."""
 HALF_LIFE_S = 10.0
 ACTIVE_S = 2.0
-"""Seconds after a request for which a user is active."""
+"""Seconds after a request during which its user counts as active."""
 LONGEST_WAIT_S = 1.0
 """Seconds after which a heavy user's request runs even if other users are active."""
 _WAIT_COST = 0.1
-"""Cost of a second in which a request waits for a database or a scheduler, in seconds of the event
-loop."""
+"""Cost of one second in which a request waits, for example for the database or the scheduler; in
+seconds of the event loop."""
 _MOST_KNOWN = 20_000
 
 
@@ -54,7 +56,7 @@ class RunningRequest:
     heavy: bool
     began: float
     loop_s: float = 0.0
-    """Seconds of the event loop that it has used."""
+    """Seconds for which this request has run on the event loop so far."""
     counted: bool = False
     ended: bool = False
 
@@ -66,12 +68,12 @@ class _Usage:
 
 
 class RequestQueue:
-    """The requests of all users, both those in progress and those that wait."""
+    """Requests of all users that run or wait, with the recent use of the event loop by each user."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._usage: OrderedDict[str, _Usage] = OrderedDict()
-        """Use by user, the latest request last."""
+        """Recent use of the event loop by user, ordered by latest request, the most recent last."""
         self._running: Counter[str] = Counter()
         self._heavy = self._light = 0
         self._waiting: dict[str, deque[tuple[float, asyncio.Future[RunningRequest]]]] = {}
@@ -108,7 +110,8 @@ class RequestQueue:
             timer.cancel()
 
     def end(self, request: RunningRequest) -> None:
-        """Record the cost of a request, and start the next ones. Idempotent."""
+        """Add the cost of a finished request to its user's use, and start waiting requests. A
+        second call does nothing."""
         if request.ended:
             return
         request.ended = True
@@ -117,14 +120,15 @@ class RequestQueue:
         self.pause(request)
 
     def pause(self, request: RunningRequest) -> None:
-        """Stop counting a request, because it waits for its client."""
+        """Exclude a request from the number of running ones while it waits for its client to send
+        or read."""
         if request.counted:
             request.counted = False
             self._count(request, -1)
             self._run_waiting()
 
     def resume(self, request: RunningRequest) -> None:
-        """Count a request again if it has not ended."""
+        """Count a request as running again after ``pause``, unless it has ended."""
         if not request.counted and not request.ended:
             request.counted = True
             self._count(request, 1)
@@ -172,7 +176,8 @@ class RequestQueue:
         return request
 
     def _run_waiting(self) -> None:
-        """Start waiting requests that may run, first those of the users that have used least."""
+        """Start all waiting requests that may run, those of the users with the least recent use
+        first."""
         now = self._clock()
         for user in sorted(self._waiting, key=self._used):
             waiting = self._waiting[user]
@@ -190,20 +195,21 @@ class RequestQueue:
 
 
 class FairShare:
-    """ASGI middleware that lets users take turns when requests have to wait; streams pass
-    through.
-    """
+    """ASGI middleware that delays requests of heavy users while those of others are served. Streams
+    are counted only until their response begins."""
 
     def __init__(self, app: ASGIApp, *, cookie: str) -> None:
-        """Wrap ``app``. ``cookie`` is the name of the portal's login cookie."""
+        """Create the middleware around ``app``. ``cookie`` is the name of the portal's login
+        cookie."""
         self._app = app
         self._cookie = cookie
         self._queue = RequestQueue()
         self._users: OrderedDict[str, str] = OrderedDict()
-        """User by the hash of a credential that has been valid."""
+        """User name by the hash of a login cookie or token that was valid in an earlier request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; it is counted until the answer begins, because a stream has no end."""
+        """Serve one request, once its user's share permits it. It counts as running until its
+        response begins, because a stream does not end."""
         if scope["type"] != "http" or not scope["path"].startswith(PATHS):
             await self._app(scope, receive, send)
             return
@@ -247,7 +253,8 @@ class FairShare:
         return None if secret is None else hashed(secret)
 
     def _user(self, scope: Scope, credential: str | None) -> str:
-        """Return the user of a request; without a known credential, its network."""
+        """Return the user to whom a request is charged; without a known credential, the client's
+        network (``address ...``)."""
         user = None if credential is None else self._users.get(credential)
         if user is not None:
             return user
@@ -263,7 +270,8 @@ class FairShare:
 
 @coroutine
 def _measured(awaitable: Awaitable[None], request: RunningRequest) -> Generator[Any, Any, None]:
-    """Run an awaitable and add the time of each of its steps on the event loop to ``request``."""
+    """Wait for an awaitable, and add the time that each of its steps takes on the event loop to
+    ``request``."""
     work = awaitable.__await__()
     step: Callable[[Any], Any] = work.send
     value: Any = None

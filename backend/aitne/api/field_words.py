@@ -1,9 +1,9 @@
-"""Descriptions of fields for the OpenAPI document, taken from the code.
+"""Descriptions of fields for the OpenAPI document, taken from the docstrings below the fields.
 
-A field's docstring, the string below it, is its description. Pydantic could read those too
-(``use_attribute_docstrings``), at every start of every program; here they are read only when the
-document is requested. Pydantic omits a description beside a reference to another model, so that is
-added here. ``COMMON`` describes names that have the same meaning in all models.
+Pydantic could read those too (``use_attribute_docstrings``), but at every start of every program;
+here they are read only when the document is requested. Pydantic omits the description of a field
+whose type is another model, so that is added here. ``COMMON`` describes names that have the same
+meaning in all models.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ COMMON = {
 
 
 def describe(schemas: dict[str, Any]) -> None:
-    """Give each property without a description the one that its field has in the code."""
+    """Add a description to each property of the OpenAPI ``schemas`` that has none, if the field has
+    a docstring or an entry in ``COMMON``. ``schemas`` is changed in place."""
     models = _models()
     for name, schema in schemas.items():
         properties = schema.get("properties", {})
@@ -102,7 +103,8 @@ def describe(schemas: dict[str, Any]) -> None:
 
 
 def _models() -> dict[str, list[type[BaseModel]]]:
-    """Return all models by name; several modules may have one of the same name."""
+    """Return all pydantic models by class name; several modules may define classes of the same
+    name."""
     models: dict[str, list[type[BaseModel]]] = {}
     for model in _below(BaseModel):
         models.setdefault(model.__name__, []).append(model)
@@ -115,7 +117,7 @@ def _names(model: type[BaseModel]) -> set[str]:
 
 
 def _words(model: type[BaseModel]) -> dict[str, str]:
-    """Return the description of each field in the code, by the field's name in the document."""
+    """Return the description of each field of a model, by the field's name in the OpenAPI document."""
     strings = _docstrings(model)
     return {
         field.alias or name: field.description or strings.get(name, "")
@@ -130,8 +132,8 @@ def _below(parent: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings of the fields, also inherited ones; the nearest class takes
-    precedence."""
+    """Return the docstrings of a model's fields by name, including inherited fields; a docstring in
+    a subclass replaces its parent's."""
     docstrings: dict[str, str] = {}
     for parent in reversed(model.__mro__):
         if issubclass(parent, BaseModel) and parent is not BaseModel:
@@ -161,5 +163,5 @@ def _own(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _for_readers(docstring: str) -> str:
-    """Return a docstring as Markdown, with JSON's null instead of None."""
+    """Return a docstring as Markdown, with null in place of None, as in JSON."""
     return re.sub(r"\bNone\b", "null", inspect.cleandoc(docstring).replace("``", "`"))

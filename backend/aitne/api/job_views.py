@@ -1,4 +1,4 @@
-"""Representation of a job in the API."""
+"""Models of a job in the API's responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Action(StrEnum):
 
 
 class JobView(JobDescription, JobStatus):
-    """A job, session or array task, flat, with its stages and the permitted actions."""
+    """Job, session or array task as the API returns it, with its stages and the permitted actions."""
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
@@ -48,13 +48,13 @@ class JobView(JobDescription, JobStatus):
 
     @classmethod
     def of(cls, job: Job, actions: Sequence[str]) -> JobView:
-        """Return the view of a job. Its fields were validated when they were stored, so not
-        again."""
+        """Create the view of a job, without validating its fields again."""
         return cls.model_construct(**drawn(job, actions))
 
 
 def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a view. A list is serialized from these, without models."""
+    """Return the fields of a ``JobView`` as a dictionary, from which a list of jobs is serialized
+    without creating models."""
     spec = job.spec
     return {
         **{name: getattr(job, name) for name in JobStatus.model_fields},
@@ -68,7 +68,7 @@ def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
 
 
 class JobPage(Frozen):
-    """One page of jobs, newest first; ``total`` counts all that match."""
+    """One page of jobs, newest first; ``total`` is the number of jobs on all pages."""
 
     items: list[JobView]
     next_cursor: str | None

@@ -1,4 +1,5 @@
-"""Metrics that this process measures, and those that it reads from the store on request."""
+"""Prometheus metrics that this process measures, or reads from the database when they are
+requested."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class ApiMetrics:
-    """Metrics of one application; each has a registry of its own, so that tests can create many."""
+    """Prometheus metrics of one API application, with a registry of their own, so that tests can
+    create several applications."""
 
     def __init__(self) -> None:
         # They would add a second, unused series for each metric.
@@ -55,16 +57,19 @@ class ApiMetrics:
         return Gauge(metric.name, metric.help, metric.labels, registry=self.registry)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Record one finished request; ``route`` is the template, never the path."""
+        """Record one finished request. ``route`` is the route's path template, such as
+        ``/api/v1/jobs/{job_id}``, and ``seconds`` its duration."""
         self._duration.labels(method, route, str(status)).observe(seconds)
 
     def auth_failed(self, credential: str, error: AitneError) -> None:
-        """Count a rejected credential. An unavailable database does not count as a rejection."""
+        """Count a rejected credential: ``credential`` is ``token`` or ``cookie``. Failures of the
+        database (``Unavailable``) are not counted."""
         if not isinstance(error, Unavailable):
             self._failures.labels(f"{credential}_{error.code}").inc()
 
     async def render(self, store: Store, hung_restarts: Mapping[str, float]) -> bytes:
-        """Return all metrics in Prometheus' text format. ``hung_restarts`` counts by process."""
+        """Return all metrics in Prometheus' text format. ``hung_restarts`` has the number of
+        restarts after a hang for each process of the platform."""
         counts = await store.count_by_state()
         for state in JobState:
             self._jobs.labels(state.value).set(counts.get(state, 0))
@@ -81,8 +86,8 @@ class ApiMetrics:
 
 
 class _CountersElsewhere(Collector):
-    """Counters of processes without a port: the controller's, from its lease, and the
-    supervisor's."""
+    """Counters of processes that serve no metrics themselves: the controller, which stores its
+    counters in the database, and the supervisor."""
 
     def __init__(self) -> None:
         self.counters: dict[str, dict[str, float]] = {}

@@ -36,8 +36,8 @@ _API_CSP = "default-src 'none'; frame-ancestors 'none'"
 
 
 def portal_csp(nonce: str) -> str:
-    """Return the content security policy of a page of the portal: scripts come from files only,
-    styles also with the nonce."""
+    """Return the Content-Security-Policy of a portal page: scripts may come only from the portal's
+    files, styles also from the page itself with ``nonce``."""
     return (
         f"default-src 'self'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; "
         "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
@@ -58,7 +58,8 @@ class EdgeMiddleware:
         https: bool,
         anonymous_paths: Collection[str] = (),
     ) -> None:
-        """Wrap ``app``. ``anonymous_paths`` are the paths of the routes that need no login."""
+        """Wrap ``app``. ``https``: the portal is served over TLS. ``anonymous_paths`` are the paths
+        that need no login, whose bodies may have at most ``MAX_ANONYMOUS_BODY_BYTES``."""
         self._app = app
         self._metrics = metrics
         self._anonymous_paths = frozenset(anonymous_paths)
@@ -67,8 +68,8 @@ class EdgeMiddleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; its time is measured until the answer begins, because a stream has no
-        end."""
+        """Serve one request. Its time is measured until the response begins, because a stream does
+        not end."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

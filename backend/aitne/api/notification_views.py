@@ -1,4 +1,4 @@
-"""Requests and answers of the API for notifications and webhooks."""
+"""Models of the API's requests and responses for notifications and webhooks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NotificationView(Frozen):
 
     @classmethod
     def of(cls, notification: Notification) -> NotificationView:
-        """Return a notification as its owner sees it."""
+        """Create the API's representation of a stored notification."""
         return cls(**notification.model_dump(exclude={"owner", "event_id"}))
 
 
@@ -83,7 +83,8 @@ class UnreadCount(Frozen):
 
 
 class NotificationSettingsView(Frozen):
-    """Notification settings of the user: channels, address, choices by kind."""
+    """Notification settings of the user: mail address, available channels, and the chosen ones for
+    each kind."""
 
     channels: list[str] = Field(
         description="Channels of this site; `browser` is the inbox and the portal.",
@@ -114,7 +115,8 @@ class NotificationSettingsChanges(NotificationChoices):
     )
 
     def to_choices(self) -> NotificationChoices:
-        """Return the choices without the mail address, which belongs to the user."""
+        """Return the notification choices alone, without the mail address, which is stored with the
+        account."""
         return NotificationChoices(choices=self.choices, quiet_until=self.quiet_until)
 
 
@@ -156,7 +158,7 @@ class WebhookView(Frozen):
 
     @classmethod
     def of(cls, webhook: Webhook) -> WebhookView:
-        """Return a webhook as its owner sees it."""
+        """Create the API's representation of a stored webhook, without its secret."""
         return cls(
             id=webhook.id,
             url=webhook.url,
@@ -183,7 +185,7 @@ class WebhookList(Frozen):
 
 
 class DeliveryView(Frozen):
-    """One delivery of a notification."""
+    """Delivery of one notification by mail or to a webhook, with the outcome of its attempts."""
 
     id: int = Field(description="Identifier; grows with time.")
     kind: str = Field(description="Kind of the notification, or `test`.", examples=["job_finished"])
@@ -200,7 +202,7 @@ class DeliveryView(Frozen):
 
     @classmethod
     def of(cls, delivery: Delivery) -> DeliveryView:
-        """Return a delivery as its owner sees it."""
+        """Create the API's representation of a stored delivery."""
         waiting = delivery.state is DeliveryState.WAITING
         return cls(
             **delivery.model_dump(
@@ -214,13 +216,13 @@ class DeliveryView(Frozen):
 
 
 class DeliveryList(Frozen):
-    """Last deliveries of a webhook, or of the user's mails, newest first."""
+    """Latest deliveries to a webhook, or of mails to the user, newest first."""
 
     items: list[DeliveryView] = Field(description="The last 20 deliveries.")
 
 
 class IdleGpuJobs(Frozen):
-    """Batch jobs that leave their GPUs idle."""
+    """Running batch jobs that do not use their GPUs."""
 
     items: list[JobView] = Field(description="Jobs, longest idle first.")
     gpus: int = Field(description="Number of GPUs that they hold.")

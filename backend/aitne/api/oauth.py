@@ -1,5 +1,5 @@
-"""The platform as OAuth2 provider of its own JupyterHub (RFC 6749 code flow with PKCE, RFC
-7636)."""
+"""OAuth2 provider with which the platform's own JupyterHub logs users in (RFC 6749 authorization
+code flow with PKCE, RFC 7636)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ async def authorize(
     code_challenge: Parameter = "",
     code_challenge_method: Parameter = "",
 ) -> Response:
-    """Redirect the browser to the Hub with a code, through the login page if necessary."""
+    """Redirect the browser back to JupyterHub with an authorization code, after a login if
+    necessary."""
     platform.oauth.check_client(client_id, redirect_uri)
     try:
         platform.oauth.check_request(
@@ -54,7 +55,7 @@ async def authorize(
 
 @router.post("/token")
 async def token(request: Request, platform: PlatformDep, metrics: MetricsDep) -> Response:
-    """Exchange a code for an access token."""
+    """Exchange an authorization code for an access token."""
     try:
         form = _form(await request.body(), request.headers.get("content-type", ""))
         client_id, secret = _client(request, form)

@@ -96,8 +96,8 @@ _ANSWERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "429": ("RateLimited", "Too many requests.", _RETRY_AFTER),
     "503": ("Unavailable", "A part of the platform does not answer.", _RETRY_AFTER),
 }
-"""Problems that many operations can answer, by status: the name of the response, its description
-and its headers. Every other status is covered by ``default``."""
+"""Problem responses that many operations share, by status: name, description and headers. The
+response ``default`` describes every other error."""
 _WRITES = frozenset({"post", "put", "patch", "delete"})
 
 
@@ -144,7 +144,8 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """Return the schema without details that only make generated clients worse."""
+    """Return a JSON schema without generated titles and in the forms that client generators
+    support."""
     if isinstance(schema, list):
         return [_plain(item) for item in schema]
     if isinstance(schema, float) and schema.is_integer():
@@ -173,7 +174,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _finish(method: str, operation: dict[str, Any]) -> None:
-    """Add to an operation its security, its summary and the problem response."""
+    """Add the security requirements, the summary and the problem responses to an operation."""
     name = operation["operationId"]
     operation["security"] = [] if name in _NO_LOGIN else [{"token": []}, {"login": []}]
     for parameter in operation.get("parameters", []):
@@ -206,7 +207,7 @@ def _problem_content(headers: dict[str, Any]) -> dict[str, Any]:
 
 
 def _statuses(method: str, operation: dict[str, Any]) -> Iterator[str]:
-    """Yield the statuses of ``_ANSWERS`` that the operation can answer."""
+    """Yield those statuses of ``_ANSWERS`` with which the operation can respond."""
     parameters = operation.get("parameters", ())
     places = {parameter["in"] for parameter in parameters}
     if operation["security"]:

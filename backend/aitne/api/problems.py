@@ -1,7 +1,5 @@
-"""RFC 9457 problems: the one format of all error responses.
-
-One table maps the domain's errors, which know no HTTP, to status codes.
-"""
+"""RFC 9457 problem documents, the format of all error responses, and the mapping of the platform's
+errors to HTTP status codes."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 CATCH_ALL = "/{path:path}"
-"""Path of the portal's route, which comes after all others."""
+"""Path of the portal's catch-all route, which is registered after all others."""
 _MAX_PROBLEMS = 50
 _LONGEST_VALUE = 500
 
@@ -67,40 +65,40 @@ _CODES = {
 
 
 class FieldProblemView(Frozen):
-    """One invalid field, named as in the request, and what is allowed."""
+    """Invalid field of a request, with the value that was sent and the allowed values."""
 
     field: str
     """Dotted path of the field: ``resources.gpu``."""
     message: str
     value: str | None
-    """The value that was given, as text; null: none."""
+    """Value that was sent, as text; null if none was sent."""
     allowed: str | None
-    """What is allowed; null: see the message."""
+    """Allowed values; null if the message describes them."""
 
 
 class Problem(Frozen):
-    """An error (RFC 9457): ``detail`` describes the reason and the remedy, ``code`` is for
-    programs."""
+    """Description of an error (RFC 9457). ``detail`` has the reason and the remedy for users,
+    ``code`` the kind of error for programs."""
 
     type: str = Field(examples=["urn:aitne:problem:invalid_input"])
     """The kind of problem, as a URI."""
     title: str
-    """Meaning of the status."""
+    """Meaning of the HTTP status."""
     status: int
     """The HTTP status."""
     detail: str
-    """Reason, and remedy."""
+    """Reason of the error and how to resolve it."""
     instance: str
     """Path of the request."""
     code: str
-    """Kind of the problem for programs; stable."""
+    """Kind of the error for programs; it does not change between versions."""
     problems: tuple[FieldProblemView, ...] = ()
-    """Each invalid field."""
+    """Invalid fields of the request; empty for other errors."""
 
 
 def status_of(error: AitneError) -> int:
-    """Return the status of the nearest class in the table; 500 for errors that users cannot
-    resolve."""
+    """Return the HTTP status of an error: that of its class or nearest base class in ``_STATUS``;
+    500 for errors that users cannot resolve."""
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
 
 
@@ -113,7 +111,8 @@ def problem_response(
     problems: Sequence[FieldProblem] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return a response with one problem document."""
+    """Return an HTTP response with a problem document. ``instance`` is the path of the request, and
+    ``problems`` are its invalid fields."""
     problem = _problem(status, code, detail, instance, problems)
     return Response(
         problem.model_dump_json(), status, media_type=MEDIA_TYPE, headers=dict(headers or {})
@@ -121,7 +120,8 @@ def problem_response(
 
 
 def problem_of(error: AitneError, instance: str) -> Problem:
-    """Return the problem document of an error that concerns a part of the request ``instance``."""
+    """Return the problem document of an error that concerns one part of a request, such as one job
+    file of several; ``instance`` identifies the part."""
     problems = error.problems if isinstance(error, InvalidInput) else ()
     return _problem(status_of(error), error.code, error.message, instance, problems)
 
@@ -143,7 +143,8 @@ def _problem(
 
 
 def internal_error(instance: str, error: BaseException) -> Response:
-    """Return the response to a bug: the log has the trace, the client only its number."""
+    """Return the response to an unexpected exception. The exception is logged under a random
+    number, and the response contains only that number."""
     number = secrets.token_hex(6)
     log.error("error %s at %s", number, _printable(instance), exc_info=error)
     return problem_response(
@@ -155,7 +156,8 @@ def internal_error(instance: str, error: BaseException) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Install handlers so that the application answers every error with a problem."""
+    """Register exception handlers, so that the application answers every error with a problem
+    document."""
     app.add_exception_handler(AitneError, _domain)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(HTTPException, _http)
@@ -213,8 +215,8 @@ def _is_portal(route: object) -> bool:
 
 
 def _methods_at(request: Request) -> set[str]:
-    """Return the methods that the routes of this path accept: FastAPI has a route for each
-    method."""
+    """Return the HTTP methods that the routes with this path accept; FastAPI has a separate route
+    for each method."""
     methods: set[str] = set()
     for route in iter_route_contexts(request.app.routes):
         if not _is_portal(route) and route.path_regex.match(request.scope["path"]):
@@ -233,5 +235,5 @@ def _shown(problem: FieldProblem) -> dict[str, str | None]:
 
 
 def _printable(text: str) -> str:
-    """Return the text with lone surrogates, which cannot be encoded, escaped."""
+    """Return the text with unpaired surrogates, which cannot be encoded as UTF-8, escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -17,13 +17,13 @@ _Family = CounterMetricFamily | GaugeMetricFamily
 
 
 def prefers_text(accept: str | None) -> bool:
-    """Return whether an Accept header prefers text to JSON."""
+    """Return whether an Accept header names ``text/plain`` but not ``application/json``."""
     kinds = [media_type.partition(";")[0].strip() for media_type in (accept or "").split(",")]
     return "text/plain" in kinds and "application/json" not in kinds
 
 
 def render(profile: Profile) -> bytes:
-    """Return every known number of the profile; unknown ones are omitted."""
+    """Return the profile in Prometheus' text format; unknown numbers are omitted."""
     registry = CollectorRegistry()
     registry.register(_Families(profile))
     return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""Requests and answers of the API for projects."""
+"""Models of the API's requests and responses for projects."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ End = Annotated[AwareDatetime, Field(examples=["2027-01-01T00:00:00Z"])]
 
 
 class NewProject(Strict):
-    """A project. One that an administrator creates has the named manager or no members; any other
-    has its creator as manager."""
+    """Project to create. If an administrator creates it, it has the named manager or no members;
+    otherwise its creator becomes its manager."""
 
     name: ProjectName = Field(description="Its name, which cannot be changed.", examples=["vision"])
     title: str = Field(
@@ -47,7 +47,8 @@ class ProjectChanges(Strict):
 
 
 class Approval(Strict):
-    """Grants of an approved project. Omitted fields are as requested, or none."""
+    """Decision on a requested project: its end, budget and limits. An omitted end is as requested;
+    an omitted budget or limit means none."""
 
     expires_at: End | None = Field(None, description="Its end; null: the requested one.")
     budget: Budget | None = Field(None, description="Hours that it may use.")
@@ -55,13 +56,13 @@ class Approval(Strict):
 
 
 class Refusal(Strict):
-    """Reason for declining a project's request."""
+    """Reason for declining a requested project or a requested later end."""
 
     reason: str = Field(min_length=1, max_length=_WORDS_LENGTH, description="The reason.")
 
 
 class Closing(Strict):
-    """Reason for closing a project, for its members."""
+    """Reason for closing a project, which its members can read."""
 
     reason: _Words = Field("", description="The reason.", examples=["The grant is over."])
 
@@ -109,7 +110,7 @@ class InvitationToken(Strict):
 
 
 class MemberChanges(Strict):
-    """A membership; omitted fields keep their values."""
+    """Role, limits and default project of a member; omitted fields keep their values."""
 
     limits: Limits | None = Field(
         None, description="The member's own limits; they replace all earlier ones."
@@ -127,7 +128,8 @@ class MembershipList(Frozen):
 
 
 class SyncRequest(Strict):
-    """``digest`` of the differences that were shown, so that no others are applied."""
+    """Request to apply differences between the projects and Slurm's accounts. ``digest`` identifies
+    the differences that were shown, so that no others are applied."""
 
     digest: str = Field(max_length=64)
     """Digest of the differences that were shown."""

@@ -1,4 +1,4 @@
-"""Rate limits: a token bucket per user for changes, and per address for logins.
+"""Rate limits: token buckets per user for changing requests, and per client network for logins.
 
 Each process counts for itself. The limits are generous for interactive use, and stop a script that
 sends requests in a loop.
@@ -15,10 +15,11 @@ from aitne.core.errors import RateLimited
 from aitne.core.users.settings import RateSettings
 
 _MOST_KEYS = 20_000
-"""Maximum number of buckets; the least recently used is removed, and begins full again."""
+"""Maximum number of buckets. The least recently used is removed; if used again, it is full."""
 
 _DEVICE_POLLS_PER_MINUTE, _DEVICE_POLLS_BURST = 15, 3
-"""Requests of one program for its token: slightly more than one in each interval."""
+"""Requests per minute, and in immediate succession, with which one program may ask for the token of
+a login with a code: slightly more than the interval that it was told."""
 
 
 @dataclass(slots=True)
@@ -28,7 +29,7 @@ class _Bucket:
 
 
 class TokenBuckets:
-    """Token buckets by key, which fill up by ``per_minute`` and hold at most ``burst``."""
+    """Token buckets by key: each gains ``per_minute`` tokens a minute and holds at most ``burst``."""
 
     def __init__(
         self, per_minute: int, burst: int, clock: Callable[[], float] = time.monotonic
@@ -64,8 +65,8 @@ class TokenBuckets:
 
 
 class RateLimits:
-    """Rate limits of one application: the token buckets of changing requests, of logins, and of
-    programs that wait for the confirmation of their login."""
+    """Rate limits of one application, as token buckets: for changing requests by user, for logins
+    by network, and for programs that wait until their login is confirmed."""
 
     def __init__(self, settings: RateSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.changes = TokenBuckets(settings.changes_per_minute, settings.changes_burst, clock)

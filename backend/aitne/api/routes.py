@@ -1,4 +1,4 @@
-"""The routes of all routers, and an application of nothing else."""
+"""The routes of all routers, and an application that consists only of these."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ from aitne.api.routers import (
 
 
 def bare_app(**options: Any) -> FastAPI:
-    """Return the application with its routes alone, without a platform: enough to describe them."""
+    """Create an application with all routes but without a platform, which is enough to describe
+    them."""
     app = FastAPI(
         title="Aitne",
         version=__version__,
@@ -61,8 +62,8 @@ def bare_app(**options: Any) -> FastAPI:
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """Return the routes of all routers. FastAPI needs a tenth of a second to derive them, so they
-    are shared."""
+    """Return the routes of all routers. They are created once and shared between applications,
+    because FastAPI needs a tenth of a second for that."""
     together = APIRouter(
         generate_unique_id_function=_operation_id,
         dependencies=[Depends(validation.refuse_repeated_parameters)],
@@ -105,10 +106,10 @@ def _routes() -> list[BaseRoute]:
 
 
 def anonymous_paths() -> set[str]:
-    """Return the paths of the routes that read a body and need no login: ``limit_address`` marks
-    those.
+    """Return the paths of the routes that read a request body without a login, which are those that
+    depend on ``limit_address``.
 
-    JupyterHub, and a program that logs in with a code, authenticate themselves in the body.
+    JupyterHub and programs that log in with a code send their credentials in the body.
     """
     return {"/api/oauth/token", f"{V1}/auth/device/token"} | {
         context.path
@@ -124,5 +125,6 @@ def anonymous_paths() -> set[str]:
 
 
 def _operation_id(route: APIRoute) -> str:
-    """Return the handler's name as operation id: stable, and readable in a generated client."""
+    """Return the name of the route's function as its OpenAPI operation id, which stays stable and
+    is readable in generated clients."""
     return route.name

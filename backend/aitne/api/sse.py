@@ -15,7 +15,8 @@ from aitne.services.platform.events import EventHub, Subscription
 
 HEARTBEAT_S = 15.0
 RECHECK_S = 60.0
-"""Seconds after which an open stream notices that a login ended or a membership changed."""
+"""Seconds after which an open stream is checked again for an ended login or a changed membership.
+"""
 
 _COMMENT = b": still here\n\n"
 _CONTROLS = ["hello", "reset"]
@@ -51,8 +52,8 @@ MESSAGE_SCHEMA: dict[str, Any] = {
         _message({"not": {"enum": _CONTROLS}}, {"$ref": "#/components/schemas/Event"}),
     ],
 }
-"""Schema of each message of the stream in the OpenAPI document. OpenAPI 3.1 has none for a whole
-stream: tools read the schema of ``text/event-stream`` as that of one message."""
+"""JSON schema of one message of the stream, for the OpenAPI document. OpenAPI 3.1 cannot describe a
+whole stream: tools read the schema of ``text/event-stream`` as that of one message."""
 
 
 async def event_stream(
@@ -62,7 +63,12 @@ async def event_stream(
     again: Callable[[], Awaitable[Actor]],
     metrics: ApiMetrics,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield ``hello``, missed events, then new ones; end when the actor's login ends."""
+    """Yield the message ``hello``, then the events after ``last_event_id``, then new events as they
+    happen, as server-sent events.
+
+    ``again`` authenticates the actor once more; it is called every minute, and the stream ends when
+    it raises.
+    """
     with events.subscribe(actor, after=last_event_id) as subscription:
         metrics.sse_clients.inc()
         try:
@@ -85,8 +91,8 @@ async def event_stream(
 async def while_allowed(
     pieces: AsyncGenerator[bytes, None], again: Callable[[], Awaitable[object]]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks until ``again`` raises, which is called every minute, also while there are
-    none."""
+    """Yield the chunks of ``pieces`` until ``again`` raises an error. ``again`` is called every
+    minute, even if there are no chunks."""
     clock = asyncio.get_running_loop().time
     checked = clock()
     coming: asyncio.Task[bytes | None] | None = None

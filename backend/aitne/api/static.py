@@ -1,5 +1,5 @@
-"""The portal's files. A path that is neither a file nor part of the API is a page of the portal
-itself."""
+"""Routes of the portal's files. A path that is neither a file nor part of the API gets the portal's
+HTML page, which shows the right view itself."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ NOT_BUILT = (
     "builds it; the API itself is described at /api/v1/openapi.json.\n"
 )
 _NONCE = "NONCE-OF-THE-PAGE"
-"""Placeholder in the built page for the nonce of each answer."""
+"""Placeholder in the built HTML page, replaced by a new nonce in each response."""
 _RESERVED = ("api/", "agent/", "internal/")
 _PACKED = frozenset({".js", ".css", ".svg"})
-"""Suffixes of text files, which are compressed to a third of their size."""
+"""Suffixes of text files, which are sent compressed with gzip."""
 
 
 def portal_dir() -> Path | None:
-    """Return the folder of the built portal: beside the sources in a checkout, in the package in a
-    wheel; None if there is none."""
+    """Return the folder of the built portal, in the source checkout or in the installed package;
+    None if it was not built."""
     package = Path(str(files("aitne")))
     for place in (package.parents[1] / "frontend" / "dist", package / "_data" / "portal"):
         if (place / "index.html").is_file():
@@ -40,7 +40,8 @@ def portal_dir() -> Path | None:
 
 
 def portal_router(root: Path | None) -> APIRouter:
-    """Return the routes that serve ``root``; with None, a message that says what to do."""
+    """Return a router that serves the portal from ``root``. If ``root`` is None, it responds with a
+    message on how to build the portal."""
     router = APIRouter(include_in_schema=False)
     files_by_path = {} if root is None else _scan(root)
 
@@ -75,14 +76,13 @@ def portal_router(root: Path | None) -> APIRouter:
 
 @lru_cache(maxsize=512)
 def _packed(file: Path) -> bytes:
-    """Return the compressed file. An asset never changes under its name, so each is compressed
-    once."""
+    """Return a file's content compressed with gzip. The result is cached, because an asset never
+    changes under its name."""
     return gzip.compress(file.read_bytes(), mtime=0)
 
 
 def _page(root: Path) -> Response:
-    """Return the portal's page with a new nonce. It is not cached: the next answer has another
-    one."""
+    """Return the portal's HTML page with a new nonce, and headers that prevent caching."""
     nonce = secrets.token_urlsafe(18)
     page = (root / "index.html").read_text().replace(_NONCE, nonce)
     return HTMLResponse(

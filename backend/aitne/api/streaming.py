@@ -1,4 +1,4 @@
-"""Streaming answers, which stop when the client disconnects and when the server stops."""
+"""Streaming responses, which stop when the client disconnects or the server stops."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from starlette.types import Receive, Scope, Send
 from aitne.core.errors import RateLimited
 
 MAX_STREAMS_PER_USER = 64
-"""Maximum number of streams: each tab of the portal has one, and each followed log."""
+"""Maximum number of open streams of one user: each tab of the portal uses one, and each followed
+log."""
 _RETRY_S = 5.0
 
 
 class OpenStreams:
-    """Streams that are open now. A server that stops closes them first: they would not end by
-    themselves."""
+    """Registry of the streams that are open now. A server that stops closes them first, because
+    they would not end by themselves."""
 
     def __init__(self) -> None:
         self._pumps: dict[asyncio.Task[None], str | None] = {}
         self._closed = False
 
     def check(self, user: str) -> None:
-        """Check that the user may open another stream. Raises ``RateLimited``."""
+        """Check that the user may open another stream. Raises ``RateLimited`` if too many are open."""
         if sum(name == user for name in self._pumps.values()) >= MAX_STREAMS_PER_USER:
             raise RateLimited(
                 f"You have {MAX_STREAMS_PER_USER} open streams. Close a tab of the portal or a "
@@ -36,10 +37,11 @@ class OpenStreams:
             )
 
     def add(self, pump: asyncio.Task[None], user: str | None) -> None:
-        """Register a stream of ``user`` until it ends; end it at once if the server is already
-        stopping.
+        """Register the task ``pump`` that sends a stream, until it ends; cancel it at once if the
+        server is already stopping.
 
-        ``user`` is None for a stream that has limits of its own.
+        ``user`` is the user against whose limit it counts; None for a stream with limits of its
+        own.
         """
         self._pumps[pump] = user
         pump.add_done_callback(self._discard)
@@ -50,13 +52,13 @@ class OpenStreams:
         self._pumps.pop(pump, None)
 
     def end(self, user: str) -> None:
-        """End the streams of a user, who may open them again with a valid credential."""
+        """End all streams of a user, who may open them again with a valid credential."""
         for pump, name in tuple(self._pumps.items()):
             if name == user:
                 pump.cancel()
 
     def close(self) -> None:
-        """End all streams, also those that are added later."""
+        """End all open streams, and from now on also each new one."""
         self._closed = True
         for pump in tuple(self._pumps):
             pump.cancel()
@@ -68,7 +70,7 @@ def streams_of(app: FastAPI) -> OpenStreams:
 
 
 class StreamedResponse(Response):
-    """Response that sends what an async generator yields. The generator is always closed at the
+    """Response that sends the chunks of an async generator. The generator is always closed at the
     end."""
 
     def __init__(
@@ -80,7 +82,8 @@ class StreamedResponse(Response):
         media_type: str,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Open a stream of ``user``. Raises ``RateLimited``."""
+        """Create a response that streams ``chunks`` to ``user``. Raises ``RateLimited`` if the user
+        has too many open streams."""
         streams.check(user)
         super().__init__(media_type=media_type, headers=headers)
         del self.headers["content-length"]
@@ -89,7 +92,7 @@ class StreamedResponse(Response):
         self._user = user
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the stream ends, the client disconnects or the server stops."""
+        """Send the chunks until the generator ends, the client disconnects or the server stops."""
         await send(
             {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
         )

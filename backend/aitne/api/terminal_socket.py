@@ -1,7 +1,7 @@
-"""The WebSocket of a terminal: messages in both directions, and its end.
+"""WebSocket that connects a browser or client with a terminal in a running job.
 
 Cookies are not used: a page of another origin could open a WebSocket with them. The first message
-has a ticket that only ``POST /jobs/{id}/terminal`` issues, with all its checks.
+has a ticket that only ``POST /jobs/{id}/terminal`` issues, after checking the permissions.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from aitne.services.sessions.terminal import WINDOW_BYTES, InputAcknowledged, Te
 log = logging.getLogger(__name__)
 
 MOST_WAITING, MAX_PER_ADDRESS = 512, 32
-"""Maximum number of WebSockets that have sent no ticket yet, which need no login: in all, and of
-one address."""
+"""Maximum number of WebSockets that have not sent a ticket yet: in total, and from one address.
+They need no login."""
 _FIRST_WITHIN_S = 15.0
 _LONGEST_TEXT = 1 << 20
 FAILED, REFUSED, GOING_AWAY = 1011, 4000, 1001
-"""Close codes of the WebSocket, beside 1000 for a program that has ended."""
+"""Close codes of the WebSocket: an internal error, a rejected request, a stopping server. 1000
+means that the program has ended."""
 
 
 class _Open(Strict):
@@ -76,10 +77,10 @@ _LATER: TypeAdapter[_Resize | _Ack | _Eof | _Close] = TypeAdapter(
 
 
 class UnauthenticatedSockets:
-    """The WebSockets of one application that have sent no ticket yet, whose number is limited.
+    """WebSockets of one application that have not sent a ticket yet, whose number is limited.
 
-    If there are too many, the one that has waited longest is closed: a client with a ticket sends
-    it at once, so that idle connections do not block other clients.
+    If there are too many, the one that has waited longest is closed. A real client sends its ticket
+    at once, so idle connections cannot block it.
     """
 
     def __init__(self) -> None:
@@ -87,7 +88,8 @@ class UnauthenticatedSockets:
 
     @contextmanager
     def admit(self, address: str, limit: asyncio.Timeout) -> Iterator[None]:
-        """Count a connection from ``address`` while in the context; its ``limit`` may expire early."""
+        """Count a WebSocket from ``address`` as unauthenticated within the context. If too many are
+        open, the oldest is closed by letting its ``limit`` expire."""
         same = [timeout for timeout, origin in self._waiting.items() if origin == address]
         if len(same) >= MAX_PER_ADDRESS:
             self._expire(same[0])
@@ -105,7 +107,8 @@ class UnauthenticatedSockets:
 
 
 async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
-    """Serve one terminal from the handshake to the end."""
+    """Serve one terminal of a job, from the WebSocket's handshake to its end. ``hold`` keeps the
+    terminal for a minute if the connection breaks."""
     platform: PlatformServices = websocket.app.state.platform
     origin = websocket.headers.get("origin")
     if origin is not None and origin != platform.settings.portal_url:
@@ -137,7 +140,7 @@ class _Connection:
         self._job_id = job_id
         self._hold = hold
         self._dropped = False
-        """Whether the connection broke, rather than being closed by the client."""
+        """Whether the connection was lost, rather than closed by the client."""
 
     async def run(self) -> None:
         first = _parsed(_FIRST, await self._first_message())
@@ -245,8 +248,8 @@ def _parsed(adapter: TypeAdapter[Any], text: str) -> Any:
 
 
 async def _tell(websocket: WebSocket, error: AitneError) -> None:
-    """Send the problem as a message and close: a browser cannot read the status of a rejected
-    WebSocket."""
+    """Send an error as a message and close the WebSocket: a browser cannot read the HTTP status of
+    a rejected WebSocket."""
     problem = {
         "status": status_of(error),
         "code": error.code,

@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class TrustedProxy:
-    """Middleware that takes a client's address from ``X-Forwarded-For`` on connections of the
-    proxy's UNIX socket.
+    """ASGI middleware that takes the client's address from the header ``X-Forwarded-For``, but only
+    for connections over the UNIX socket of a reverse proxy.
 
     The permissions of the socket exclude other accounts of the machine. Over TCP any local process
     could send any address, so the header is ignored there.
@@ -20,14 +20,16 @@ class TrustedProxy:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request or WebSocket; a connection of a UNIX socket has no address of its own."""
+        """Serve one request or WebSocket, with the address that the proxy has sent if it came over
+        the UNIX socket."""
         if scope["type"] in ("http", "websocket") and not scope.get("client"):
             scope = {**scope, "client": _client(Headers(scope=scope).getlist("x-forwarded-for"))}
         await self._app(scope, receive, send)
 
 
 def _client(forwarded: list[str]) -> tuple[str, int] | None:
-    """Return the last address, which the proxy itself has added."""
+    """Return the last address of the ``X-Forwarded-For`` headers, which the proxy itself has added;
+    None if there is none."""
     last = ",".join(forwarded).rpartition(",")[2].strip()
     try:
         return str(ipaddress.ip_address(last)), 0

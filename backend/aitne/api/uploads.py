@@ -10,13 +10,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 SILENCE_S = 60.0
-"""Seconds without data after which an upload is aborted, so that it does not block others."""
+"""Seconds without data after which an upload is aborted with status 408."""
 
 
 async def uploaded(request: Request) -> AsyncIterator[bytes]:
-    """Yield the body as it arrives.
+    """Yield the chunks of the request's body as they arrive.
 
-    Raises ``HTTPException`` if the client is silent for too long or closes the connection.
+    Raises ``HTTPException``: 408 after ``SILENCE_S`` without data, 400 if the client disconnects.
     """
     chunks = request.stream()
     while True:

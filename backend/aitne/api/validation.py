@@ -1,5 +1,5 @@
-"""Conversion of pydantic's errors into field problems: paths as in the request, and what is
-allowed."""
+"""Conversion of pydantic's validation errors into field problems, with paths as in the request and
+the allowed values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _NEVER_SHOWN = frozenset({"password", "current_password", "token"})
 
 
 async def refuse_repeated_parameters(connection: HTTPConnection) -> None:
-    """Reject a query parameter that has one value and is sent twice. Raises ``InvalidInput``."""
+    """Reject a request that repeats a query parameter which takes one value. Raises
+    ``InvalidInput``."""
     sent = Counter(name for name, _ in connection.query_params.multi_items())
     for name in [name for name, count in sent.items() if count > 1]:
         models = _models(connection.scope.get("endpoint"), query=True)
@@ -43,7 +44,8 @@ async def refuse_repeated_parameters(connection: HTTPConnection) -> None:
 
 
 def invalid_input(error: RequestValidationError, endpoint: object) -> InvalidInput:
-    """Return the error that names the invalid fields of a request to the function ``endpoint``."""
+    """Convert a validation error into an ``InvalidInput`` that names the invalid fields.
+    ``endpoint`` is the function that serves the route."""
     problems, left_out = problems_of(error, endpoint)
     detail = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
     if (more := len(problems[5:]) + left_out) > 0:
@@ -52,9 +54,8 @@ def invalid_input(error: RequestValidationError, endpoint: object) -> InvalidInp
 
 
 def parsed(model: type[M], value: Any, endpoint: object) -> M | InvalidInput:
-    """Return a part of a request as ``model``, or the error that a request to ``endpoint`` would get
-    whose body is this part.
-    """
+    """Validate a part of a request as ``model`` and return it. If it is invalid, return (not raise)
+    the error that ``endpoint`` would give for a request with this part as its body."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -63,10 +64,11 @@ def parsed(model: type[M], value: Any, endpoint: object) -> M | InvalidInput:
 
 
 def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[FieldProblem], int]:
-    """Return one problem per field, in the order of the request, and how many errors are left out.
+    """Return one problem for each invalid field, in the order of the request, and the number of
+    errors that were left out.
 
-    The members of a union give one problem. At most ``MAX_ERRORS`` errors are examined, because a
-    client determines their number.
+    Errors for several members of a union are merged into one problem. At most ``MAX_ERRORS`` errors
+    are examined, because a client determines their number.
     """
     problems: dict[str, FieldProblem] = {}
     errors = error.errors()
@@ -98,7 +100,8 @@ def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[F
 
 
 def _walk(path: Sequence[Any], body: Any, kind: str) -> list[Any]:
-    """Return the part of pydantic's path that exists in the request: union tags are omitted."""
+    """Return pydantic's error path without the parts that are not in the request, such as union
+    tags. ``kind`` is pydantic's error type."""
     if kind == "json_invalid":
         return []
     names: list[Any] = []
@@ -148,7 +151,8 @@ def _problem(field: str, part: Mapping[str, Any]) -> FieldProblem:
 
 
 def _begun(message: str) -> str:
-    """Return a message as part of a sentence, in lower case unless it begins with an acronym."""
+    """Return a message for the middle of a sentence: in lower case unless it begins with an
+    acronym."""
     return message if message[1:2].isupper() else message[:1].lower() + message[1:]
 
 
@@ -157,7 +161,7 @@ def _text(value: Any) -> str:
 
 
 def _known_fields(endpoint: object, path: Iterable[Any], *, query: bool) -> list[str]:
-    """Return the names of the fields that exist where an unknown one was sent."""
+    """Return the field names that are allowed at ``path``, where a request has an unknown field."""
     models: Iterable[type[BaseModel]] = _models(endpoint, query=query)
     for part in path:
         models = [
@@ -171,7 +175,8 @@ def _known_fields(endpoint: object, path: Iterable[Any], *, query: bool) -> list
 
 @cache
 def _models(endpoint: object, *, query: bool) -> tuple[type[BaseModel], ...]:
-    """Return the models of the body, or of the query, of the function that serves a route."""
+    """Return the pydantic models of an endpoint's body, or with ``query`` those of its query
+    parameters."""
     if not inspect.isfunction(endpoint):
         return ()
     models: list[type[BaseModel]] = []

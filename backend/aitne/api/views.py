@@ -1,4 +1,4 @@
-"""Requests and answers of the API, where they differ from the core models."""
+"""Models of the API's requests and responses, as far as they differ from the core models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Password = Annotated[str, Field(min_length=MIN_CHARACTERS, max_length=1_024)]
 
 
 class SessionFile(JobFile):
-    """A job file whose type is session, as it must be here."""
+    """Job file of a session: its type is always ``session``."""
 
     type: Literal[JobType.SESSION] = JobType.SESSION
 
@@ -80,7 +80,7 @@ class LogQuery(Strict):
 
 
 class SampleSummary(Frozen):
-    """Summary of a run in three numbers; None if nothing was measured."""
+    """Summary of the resources that a job used; null for values that were not measured."""
 
     cpu_mean: float | None
     """CPUs in use, on average: 1.0 is one busy core."""
@@ -91,7 +91,7 @@ class SampleSummary(Frozen):
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> Self:
-        """Return the summary of samples of one node each."""
+        """Create the summary from measurements, each of which concerns one node."""
         if not samples:
             return cls(cpu_mean=None, cpu_max=None, memory_max_bytes=None)
         cpu = [sample.cpu for sample in samples]
@@ -119,8 +119,7 @@ class EventList(Frozen):
 
 
 class JobQueue(Frozen):
-    """Position of a job in the queue, by the scheduler's priority, among the jobs of this
-    platform."""
+    """Position of a job in the queue of this platform's jobs, ordered by the scheduler's priority."""
 
     position: Annotated[
         QueuePosition | None,
@@ -134,21 +133,21 @@ class JobQueue(Frozen):
 
 
 class JobFailure(Frozen):
-    """The explanation of a job's failure; null: it has not failed."""
+    """Explanation of a job's failure; null if it has not failed."""
 
     failure: Failure | None
     """What happened, and what can be done."""
 
 
 class JobRecord(Frozen):
-    """The scheduler's raw record; null: none, or not reported yet."""
+    """Raw record of the job as the scheduler reports it; null if there is none, or none yet."""
 
     record: dict[str, Any] | None
     """Fields as the scheduler names them."""
 
 
 class SessionUrl(Frozen):
-    """URL of the session, on the origin of the sessions."""
+    """URL of a session. Sessions have another origin than the portal."""
 
     url: str
 
@@ -160,7 +159,7 @@ class Extension(Strict):
 
 
 class JobChange(Strict):
-    """Change of a job."""
+    """Change of an array job: how many of its tasks may run at once."""
 
     max_parallel: int | None = Field(
         strict=True,
@@ -182,7 +181,7 @@ class TemplateProblem(Frozen):
 
 
 class TemplateList(Frozen):
-    """Templates; ``problems`` is filled for administrators only."""
+    """Job templates. ``problems`` lists rejected template files, for administrators only."""
 
     items: list[Template]
     problems: list[TemplateProblem]
@@ -249,7 +248,7 @@ class MeUser(Frozen):
     display_name: str
     role: Role
     default_project: str
-    """Project of jobs that name none."""
+    """Project to which jobs belong that name no project."""
 
 
 class PlatformInfo(Frozen):
@@ -259,7 +258,7 @@ class PlatformInfo(Frozen):
     version: str
     cluster: str
     scheduler: str
-    """Scheduler that runs its jobs: ``local``, ``slurm_cli``, …"""
+    """Adapter through which jobs reach the scheduler: ``local``, ``slurm_cli``, …"""
     can_drain: bool
     """Whether administrators can drain nodes of this cluster."""
     limits_applied: LimitsApplied
@@ -269,9 +268,9 @@ class PlatformInfo(Frozen):
         RetentionSettings, Field(description="How long the site keeps ended jobs, in seconds.")
     ]
     sessions_origin: str
-    """Origin of sessions; JupyterHub's where each user has a host of its own."""
+    """Origin of session URLs; JupyterHub's own if each user's sessions have a separate host."""
     shared_account: str | None
-    """Unix account under which all users' jobs run, where users trust each other; else null."""
+    """Unix account under which the jobs of all users run; null if each user has an account."""
     unix_accounts: bool
     """Whether each user's jobs run as a Unix account of the user, which must exist."""
     user_domains: bool
@@ -279,13 +278,13 @@ class PlatformInfo(Frozen):
     documentation_url: str | None
     """The site's documentation for users; null: none is set."""
     sessions_address: str | None
-    """The ``host:port`` to connect to where a program cannot resolve ``*.localhost``; null: a
-    session's URL is enough."""
+    """Address ``host:port`` to connect to if a program cannot resolve ``*.localhost``; null if a
+    session's URL can be used directly."""
     limits: ClassVar = deprecated_copy("limits_applied", LimitsApplied)
 
 
 class Impersonation(Frozen):
-    """State while an administrator acts as the user."""
+    """Administrator who acts as the current user, and until when."""
 
     impersonator: str = Field(description="The administrator.", examples=["root"])
     until: UtcTime = Field(description="Time at which it ends.")
@@ -293,15 +292,16 @@ class Impersonation(Frozen):
 
 
 class Me(Frozen):
-    """The current user. ``csrf_token`` is sent as ``X-CSRF-Token``; null if a token authenticates
-    the request."""
+    """The current user. ``csrf_token`` must be sent as ``X-CSRF-Token``; null if the request has an
+    access token."""
 
     user: MeUser
     """The user who is logged in."""
     projects: list[str]
     """Names of the user's projects."""
     csrf_token: str | None
-    """Value for ``X-CSRF-Token``; null if a token authenticates the request."""
+    """Value to send as ``X-CSRF-Token`` with changing requests; null if the request has an access
+    token."""
     platform: PlatformInfo
     impersonation: Impersonation | None = Field(
         None, description="Set while an administrator acts as this user."
@@ -408,7 +408,7 @@ class ProjectQuery(ProjectSearch):
     )
 
     def search(self) -> ProjectSearch:
-        """Return the filter without the page."""
+        """Return the filter on projects without the position and length of the page."""
         return ProjectSearch(**{name: getattr(self, name) for name in ProjectSearch.model_fields})
 
 

@@ -1,4 +1,4 @@
-"""Cache of jobs as JSON: the same lists are requested frequently."""
+"""Cache of jobs serialized as JSON, because the same lists are requested frequently."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 
 MOST = 2_000
-"""Maximum number of entries, about 4 MB. When it is full, the oldest is removed."""
+"""Maximum number of entries, about 4 MB. When the cache is full, the oldest is removed."""
 
 _Key = tuple[UUID, int, tuple[str, ...], bool]
 
 
 class JobViewCache:
-    """Cache of views. A view depends on the job's row, whose version grows with every change, on
-    the actions, and on whether it shows values of environment variables."""
+    """Cache of job views as JSON. An entry is identified by the job's id and version (which grows
+    with every change), the permitted actions, and whether values of environment variables are
+    visible."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._known: dict[_Key, bytes] = {}
 
     def write(self, job: Job, actions: Sequence[str], actor: Actor) -> bytes:
-        """Return the view of a job as JSON."""
+        """Return the view of a job as JSON, from the cache if possible. Values of environment
+        variables are hidden if ``actor`` may not see them."""
         key = (job.id, job.version, tuple(actions), sees_env_values(actor, job))
         text = self._known.get(key)
         if text is None:
@@ -37,6 +39,6 @@ class JobViewCache:
         return text
 
     def page(self, items: Sequence[bytes], next_cursor: str | None, total: int) -> bytes:
-        """Return a page of views as JSON."""
+        """Return a page of job views, which are JSON already, as the JSON of a ``JobPage``."""
         rest = to_json({"next_cursor": next_cursor, "total": total})
         return b'{"items":[' + b",".join(items) + b"]," + rest[1:]

@@ -17,14 +17,14 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class CachedPage:
-    """One answer. The ETag ignores the time at which each node was last seen, which changes without
-    other news."""
+    """Serialized response with its ETag. Times at which nodes were last seen do not affect the
+    ETag, because they change with every poll."""
 
     body: bytes
     etag: str
 
     def to(self, request: Request) -> Response:
-        """Return the page, or 304 to a client that has it."""
+        """Return the page as a response, or 304 if the client's copy has the same ETag."""
         # A browser stores it and validates it on each request.
         headers = {"ETag": self.etag, "Cache-Control": "private, no-cache"}
         if self.etag in request.headers.get("if-none-match", ""):
@@ -33,18 +33,18 @@ class CachedPage:
 
 
 class ClusterPageCache:
-    """Cache of the pages of the last poll."""
+    """Cache of the node and partition pages for the latest poll of the scheduler."""
 
     def __init__(self) -> None:
         self._look: ClusterSnapshot | None = None
         self._pages: dict[str, CachedPage] = {}
 
     def nodes(self, look: ClusterSnapshot) -> CachedPage:
-        """Return the page of ``NodeList``."""
+        """Return the serialized ``NodeList`` for a snapshot of the cluster."""
         return self._page("nodes", look)
 
     def partitions(self, look: ClusterSnapshot) -> CachedPage:
-        """Return the page of ``PartitionList``."""
+        """Return the serialized ``PartitionList`` for a snapshot of the cluster."""
         return self._page("partitions", look)
 
     def _page(self, kind: str, look: ClusterSnapshot) -> CachedPage:

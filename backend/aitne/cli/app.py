@@ -1,4 +1,4 @@
-"""The Typer application. Its commands are imported when they are used."""
+"""The Typer application, whose commands are imported only when they are used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from aitne.cli.registry import CONTEXT, MARKUP, examples, registered
 from aitne.cli.table import COMMANDS
 
 ALIASES = {"run": "apply", "submit": "apply", "cancel": "stop", "kill": "stop", "delete": "rm"}
-"""Names of other programs for commands of this one. The help does not list them."""
+"""Names of commands that users know from other programs, with the command of this one. The help
+does not list them."""
 
 EXAMPLES = """
 aitne up --detach                            start a platform here
@@ -27,7 +28,8 @@ aitne ps --help                              the options of a verb
 
 
 class LazyCommand(typer.core.TyperCommand):
-    """A command of which only name and summary are known; the rest is imported when it is used."""
+    """Command of which only name and summary are known, for the help. Its module is imported when
+    it is used."""
 
     def __init__(self, words: str, *, hidden: bool = False) -> None:
         self.words = words
@@ -41,7 +43,8 @@ class LazyCommand(typer.core.TyperCommand):
         )
 
     def load(self) -> Any:
-        """Import and return the command itself; a group has its commands of other modules too."""
+        """Import the command and return it; a group also contains the commands that other modules
+        define for it."""
         import_module(self.module)
         loaded: Any = typer.main.get_command(registered[self.words].app)
         if hasattr(loaded, "commands"):
@@ -49,13 +52,14 @@ class LazyCommand(typer.core.TyperCommand):
         return loaded
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Return the context of the imported command. Typer calls this for the one that was
-        typed."""
+        """Import the command and return its context. Typer calls this method for the command that
+        was typed."""
         return self.load().make_context(*arguments, **options)
 
 
 def _below(group: str) -> dict[str, Any]:
-    """Return the commands directly below a group, or of one word for an empty ``group``."""
+    """Return the commands of a group by name; for an empty ``group``, the commands and groups at
+    the top."""
     found: dict[str, Any] = {}
     for words in COMMANDS:
         parent, _, name = words.rpartition(" ")
@@ -81,7 +85,7 @@ def root(
 
 
 def command() -> Any:
-    """Return the whole command line, ready to run."""
+    """Return the complete command line as a Typer command."""
     app = typer.Typer(
         name="aitne",
         help=root.__doc__,

@@ -1,17 +1,19 @@
-"""Position of global options on the command line."""
+"""Position of global options, such as ``--url``, on the command line."""
 
 from __future__ import annotations
 
 from aitne.cli.table import GROUPS
 
 GLOBAL = {"--url": True, "--data-dir": True, "--json": False}
-"""Options that may also precede the command, and whether a value follows."""
+"""Options that may also precede the command, and whether a value follows them."""
 
 
 def arrange(argv: list[str]) -> list[str]:
-    """Move global options from before the command to after it, where each command parses them.
+    """Move global options that precede the command behind it, because each command parses them
+    itself.
 
-    ``--url U admin user ls`` -> ``admin user ls --url U``. A group without its command asks for help.
+    ``--url U admin user ls`` becomes ``admin user ls --url U``. If only a group is named,
+    ``--help`` is appended.
     """
     rest = list(argv)
     moved: list[str] = []

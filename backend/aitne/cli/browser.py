@@ -1,4 +1,4 @@
-"""Opening an address in the user's browser, where there is one."""
+"""Opening a web address in the user's browser, if the machine has a display."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 
 
 def show(url: str) -> bool:
-    """Open ``url`` if there is a display; return whether a browser was started."""
+    """Open ``url`` in a browser and return True; return False if there is no display or no browser
+    started."""
     graphical = (
         sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )

@@ -1,6 +1,6 @@
-"""Names that the shell completes: jobs, sessions, templates, projects.
+"""Completion of names by the shell: jobs, sessions, templates, projects.
 
-The platform is asked within a second; without an answer nothing is offered.
+If the platform does not answer within a second, nothing is suggested.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WITHIN_S = 1.0
 MOST_JOBS = 100
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A name that a shell takes as one word as it is."""
+"""Pattern of a name that needs no quoting in a shell."""
 
 
 def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -49,8 +49,11 @@ def projects(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 
 def _jobs(client: Client, incomplete: str, **where: Any) -> Iterable[tuple[str, str]]:
-    """Yield the name of each job once, and the ids where a name is no single word or an id was
-    begun."""
+    """Yield candidates for the user's newest jobs, each with its state.
+
+    These are job names without duplicates, and job ids if a name needs quoting or ``incomplete`` is
+    the beginning of an id.
+    """
     named: set[str] = set()
     owner = client.me().user.name
     for job in client.jobs.list(owner=owner, top_level=True, limit=MOST_JOBS, **where):

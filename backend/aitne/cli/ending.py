@@ -1,4 +1,4 @@
-"""Cleanup when a signal ends a verb, as after an error."""
+"""Cleanup of unfinished work when a signal ends a command."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _ASKED = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def tidily() -> Iterator[None]:
-    """Undo unfinished work on SIGTERM or a closed terminal: within this context they raise
-    ``SystemExit``."""
+    """Raise ``SystemExit`` on SIGTERM or when the terminal is closed, so that commands inside this
+    context clean up as after an error."""
 
     def end(number: int, _: FrameType | None) -> None:
         # Once: the cleanup must not be interrupted by a second signal.

@@ -1,4 +1,4 @@
-"""Errors of the command line itself, beside those of the platform."""
+"""Errors of the command line itself, in addition to those of the platform."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ class Declined(AitneError):
 
 
 class JobFailed(AitneError):
-    """Error: the job for which the command waited has failed. The command has printed the job
-    before; the message is the reason.
-    """
+    """Error: the job for which the command waited has failed. The message is the reason; the job
+    was already printed."""
 
     code = "job_failed"

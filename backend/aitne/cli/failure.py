@@ -16,7 +16,8 @@ FAILED, INVALID, NOT_FOUND, INTERRUPTED = 1, 2, 3, 130
 
 
 def status_of(error: BaseException) -> int:
-    """Return the exit status that stands for ``error``."""
+    """Return the exit status for an error: not found or not allowed, invalid input, or any other
+    failure."""
     if isinstance(error, Ambiguous | NotFound | NotAllowed):
         return NOT_FOUND
     if isinstance(error, InvalidInput):
@@ -25,7 +26,7 @@ def status_of(error: BaseException) -> int:
 
 
 def report(error: Exception, *, as_json: bool) -> int:
-    """Print an error and return the exit status."""
+    """Print an error on stderr, with ``as_json`` also on stdout as JSON; return the exit status."""
     if os.environ.get("AITNE_DEBUG"):
         traceback.print_exception(error)
     if _is_usage(error):
@@ -91,7 +92,7 @@ def _line(error: AitneError, problem: FieldProblem) -> int | None:
 
 
 def document(error: AitneError) -> dict[str, Any]:
-    """Return an error as it is printed with ``--json``."""
+    """Return an error as the dictionary that ``--json`` prints."""
     document: dict[str, Any] = {"code": error.code, "message": error.message}
     if isinstance(error, InvalidInput) and error.problems:
         document["problems"] = [

@@ -1,4 +1,4 @@
-"""Following of a job: its stages on stderr, its log on stdout, and its outcome."""
+"""Following a job: its stages on stderr, its log on stdout, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WAITING = frozenset({"PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STA
 
 
 class StagePrinter:
-    """Printer of a job's stages: each is printed when it begins, has a new reason, or ends; never
-    twice."""
+    """Printer of a job's stages. A stage is printed when it begins, has a new reason, or ends,
+    without repetition."""
 
     def __init__(self) -> None:
         self._shown: dict[tuple[int, str, str], str | None] = {}
 
     def tell(self, job: Job) -> None:
-        """Print the stages that have changed."""
+        """Print the stages of the job that have changed since the last call."""
         for stage in job.stages:
             # A ready session stays in that stage; a command that waits for it has reached its goal.
             status = "done" if stage.key == job.state.lower() == "ready" else stage.status
@@ -43,7 +43,7 @@ def _line(stage: StageRecord, status: str) -> str:
 
 
 def until_ready(client: Client, job: Job) -> Job:
-    """Follow a session until it is ready or has ended."""
+    """Print the stages of a session until it is ready or has ended; return its record."""
     narrator = StagePrinter()
 
     def ready(now: Job) -> bool:
@@ -54,7 +54,8 @@ def until_ready(client: Client, job: Job) -> Job:
 
 
 def to_the_end(client: Client, job: Job, log: BinaryIO) -> Job:
-    """Follow a job until it has ended; its log goes to ``log`` as it is written."""
+    """Copy the log of a job to ``log`` as it is written, until the job has ended; return its
+    record."""
     narrator = StagePrinter()
 
     def begun(now: Job) -> bool:
@@ -78,15 +79,15 @@ def to_the_end(client: Client, job: Job, log: BinaryIO) -> Job:
 
 
 def log_stream(*, as_json: bool) -> BinaryIO:
-    """Return the stream for a followed log: stderr with ``as_json``, because stdout has the JSON
-    document, else stdout."""
+    """Return the stream to which a followed log is written: stdout, or stderr with ``as_json``,
+    because stdout then contains only the JSON document."""
     stream = sys.stderr if as_json else sys.stdout
     stream.flush()
     return stream.buffer
 
 
 def ending(job: Job) -> str:
-    """Return the reason of a job's end, as a sentence."""
+    """Return a sentence that says why or how a job ended."""
     if job.message:
         return job.message
     if job.signal is not None:
@@ -97,7 +98,7 @@ def ending(job: Job) -> str:
 
 
 def check(job: Job) -> None:
-    """Return if the job succeeded, and print if a sweep has reached its goal.
+    """Check that the job succeeded. If it is a sweep that has reached its goal, a message says so.
 
     Raises:
         JobFailed: the job did not succeed; the message has the reason.

@@ -1,4 +1,4 @@
-"""Hints for command lines that are right for another program, such as sbatch."""
+"""Hints for options that are valid in another program, such as sbatch, but not in this one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 from aitne.core.jobs.other_words import job_file_field
 
 SUBMITTING = ("apply", "plan", "import", "resubmit", "start", "submit", "run")
-"""Commands at which options of sbatch are expected."""
+"""Commands at which users may type options of sbatch."""
 
 
 def of(error: Any) -> str | None:
-    """Return a sentence that says how it is written here; None if there is no hint."""
+    """Return a hint how the rejected option is written in this program; None if there is none.
+    ``error`` is the parser's error."""
     context = getattr(error, "ctx", None)
     if context is None or context.info_name not in SUBMITTING:
         return None

@@ -1,4 +1,4 @@
-"""The catalogue of images, as administrators change it."""
+"""Changes of the image catalogue by administrators."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ ALL_USERS = "all users"
 
 
 def administrator_client(url: str | None, data_dir: str | None) -> Client:
-    """Return a client of the platform, after checking that it answers and that the user is an
-    administrator."""
+    """Return a client of the platform. Raises ``NotAllowed`` unless the user is an administrator."""
     client = connect(url, data_dir)
     if client.me().user.role != "admin":
         from aitne.core.errors import NotAllowed
@@ -33,9 +32,11 @@ def administrator_client(url: str | None, data_dir: str | None) -> Client:
 
 
 def platform_settings(client: Client) -> Settings:
-    """Return the settings of the platform. Raise ``SetupError`` for a platform that is known only
-    by its address: it may be on another machine, or keep its images elsewhere, so that images here
-    would be mistaken for its own and marked as damaged or removed."""
+    """Return the settings of the platform, which must have been selected by its data directory.
+
+    Raises ``SetupError`` if it was selected by its address: it may be on another machine or keep
+    its images elsewhere, and images here would be mistaken for its own and removed.
+    """
     from aitne.client.discovery import ask_supervisor
     from aitne.core.errors import SetupError
     from aitne.host.settings import load_settings
@@ -55,7 +56,10 @@ def platform_settings(client: Client) -> Settings:
 
 
 def runtimes_without(client: Client, name: str, version: str, runtimes: Sequence[str]) -> list[str]:
-    """Return the runtimes for which the catalogue does not have this version."""
+    """Return those of ``runtimes`` for which the catalogue has no artifact of this version.
+
+    Raises ``Conflict`` if the version is damaged or retired.
+    """
     for image in client.images.list():
         if (image.name, image.version) == (name, version):
             if not image.offered:
@@ -74,8 +78,8 @@ def runtimes_without(client: Client, name: str, version: str, runtimes: Sequence
 def register(
     client: Client, image: dict[str, object], made: BuildResult, projects: Sequence[str]
 ) -> ImageRecord:
-    """Register a new image and return it; if the platform rejects it, its files are removed
-    again."""
+    """Register a new image in the catalogue and return it. If the platform rejects it, its files
+    are removed."""
     from aitne.adapters.images.store import remove
     from aitne.core.errors import AitneError, Unavailable
 
@@ -103,5 +107,5 @@ def register(
 
 
 def seen_by(image: ImageRecord) -> str:
-    """Return who may use an image: names of projects, or ``all users``."""
+    """Return the users who may use an image as text: names of projects, or ``all users``."""
     return ", ".join(image.projects) or ALL_USERS

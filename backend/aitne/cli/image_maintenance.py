@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 def matching(images: Sequence[ImageRecord], reference: str | None) -> list[ImageRecord]:
-    """Return all images, those of a name, or one version. Raises ``NotFound`` if none matches."""
+    """Return the images that ``reference`` selects: all (None), those of one name, or one version.
+    Raises ``NotFound`` if there are none."""
     matches = [
         image for image in images if reference is None or reference in (image.name, image.reference)
     ]
@@ -42,10 +43,11 @@ def matching(images: Sequence[ImageRecord], reference: str | None) -> list[Image
 
 
 def damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
-    """Return the damage of an image's artifacts as a sentence; None means that they are intact.
+    """Compare an image's files with their digests and return the damage as a sentence; None means
+    that they are intact.
 
     Raises:
-        SetupError: the damage is unknown, because a daemon does not answer or a file cannot be
+        SetupError: the damage is unknown, because Docker does not answer or a file cannot be
             read.
     """
 
@@ -63,9 +65,8 @@ def damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GarbageCandidates:
-    """Images, files and layers that garbage collection may remove, before the catalogue is asked
-    whether jobs use the images.
-    """
+    """Images, files and layers that garbage collection could remove. Whether jobs use the images is
+    checked later."""
 
     retired: tuple[ImageRecord, ...]
     files: tuple[store.Leftover, ...]
@@ -82,7 +83,7 @@ class GarbageCandidates:
         )
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return pairs of description and size for display."""
+        """Return a description and a size for each kind of candidate, to be shown to the user."""
         images = [
             (
                 f"retired: {image.reference}",
@@ -104,7 +105,7 @@ class GarbageCandidates:
 
 
 def find(images: Sequence[ImageRecord], settings: Settings) -> GarbageCandidates:
-    """Return the images and files that could be removed."""
+    """Return the images and files that garbage collection could remove."""
     return GarbageCandidates(
         retired=tuple(image for image in images if image.state == ImageState.RETIRED),
         files=tuple(_unknown(images, settings)),
@@ -119,8 +120,8 @@ def _unknown(images: Sequence[ImageRecord], settings: Settings) -> list[store.Le
 
 
 def remove(rubbish: GarbageCandidates, client: Client, settings: Settings) -> dict[str, Any]:
-    """Remove the candidates and return the result; an image that a job uses is kept, and listed as
-    such.
+    """Remove the candidates and return the result as a dictionary for JSON. An image that a job
+    uses is kept, and listed as such.
 
     Raises:
         SetupError: this process may not remove a file.
@@ -164,7 +165,8 @@ def remove(rubbish: GarbageCandidates, client: Client, settings: Settings) -> di
 
 
 def check_import(name: str, version: str, digest: str | None, cuda: str | None) -> None:
-    """Raise ``InvalidInput`` if an image can have no such name, version, digest or CUDA."""
+    """Check name, version, digest and CUDA version of an image to be imported. Raises
+    ``InvalidInput``."""
     for field, value, pattern, allowed in (
         ("NAME", name[:61], IMAGE_NAME, "a-z and 0-9, with . _ - between them, at most 60"),
         ("--version", version, IMAGE_VERSION, "letters, digits and . _ + -, at most 64"),
@@ -176,7 +178,8 @@ def check_import(name: str, version: str, digest: str | None, cuda: str | None) 
 
 
 def apps_with(python: str | None) -> dict[str, ImageApp]:
-    """Return the apps of an image with JupyterLab for that interpreter. Raises ``InvalidInput``."""
+    """Return the apps of an imported image in which the interpreter ``python`` has JupyterLab;
+    empty if it is None. Raises ``InvalidInput``."""
     if python is None:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Job files: conversion of YAML to the JSON that the API takes, and lookup of a field's line.
+"""Reading job files: conversion of YAML to JSON for the API, with the line number of each field.
 
 The platform validates the contents of a job file; here only the YAML is parsed. It is parsed as
 YAML 1.2: ``on`` and ``no`` are strings, ``1:30:00`` is text, a date is text.
@@ -17,14 +17,15 @@ from aitne.core.errors import InvalidInput
 
 MAX_BYTES = 4 << 20
 MAX_FILES = 1_000
-"""Maximum number of job files in one file."""
+"""Maximum number of job files in one YAML file, separated by ``---``."""
 MAX_FIELDS = 100_000
-"""Maximum number of fields, more than any job has: nested aliases could multiply them without
-limit."""
+"""Maximum number of fields in a job file. It is never reached except by nested YAML aliases, which
+could multiply fields without limit."""
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with the words and tags of YAML 1.2's core schema: all of it is JSON too."""
+    """YAML loader with the values and tags of YAML 1.2's core schema, all of which exist in JSON
+    too."""
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -75,8 +76,8 @@ class JobFileSource:
         self._lines = lines
 
     def line_of(self, field: str) -> int | None:
-        """Return the line of a dotted field, or of its nearest parent if the field is absent; None
-        if neither exists."""
+        """Return the line number of a field such as ``resources.gpu``, or of its nearest parent
+        that is in the file; None if neither is."""
         while field:
             if field in self._lines:
                 return self._lines[field]
@@ -84,12 +85,12 @@ class JobFileSource:
         return None
 
     def locate(self, error: InvalidInput) -> JobFileInvalid:
-        """Return the same error with the lines of its fields in the file."""
+        """Return the error of the platform as one that names the lines of the fields in this file."""
         return JobFileInvalid(error, self)
 
 
 class JobFileInvalid(InvalidInput):
-    """Error: the platform rejects the job file; ``source`` has the line number of each field."""
+    """Error: the platform rejects the job file. Its message names the lines of the invalid fields."""
 
     def __init__(self, error: InvalidInput, source: JobFileSource) -> None:
         super().__init__(error.message, error.problems)
@@ -114,7 +115,8 @@ def read(path: str) -> JobFileSource:
 
 
 def read_all(path: str) -> list[JobFileSource]:
-    """Read the job files that are separated by ``---`` in one file. Raises as ``read``."""
+    """Read all job files in one YAML file, separated by ``---``. Raises ``InvalidInput`` as
+    ``read`` does."""
     name = "standard input" if path == "-" else path
     try:
         if path == "-":
@@ -168,7 +170,8 @@ def _is_empty(node: yaml.Node | None) -> bool:
 
 
 def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) -> None:
-    """Collect the line of each field; reject a key that is duplicated or not text."""
+    """Collect the line number of each field in ``lines``. Raises ``InvalidInput`` for a key that is
+    repeated or not text."""
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
             _note_line(name, item, f"{prefix}{number}", lines)
@@ -191,7 +194,8 @@ def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) 
 
 
 def _keep_env_texts(root: yaml.MappingNode) -> None:
-    """Keep numbers and truth values of ``env`` as they are written: 1.10 is not 1.1 there."""
+    """Mark numbers and truth values in the section ``env`` as text, so that 1.10 does not become
+    1.1."""
     for key, section in root.value:
         if key.value == "env" and isinstance(section, yaml.MappingNode):
             for _, value in section.value:
@@ -218,8 +222,8 @@ def _sentence(name: str, error: yaml.YAMLError) -> str:
 
 
 def _absolute_paths(content: dict[str, Any], path: str | None) -> None:
-    """Make relative folders absolute, starting from the job file's own folder, which only this
-    machine knows."""
+    """Make the relative paths of folders in a job file absolute, starting from the file's own
+    folder, or from the current one if ``path`` is None."""
     folder = os.getcwd() if path is None else os.path.dirname(os.path.abspath(path))
     environment = content.get("environment")
     places = [(content, "workdir")]

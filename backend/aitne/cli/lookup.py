@@ -1,4 +1,4 @@
-"""Lookup of the job that a command-line argument names."""
+"""Lookup of the job that a command-line argument identifies."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _PREFIX = re.compile(r"[0-9a-f]{4}[0-9a-f-]*", re.IGNORECASE)
 LOOKED_THROUGH = 2_000
-"""Number of the newest jobs in which a short id is looked up."""
+"""Number of the newest jobs among which the beginning of an id is searched."""
 _LONGEST_INDEX = 9
 
 
 def connect(url: str | None, data_dir: str | None) -> Client:
-    """Return a client for the selected platform."""
+    """Return a client for the platform that the options select."""
     return Client(url=url, data_dir=data_dir)
 
 
 def find_job(client: Client, text: str, *, sessions: bool = False) -> Job:
-    """Return a job by its id, a unique beginning of that, or its exact name, of which the newest
-    job is taken; ``JOB_3`` is task 3 of an array job.
+    """Return the job that ``text`` identifies: by its id, the beginning of its id, or its exact
+    name. Of several jobs with that name, the newest is taken; ``JOB_3`` is task 3 of an array job.
 
     Raises:
         NotFound: no job matches.
-        Ambiguous: the beginning of an id matches several jobs, or the name only jobs of several
-            other users.
+        Ambiguous: several jobs have ids with this beginning, or the name belongs only to jobs of
+            several other users.
     """
     return _find(client, text, sessions=sessions, unfinished=False)
 
 
 def find_unfinished(client: Client, text: str, *, sessions: bool = False) -> Job:
-    """Return a job as ``find_job`` does; of a name the newest job that has not ended.
+    """Return a job as ``find_job`` does, but by name only one that has not ended.
 
     Raises:
         NotFound, Ambiguous: as ``find_job``.
@@ -81,7 +81,7 @@ def _find(client: Client, text: str, *, sessions: bool, unfinished: bool) -> Job
 
 
 def _newest(client: Client, jobs: Sequence[Job], name: str) -> Job | None:
-    """Return the newest of the jobs of one name: the user's own before those of others.
+    """Return the newest job called ``name``, preferring the user's own; None if there is none.
 
     Raises ``Ambiguous`` if none is the user's own and they belong to several users.
     """
@@ -103,7 +103,8 @@ def _ambiguous(text: str, jobs: Sequence[Job], remedy: str) -> Ambiguous:
 def _named(
     client: Client, name: str, kind: str | None, states: Sequence[str] = ()
 ) -> Sequence[Job]:
-    """Return the jobs of exactly that name, newest first, among those whose names contain it."""
+    """Return the jobs whose name is exactly ``name``, newest first. ``kind`` and ``states``
+    restrict them if given."""
     for limit in (100, LOOKED_THROUGH):
         listed = list(
             client.jobs.list(

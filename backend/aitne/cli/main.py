@@ -1,6 +1,6 @@
-"""The entry point: read the command line, run the verb, return the exit status.
+"""Entry point of the command line: parses the arguments, runs the command, returns the exit status.
 
-Status 0 is done, 1 failed, 2 invalid, 3 not found or not allowed, 130 interrupted.
+Status 0: success, 1: failure, 2: invalid input, 3: not found or not allowed, 130: interrupted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def run() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command line and return its exit status. Expected errors print no traceback."""
+    """Run one command line and return its exit status. Expected errors are printed without a
+    traceback."""
     argv = arrange(arguments)
     try:
         status = _dispatch(argv)

@@ -1,5 +1,5 @@
-"""Progress of reading a dataset or uploading a tree: a bar on a terminal, else a line at
-intervals."""
+"""Progress of reading a dataset or uploading a working tree: a bar on a terminal, otherwise one
+line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from aitne.client.manifests import Progress
 
 LINE_S = 30.0
-"""Seconds between two lines without a terminal, few enough for a log."""
+"""Seconds between two progress lines if the output is not a terminal."""
 _VERBS = {"read": ("Reading", "read"), "send": ("Uploading", "uploaded")}
-"""For each stage that counts bytes: what happens, and what has happened."""
+"""Words for the two stages that count bytes: of an ongoing stage, and of one that has ended."""
 
 
 class ProgressMeter:
-    """Listener that shows a ``Progress`` on stderr; leave its context before other output."""
+    """Progress callback that shows a ``Progress`` on stderr. It is a context manager, which is left
+    before other output."""
 
     def __init__(self) -> None:
         self._bar: Any = None

@@ -1,4 +1,4 @@
-"""OpenSSH's configuration for jobs, and the proxy for one of its connections."""
+"""Configuration of OpenSSH for connections to jobs, and the proxy command of such a connection."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _MARK = "# aitne"
 
 
 def folder() -> str:
-    """Return the folder of the client's key and of OpenSSH's files for jobs."""
+    """Return the folder of the SSH key and configuration that this program uses for jobs."""
     return os.path.join(config_dir(), "ssh")
 
 
 def config(client: Client) -> str:
-    """Return the lines for ``~/.ssh/config``. Creates the key if there is none yet."""
+    """Return the lines for ``~/.ssh/config``. The key for jobs is created if it does not exist yet."""
     _make_key()
     program = shutil.which(sys.argv[0]) or sys.argv[0]
     platform = client.platform
@@ -49,7 +49,7 @@ def config(client: Client) -> str:
 
 
 class SshConfigChanges:
-    """Changes to the configuration files of the SSH client that ``--write`` makes."""
+    """Pending changes to the user's SSH configuration files, which are shown before they are made."""
 
     def __init__(self, files: dict[str, str]) -> None:
         self._files = files
@@ -60,7 +60,7 @@ class SshConfigChanges:
         return [f"Writes {path}." for path in self._files]
 
     def carry_out(self) -> None:
-        """Write the files. Raises ``SetupError``."""
+        """Write the files. Raises ``SetupError`` if one cannot be written."""
         for path, text in self._files.items():
             try:
                 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -70,10 +70,10 @@ class SshConfigChanges:
 
 
 def plan_write(text: str) -> SshConfigChanges:
-    """Return the changes to files of the SSH client that make ``text`` part of its configuration.
+    """Return the changes that add ``text`` to the user's SSH configuration.
 
-    ``text`` goes to a file of this program's own; an ``Include`` line at the top of
-    ``~/.ssh/config`` refers to that file. At the top, the line applies to all hosts.
+    ``text`` goes to a separate file. ``~/.ssh/config`` gets an ``Include`` line for that file, at
+    its top, so that the line does not become part of a ``Host`` section.
     """
     config_file = os.path.join(folder(), "config")
     theirs = os.path.expanduser("~/.ssh/config")
@@ -86,8 +86,8 @@ def plan_write(text: str) -> SshConfigChanges:
 
 
 def proxy(client: Client, host: str) -> int:
-    """Forward data between ssh, on the standard streams, and the server that is started for it in
-    the job; return the exit status."""
+    """Start an SSH server in the job and forward data between it and the ssh program, which is
+    connected to the standard input and output; return the exit status."""
     from aitne.cli.remote_terminal import TerminalTraffic
 
     job, node = find_host(client, host)
@@ -100,14 +100,12 @@ def proxy(client: Client, host: str) -> int:
 
 
 def find_host(client: Client, host: str) -> tuple[Job, str | None]:
-    """Return the job, and the node, that a host's name stands for: ``JOB.aitne`` or
-    ``NODE.JOB.aitne``.
-
-    ssh may write the name in small letters.
+    """Return the job and the node that a host name stands for: ``JOB.aitne`` (node None) or
+    ``NODE.JOB.aitne``. Upper and lower case are not distinguished, because ssh may change them.
 
     Raises:
-        NotFound: no live job has that name.
-        InvalidInput: several live jobs have that name.
+        NotFound: no unfinished job has that name.
+        InvalidInput: several unfinished jobs have that name.
     """
     name = host.removesuffix(DOMAIN)
     for text, node in _readings(name):
@@ -132,8 +130,7 @@ def _readings(name: str) -> list[tuple[str, str | None]]:
 
 
 def _pin(host: str, key: str) -> None:
-    """Store the only key that is accepted for the host from now on; lines of other hosts are
-    kept."""
+    """Store the only host key that ssh will accept for the host, replacing an earlier one."""
     path = _known_hosts()
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -145,7 +142,8 @@ def _pin(host: str, key: str) -> None:
 
 
 def _make_key() -> str:
-    """Return the public half of the client's key for jobs, created by ssh-keygen the first time.
+    """Return the public key with which the client authenticates to jobs. It is created by
+    ssh-keygen the first time.
 
     Raises:
         SetupError: the key cannot be created.
@@ -195,5 +193,5 @@ def _replace(path: str, text: str) -> None:
 
 
 def _quoted(path: str) -> str:
-    """Return a path quoted for OpenSSH's configuration."""
+    """Return a path quoted for an OpenSSH configuration file."""
     return '"' + path.replace("%", "%%") + '"' if set(path) & set(" \t%") else path

@@ -1,4 +1,4 @@
-"""Output of the command line: answers on stdout, messages on stderr."""
+"""Output of the command line: results on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TextIO, TypeVar
 
     class Raw(Protocol):
-        """A record of the client with the JSON that the platform sent."""
+        """Record of the client that has the JSON object which the platform sent."""
 
         @property
         def raw(self) -> Any:
-            """Return the record as the platform sent it."""
+            """Return the JSON object that the platform sent."""
             ...
 
     Listed = TypeVar("Listed", bound=Raw)
@@ -32,12 +32,12 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def answer(text: str) -> None:
-    """Print one line of the answer on stdout."""
+    """Print one line of a result on stdout."""
     sys.stdout.write(text + "\n")
 
 
 def answer_json(document: object) -> None:
-    """Print the one JSON document of a verb with ``--json``."""
+    """Print a result as JSON on stdout. A command with ``--json`` prints exactly one document."""
     json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
@@ -54,7 +54,8 @@ def listing(
     columns: Sequence[str],
     row: Callable[[Listed], Sequence[object]],
 ) -> int:
-    """Print a list, as JSON with all fields or as a table, and return the exit status."""
+    """Print a list and return the exit status 0. With ``as_json`` all fields are printed as JSON,
+    otherwise a table with ``columns``, whose cells ``row`` returns for each record."""
     if as_json:
         answer_json([record.raw for record in records])
     else:
@@ -63,7 +64,8 @@ def listing(
 
 
 def done(as_json: bool, document: object, sentence: str) -> int:
-    """Report a completed action, as JSON or as a sentence, and return the exit status."""
+    """Print the result of a completed action, ``document`` as JSON or else ``sentence``, and return
+    the exit status 0."""
     if as_json:
         answer_json(document)
     else:
@@ -72,8 +74,8 @@ def done(as_json: bool, document: object, sentence: str) -> int:
 
 
 def plain(text: object, max_length: int | None = None) -> str:
-    """Return text as one line in which characters that could move the cursor or set colours are
-    escaped.
+    """Return text as one line in which control characters, which could move the cursor or set
+    colours, are escaped.
 
     A text of more than ``max_length`` characters is cut and ends in an ellipsis; None: no limit.
     """
@@ -86,7 +88,7 @@ def plain(text: object, max_length: int | None = None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in at most two units: ``4000`` -> ``1h 6m``."""
+    """Return a duration as text in at most two units: ``4000`` seconds are ``1h 6m``."""
     rest, parts = max(0, int(seconds)), list[str]()
     for size, unit in UNITS:
         count, rest = divmod(rest, size)
@@ -103,14 +105,15 @@ def moment(time: datetime | None) -> str:
 
 
 def since(start: datetime | None, end: datetime | None = None) -> str:
-    """Return the time between two moments; without an end, until now; empty without a start."""
+    """Return the time between two moments as text, by default until now; empty if ``start`` is
+    None."""
     if start is None:
         return ""
     return duration(((end or datetime.now(timezone.utc)) - start).total_seconds())  # noqa: UP017
 
 
 def memory(amount_bytes: int | None) -> str:
-    """Return bytes with a binary unit: ``17179869184`` -> ``16 GiB``; empty for None."""
+    """Return a number of bytes with a binary unit: ``17179869184`` is ``16 GiB``; empty for None."""
     from aitne.core.units import describe_bytes
 
     return "" if amount_bytes is None else describe_bytes(amount_bytes)
@@ -119,7 +122,7 @@ def memory(amount_bytes: int | None) -> str:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, file: TextIO | None = None
 ) -> None:
-    """Print columns with headings: drawn by Rich on a terminal, plain and untruncated elsewhere."""
+    """Print a table: drawn by Rich on a terminal, otherwise as plain text that is not cut."""
     out = file or sys.stdout
     cells = [[plain(cell) for cell in row] for row in rows]
     if out.isatty():
@@ -155,7 +158,7 @@ def facts(pairs: Sequence[tuple[str, Any]], *, file: TextIO | None = None) -> No
 
 
 def confirm(question: str) -> None:
-    """Ask on the terminal and return only after a yes.
+    """Ask a question on the terminal, and return only if the answer is yes.
 
     Raises:
         InvalidInput: there is no terminal.

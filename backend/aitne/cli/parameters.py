@@ -1,4 +1,4 @@
-"""Template parameters from the command line, converted to the types of the template."""
+"""Conversion of template parameters on the command line to the types that the template declares."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ NO = ("false", "no", "off", "0")
 def typed_parameters(
     client: Client, template: str, texts: Sequence[str]
 ) -> dict[str, str | int | float | bool]:
-    """Return the parameters as the template declares them: ``["epochs=5"]`` -> ``{"epochs": 5}``.
+    """Convert ``NAME=VALUE`` texts to template parameters: ``["epochs=5"]`` becomes ``{"epochs":
+    5}``.
 
-    A value that does not match its type is passed on unchanged: the platform's error lists what is
-    allowed.
+    A value that does not match its type is passed on unchanged, so that the platform's error lists
+    what is allowed.
 
     Raises:
         InvalidInput: a text is not ``NAME=VALUE``.

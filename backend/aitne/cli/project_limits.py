@@ -1,4 +1,5 @@
-"""``project limits`` and ``admin project limits``: one verb for both layers of limits."""
+"""``project limits`` and ``admin project limits``: one implementation for the limits that managers
+set and those that administrators grant."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ WORDS = {
 
 
 def sync_note(client: Client) -> str:
-    """Return a sentence that a change applies after a sync of Slurm's accounts, preceded by a space;
-    empty where changes apply at once.
+    """Return a sentence, preceded by a space, that changed limits apply after a sync of Slurm's
+    accounts; empty if they apply at once.
     """
     after_sync = client.me().platform.limits_applied == "after_sync"
     return " Slurm has it after `aitne admin sync`." if after_sync else ""
@@ -40,8 +41,11 @@ def _limit(name: str, what: str) -> Any:
 
 
 def limits_verb(*, granted: bool) -> Callable[..., int]:
-    """Return the verb. ``granted``: administrators set what the project is granted; otherwise its
-    managers set lower limits."""
+    """Return the function of a command that shows and changes limits.
+
+    With ``granted``, administrators change the limits that the project is granted; otherwise its
+    managers set lower ones.
+    """
 
     def limits(
         name: ProjectArgument,
@@ -151,15 +155,15 @@ def _changed(
 
 
 def _value(text: str, *, plain: bool = True) -> int | str | None:
-    """Return a number, or text that the platform parses: for memory and time, a bare number has no
-    unit."""
+    """Convert a limit on the command line: ``none`` to None, a number to int if ``plain``. Any
+    other text, such as ``16G``, is parsed by the platform."""
     if text == NONE:
         return None
     return int(text) if plain and text.isdecimal() else text
 
 
 def show_limits(limits: ProjectLimitsRecord) -> None:
-    """Print a table of the limits and their use, and the members' own limits."""
+    """Print the limits of a project and their use as a table, with the own limits of its members."""
     used = {usage.limit: usage for usage in limits.use}
     rows: list[tuple[str, ...]] = []
     for name, value in each_limit(limits.limits):
@@ -179,7 +183,7 @@ def show_limits(limits: ProjectLimitsRecord) -> None:
 
 
 def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the limits that are set, with one entry for each type of GPU."""
+    """Return name and value of each limit that is set, with a separate entry for each type of GPU."""
     entries = []
     for name, value in limits.items():
         if name == "max_gpus_by_type":
@@ -190,13 +194,13 @@ def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def words(name: str) -> str:
-    """Return the description of a limit."""
+    """Return the description of the limit ``name``."""
     kind = name.removeprefix("max_gpus_by_type.")
     return f"{kind} GPUs at once" if kind != name else WORDS.get(name, name)
 
 
 def shown(name: str, value: Any) -> str:
-    """Return a limit's value with its unit."""
+    """Return a limit's value as text with its unit; empty for None."""
     if value is None:
         return ""
     if name == "max_memory_bytes":

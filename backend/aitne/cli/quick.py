@@ -1,4 +1,5 @@
-"""Fast path for the most frequent commands: no parser library is loaded for a plain command line.
+"""Fast path for the most frequent commands, which parses simple command lines without loading
+Typer.
 
 Only command lines that are certainly valid are accepted. All others (an abbreviation, a mistake,
 ``--help``) are parsed by Typer, which has the same options (a test compares them).
@@ -8,9 +9,11 @@ from __future__ import annotations
 
 
 class QuickCommand:
-    """One command: its function in ``aitne.cli.views``, and the function's parameter for each option.
+    """Description of a command: its function in ``aitne.cli.views``, and the function's parameter
+    for each option.
 
-    ``argument`` is the parameter for its only positional argument; None if it has none.
+    ``flags`` are options without a value, ``values`` those with one. ``argument`` is the parameter
+    for the only positional argument; None if there is none.
     """
 
     def __init__(
@@ -44,7 +47,8 @@ QUICK = {
 
 
 def run(argv: list[str]) -> int | None:
-    """Run a plain command line of a quick command and return its exit status; None for any other."""
+    """Run a simple command line and return its exit status. Return None, without doing anything, if
+    Typer has to parse it."""
     command = QUICK.get(argv[0]) if argv else None
     arguments = None if command is None else read(command, argv[1:])
     if command is None or arguments is None:
@@ -57,7 +61,7 @@ def run(argv: list[str]) -> int | None:
 
 
 def read(command: QuickCommand, words: list[str]) -> dict[str, str | bool] | None:
-    """Return the command's keyword arguments; None if the command line is not plain."""
+    """Return the arguments for the command's function; None if Typer has to parse the command line."""
     arguments: dict[str, str | bool] = {}
     rest = iter(words)
     for word in rest:

@@ -1,7 +1,7 @@
-"""Registration of commands: what the modules below ``commands`` add to ``aitne``.
+"""Registration of the commands that the modules in ``commands`` define.
 
-``scripts/gen_commands.py`` reads the registrations and writes ``table.py``, from which the help and
-the shell completion are made without an import of the modules.
+``scripts/gen_commands.py`` writes the registered commands to ``table.py``, from which the help and
+the shell completion are made without importing those modules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import typer
 
 WORK, LOOK, OPERATE = "Work", "Look", "Operate"
-"""Sections of `aitne --help`."""
+"""Titles of the sections of `aitne --help`."""
 
 ORDER = (
     *("session", "open", "extend", "keep", "apply", "plan", "import", "attach"),
@@ -27,18 +27,18 @@ ORDER = (
     *("admin user", "admin token", "admin project", "admin member", "admin node"),
     *("admin image", "admin audit", "admin ca", "admin maintenance"),
 )
-"""Order of the help. Commands that are not named here follow in the order of the alphabet."""
+"""Order of the commands in the help. Commands that are not listed here follow alphabetically."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 MARKUP: Literal["rich", None] = "rich" if sys.stdout.isatty() else None
-"""Boxes and colours in the help on a terminal; plain text elsewhere."""
+"""Style of the help: boxes and colours on a terminal, otherwise plain text."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Registration(NamedTuple):
-    """A command or group with the module that defines it and its section of the help."""
+    """Registered command or group, with the module that defines it and its section of the help."""
 
     app: typer.Typer
     module: str
@@ -46,17 +46,17 @@ class Registration(NamedTuple):
 
 
 registered: dict[str, Registration] = {}
-"""By the words of the command line, such as ``admin user``: the commands and groups of the modules
-that have been imported."""
+"""Registered commands and groups by their words on the command line, such as ``admin user``. Only
+modules that have been imported are included."""
 
 
 def command(
     words: str, section: str | None = None, *, example: str
 ) -> Callable[[Function], Function]:
-    """Register a function as the command ``aitne WORDS``, with examples below its help.
+    """Register a function as the command ``aitne WORDS``, with examples at the end of its help.
 
-    The first line of its docstring is the summary. ``section`` is one of those above, for a command
-    of one word.
+    The first line of its docstring is the summary. ``section`` is the section of `aitne --help`,
+    for commands of one word.
     """
 
     def register(function: Function) -> Function:
@@ -77,10 +77,11 @@ def group(
     example: str | None = None,
     alone: bool = False,
 ) -> Callable[[Callable[..., Any]], typer.Typer]:
-    """Make a function the group of the commands that begin with ``aitne WORDS``.
+    """Register a function as the group of commands that begin with ``aitne WORDS``.
 
-    Without ``summary`` the function's docstring is the group's help. The decorated name has Typer's ``command`` for
-    the group's commands. With ``alone`` the group is a command too, and the function is called.
+    The help of the group is ``summary``, or else the function's docstring. The decorated name has
+    Typer's ``command`` for the commands of the group. With ``alone``, ``aitne WORDS`` is a command
+    too, which calls the function.
     """
 
     def register(function: Callable[..., Any]) -> typer.Typer:
@@ -98,7 +99,7 @@ def group(
 
 
 def examples(text: str) -> str:
-    """Return the epilog of a command's help, with its lines as they are written."""
+    """Return examples as the end of a command's help, keeping their line breaks."""
     lines = text.strip().splitlines()
     if MARKUP is None:
         # Click wraps paragraphs unless they begin with this character.

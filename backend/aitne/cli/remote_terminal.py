@@ -25,7 +25,8 @@ _ENTER, _ESCAPE, _HANG_UP = b"\r\n", b"~", b"."
 
 
 def attach(client: Client, job: Job, command: Sequence[str], *, node: str | None) -> int:
-    """Run until the program ends or the user disconnects, and return the exit status."""
+    """Run ``command``, or a shell if it is empty, in a job, connected to this terminal, until it
+    ends or the user disconnects. Return its exit status."""
     tty = sys.stdin.isatty() and sys.stdout.isatty()
     rows, cols = _size() if tty else (24, 80)
     term = os.environ.get("TERM") or "xterm-256color"
@@ -48,9 +49,7 @@ def _size() -> tuple[int, int]:
 
 
 class TerminalTraffic:
-    """Transfer of a terminal's data in both directions: output in a thread of its own, input in the
-    calling thread.
-    """
+    """Transfer of a terminal's data: output in a separate thread, input in the calling thread."""
 
     def __init__(self, terminal: TerminalConnection, *, tty: bool, stdin: int) -> None:
         self._terminal = terminal
@@ -62,7 +61,8 @@ class TerminalTraffic:
         self._escape = EscapeDetector()
 
     def run(self) -> int:
-        """Return the program's exit status. Raises the error that ended the connection."""
+        """Transfer data until the program ends, and return its exit status. Raises the error that
+        ended the connection."""
         reader = threading.Thread(target=self._read, name="output", daemon=True)
         before = termios.tcgetattr(self._stdin) if self._tty else None
         try:
@@ -125,15 +125,15 @@ class TerminalTraffic:
 
 class EscapeDetector:
     """Detector of the key sequence Enter ``~`` ``.`` in the input, which disconnects as in ssh;
-    ``~~`` stands for one ``~``.
-    """
+    ``~~`` sends one ``~``."""
 
     def __init__(self) -> None:
         self._line_begins = True
         self._begun = False
 
     def strip(self, typed: bytes) -> tuple[bytes, bool]:
-        """Return the bytes for the program, and whether to disconnect."""
+        """Return the part of the input that the program gets, and whether the user wants to
+        disconnect."""
         out = b""
         for number in typed:
             char = bytes((number,))

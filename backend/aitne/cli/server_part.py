@@ -1,4 +1,4 @@
-"""The part of the distribution that runs a platform; a client is installed without it."""
+"""Check for the packages that are needed to run a platform; a client can be installed without them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_installed() -> bool:
 
 
 def require() -> None:
-    """Return if the server's packages are installed. Raises ``SetupError``."""
+    """Check that the server's packages are installed. Raises ``SetupError``."""
     if not is_installed():
         from aitne.core.errors import SetupError
 

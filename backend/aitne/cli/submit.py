@@ -1,4 +1,4 @@
-"""From a job file to a running job: plan, ask, submit, and optionally follow."""
+"""Submission of a job file: show the plan, ask, submit, and optionally follow the job."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from aitne.cli.job_source import JobFileSource
 
 MOST_SETTINGS = 50
-"""Maximum number of lines that are shown on a terminal."""
+"""Maximum number of a sweep's tasks that are shown in a plan."""
 
 
 def submit(
     client: Client, job_file: dict[str, Any], *, yes: bool, wait: bool, as_json: bool
 ) -> Job:
-    """Show the plan, ask unless ``yes``, submit, and with ``wait`` follow it.
+    """Show the plan of a job file, ask unless ``yes``, submit it, and with ``wait`` follow the job.
 
     Raises:
-        InvalidInput: the platform rejects it, or it can never run.
+        InvalidInput: the platform rejects the job file, or the job can never run.
         JobFailed: ``wait`` is set, and the job did not succeed.
     """
     plan = client.jobs.plan(job_file)
@@ -58,7 +58,8 @@ def submit(
 
 
 def check_source(job_file: dict[str, Any]) -> None:
-    """Raise ``InvalidInput`` if the job file names another folder than the one that is uploaded."""
+    """Check that a job file does not name another folder to run in than the one that is uploaded.
+    Raises ``InvalidInput``."""
     named = [name for name in ("tree", "repo", "workdir") if job_file.get(name) is not None]
     if named:
         raise InvalidInput.field(
@@ -67,7 +68,8 @@ def check_source(job_file: dict[str, Any]) -> None:
 
 
 def upload(client: Client, folder: str) -> str:
-    """Upload a working tree, and return its digest. Raises as ``client.trees.upload``."""
+    """Upload a working tree, showing the progress, and return its digest. Raises the errors of
+    ``client.trees.upload``."""
     with ProgressMeter() as meter:
         tree = client.trees.upload(folder, heard=meter)
     count = "1 file" if tree.uploaded_files == 1 else f"{tree.uploaded_files} files"
@@ -81,9 +83,8 @@ def upload(client: Client, folder: str) -> str:
 def submit_many(
     client: Client, sources: Sequence[JobFileSource], *, yes: bool, as_json: bool
 ) -> int:
-    """Ask unless ``yes``, without plans, submit all job files, and print the IDs of the jobs; return 1 if any job
-    file was refused, else 0.
-    """
+    """Submit several job files and print the ids of the jobs, after asking unless ``yes``. Plans
+    are not shown. Return the exit status: 1 if a job file was rejected, else 0."""
     if not yes:
         output.confirm(f"Start {len(sources)} jobs?")
     results = client.jobs.submit_many([source.content for source in sources], key=new_key())
@@ -110,7 +111,7 @@ def submit_many(
 
 
 def attend(client: Client, job: Job, *, as_json: bool) -> Job:
-    """Follow a session until it is ready, or a job to its end, and return the job."""
+    """Follow a session until it is ready, or a job until it has ended, and return its record."""
     try:
         if job.is_session:
             return follow.until_ready(client, job)
@@ -124,7 +125,7 @@ def attend(client: Client, job: Job, *, as_json: bool) -> Job:
 
 
 def show_plan(plan: Plan, *, file: TextIO) -> None:
-    """Print the job that would be submitted as a table."""
+    """Print the job that would be submitted as a table to ``file``."""
     spec = plan.spec
     template = f" ({spec.template} {spec.template_version})" if spec.template else ""
     starts = "now" if plan.starts_now else f"later: {plan.pending_reason or 'it has to wait'}"
@@ -158,7 +159,7 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
 
 
 def _show_settings(settings: list[dict[str, Any]], *, file: TextIO) -> None:
-    """Print the tasks of a sweep by index."""
+    """Print the parameters of each task of a sweep, up to ``MOST_SETTINGS`` tasks."""
     shown = settings[:MOST_SETTINGS]
     rows = [(task, *setting.values()) for task, setting in enumerate(shown)]
     output.table(("TASK", *shown[0]), rows, file=file)
@@ -167,7 +168,7 @@ def _show_settings(settings: list[dict[str, Any]], *, file: TextIO) -> None:
 
 
 def refuse_unfit(plan: Plan) -> None:
-    """Raise ``InvalidInput`` if the plan could never run."""
+    """Raise ``InvalidInput`` if the planned job can never start on this cluster."""
     if not plan.fits:
         raise InvalidInput(
             f"This can never start here: {plan.pending_reason or 'no node is large enough'}. "
@@ -186,7 +187,7 @@ def _image(spec: JobSpecRecord) -> str:
 
 
 def _options(options: dict[str, Any]) -> str:
-    """Return the options of a job file's section that are set, as text."""
+    """Return the options that are set in a section of the job file as text."""
     return ", ".join(
         f"{name} {' '.join(value) if isinstance(value, list) else value}"
         for name, value in options.items()

@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Work",
         "Submit job files: show the plan, ask, submit.",
     ),
-    "plan": ("aitne.cli.commands.job_file", "Work", "Show what a job file would become."),
+    "plan": ("aitne.cli.commands.job_file", "Work", "Show the job that a job file would create."),
     "import": ("aitne.cli.commands.job_file", "Work", "Convert a batch script to a job file."),
     "attach": (
         "aitne.cli.commands.attach",
@@ -35,15 +35,19 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "ssh-proxy": (
         "aitne.cli.commands.ssh",
         "Work",
-        "Forward one SSH connection to a running job, for `aitne ssh-config`.",
+        "Forward one SSH connection to a running job. The lines of `aitne ssh-config` call it.",
     ),
     "resubmit": (
         "aitne.cli.commands.run",
         "Work",
         "Submit a job again: show what has changed, ask, submit.",
     ),
-    "hold": ("aitne.cli.commands.hold", "Work", "Hold a waiting job until it is released."),
-    "release": ("aitne.cli.commands.hold", "Work", "Release a job that is held."),
+    "hold": ("aitne.cli.commands.hold", "Work", "Hold a pending job until it is released."),
+    "release": (
+        "aitne.cli.commands.hold",
+        "Work",
+        "Release a held job, or the held tasks of an array job.",
+    ),
     "throttle": (
         "aitne.cli.commands.hold",
         "Work",
@@ -60,12 +64,12 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "show": (
         "aitne.cli.commands.job",
         "Look",
-        "Show a job: state, reason for waiting or failure, advice.",
+        "Show a job: state, reason why it is pending or failed, advice.",
     ),
     "watch": (
         "aitne.cli.commands.job",
         "Look",
-        "Watch a job until it ends, a session until it is ready.",
+        "Watch a job until it ends, or a session until it is ready.",
     ),
     "snapshot": ("aitne.cli.commands.run", "Look", "Show the code, environment and host of a job."),
     "files": (
@@ -83,32 +87,32 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "template": (
         "aitne.cli.commands.template",
         "Look",
-        "Templates of sessions and jobs: list, show.",
+        "List and show templates of sessions and jobs.",
     ),
-    "node": ("aitne.cli.commands.node", "Look", "Nodes of the cluster: list, partitions, GPUs."),
-    "image": ("aitne.cli.commands.image", "Look", "Container images: list, show."),
-    "dataset": ("aitne.cli.commands.dataset", "Look", "Datasets: list, add, share, verify."),
+    "node": ("aitne.cli.commands.node", "Look", "List nodes, partitions and GPUs of the cluster."),
+    "image": ("aitne.cli.commands.image", "Look", "List and show container images."),
+    "dataset": ("aitne.cli.commands.dataset", "Look", "List, add, share and verify datasets."),
     "secret": (
         "aitne.cli.commands.secret",
         "Work",
-        "Secrets for jobs, as environment variables: set, list, delete.",
+        "Set, list and delete secrets, which jobs get as environment variables.",
     ),
-    "project": ("aitne.cli.commands.project", "Work", "Projects: request, manage, join."),
+    "project": ("aitne.cli.commands.project", "Work", "Request, manage and join projects."),
     "usage": ("aitne.cli.commands.usage", "Look", "Show the usage of a month by user."),
     "announce": (
         "aitne.cli.commands.announce",
         "Look",
-        "Announcements: list, publish, edit, remove.",
+        "List, publish, edit and remove announcements.",
     ),
     "notifications": (
         "aitne.cli.commands.notifications",
         "Look",
-        "Notifications: list, mark as read.",
+        "List notifications, mark them as read, and change the settings.",
     ),
     "webhook": (
         "aitne.cli.commands.webhook",
         "Look",
-        "Webhooks for your notifications: list, add, test, remove.",
+        "List, add, test and remove webhooks for your notifications.",
     ),
     "storage": ("aitne.cli.commands.storage", "Look", "Show your folders, their space and quotas."),
     "up": ("aitne.cli.commands.platform", "Operate", "Start a platform on this machine."),
@@ -124,7 +128,7 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "dev": (
         "aitne.cli.commands.dev",
         "Operate",
-        "Tools for developers: a Slurm cluster on this machine.",
+        "Run a Slurm cluster on this machine, for developers.",
     ),
     "admin sync": (
         "aitne.cli.commands.admin.sync",
@@ -151,28 +155,32 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "admin project": (
         "aitne.cli.commands.admin.project",
         None,
-        "Projects: list, create, limit, approve, decline.",
+        "List, create, limit, approve and decline projects.",
     ),
     "admin member": (
         "aitne.cli.commands.admin.member",
         None,
-        "Members of a project: list, add, remove.",
+        "List, add and remove the members of a project.",
     ),
     "admin node": (
         "aitne.cli.commands.admin.node",
         None,
-        "Nodes: list, drain, resume, show the history.",
+        "Drain and resume nodes, and show their history.",
     ),
     "admin image": (
         "aitne.cli.commands.admin.image",
         None,
-        "Images: build, import, share, verify, collect.",
+        "Build, import, share, verify and remove images.",
     ),
-    "admin audit": ("aitne.cli.commands.admin.audit", None, "The audit log: list, export, verify."),
+    "admin audit": (
+        "aitne.cli.commands.admin.audit",
+        None,
+        "List, export and verify the audit log.",
+    ),
     "admin ca": (
         "aitne.cli.commands.admin.ca",
         None,
-        "The platform's certificate authority (CA), for [tls].",
+        "Manage the platform's certificate authority (CA), for [tls].",
     ),
     "admin maintenance": (
         "aitne.cli.commands.admin.maintenance",
@@ -182,12 +190,12 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "account sessions": (
         "aitne.cli.commands.account",
         None,
-        "The browsers in which you are logged in.",
+        "List the browsers in which you are logged in, or log them out.",
     ),
     "dev cluster": (
         "aitne.cli.commands.dev",
         None,
-        "A real Slurm on this machine, with fake GPUs.",
+        "Start, use and stop a real Slurm on this machine, with fake GPUs.",
     ),
 }
 """By the words of the command line, in the order of the help: the module that defines the command

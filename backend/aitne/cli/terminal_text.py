@@ -1,4 +1,4 @@
-"""The output of a job, made safe for a terminal: another user's job may have written it."""
+"""Filter that makes the output of a job, which another user may have written, safe for a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class TerminalFilter:
         self._incomplete = ""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the part of ``chunk``, and of held-back input, that can be shown."""
+        """Return the text that can be shown now. The beginning of an incomplete sequence is kept
+        for the next call."""
         text = self._incomplete + self._decoder.decode(chunk)
         self._incomplete = ""
         tail = _INCOMPLETE.search(text)

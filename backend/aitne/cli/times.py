@@ -6,8 +6,8 @@ from datetime import datetime, timedelta, timezone
 
 
 def moment_of(option: str, text: str | None) -> datetime | None:
-    """Return the time of ``2026-03-01 08:00`` (local zone), an ISO time with its own zone, or
-    ``2h`` from now; None without a text.
+    """Return the time of an option: ``2026-03-01 08:00`` in the local time zone, an ISO time with
+    its own zone, or ``2h`` from now; None if ``text`` is None.
 
     Raises:
         InvalidInput: the text has none of these formats.
@@ -31,5 +31,5 @@ def moment_of(option: str, text: str | None) -> datetime | None:
 
 
 def utc(day: datetime) -> datetime:
-    """Return the start of a day in UTC."""
+    """Return the start of a day in UTC, given as a datetime without a time zone."""
     return day.replace(tzinfo=timezone.utc)  # noqa: UP017 - the command line runs on older Pythons

@@ -11,8 +11,8 @@
         print(aitne.jobs.wait(job.id).state)
 
 It uses the standard library alone: importing it takes a fraction of the time of an HTTP framework,
-and commands such as `aitne ps` run often. Errors are those of ``aitne.core.errors``.
-``AsyncClient`` is the same for programs with an event loop.
+and commands such as `aitne ps` run often. Errors are those of ``aitne.core.errors`` and
+``aitne.client.errors``. ``AsyncClient`` has the same methods for programs with an event loop.
 """
 
 from __future__ import annotations

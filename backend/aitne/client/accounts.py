@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SignInRecord(Record):
-    """One browser in which the user is logged in."""
+    """Login of the user in one browser."""
 
     id: str
     owner: str
@@ -31,7 +31,8 @@ class SignInRecord(Record):
 
 
 class ProtectionRecord(Record):
-    """Protection of an account, for administrators: password, second factor, lock, sign-ins."""
+    """Protection of an account: password, second factor, lock after failed logins, number of
+    logins."""
 
     source: str
     has_password: bool
@@ -53,11 +54,12 @@ class Account:
         ]
 
     def revoke_sign_in(self, sign_in_id: str) -> None:
-        """Revoke one sign-in. Raises ``NotFound``."""
+        """End the login in one browser. Raises ``NotFound``."""
         self._session.json("DELETE", f"/account/sign-ins/{segment(sign_in_id)}")
 
     def revoke_all_sign_ins(self) -> int:
-        """Revoke all sign-ins and return their number. Access tokens remain valid."""
+        """Revoke all logins of the user in browsers and return their number. Access tokens remain
+        valid."""
         answer = self._session.json("DELETE", "/account/sign-ins", query={"keep_current": "false"})
         return int(answer["revoked"])
 
@@ -69,7 +71,7 @@ class Tokens:
         self._session = session
 
     def list(self, *, user: str | None = None) -> list[Token]:
-        """Return the user's own tokens; for administrators, those of ``user`` if given."""
+        """Return the user's own tokens, or those of ``user``, which only administrators may name."""
         answer = self._session.json("GET", "/tokens", query={"user": user})
         return [Token(item) for item in answer["items"]]
 
@@ -81,8 +83,11 @@ class Tokens:
         expires_in: str | None = "30d",
         user: str | None = None,
     ) -> Token:
-        """Create a token. Its secret is in ``token`` and is returned only once. With
-        ``expires_in`` None it does not expire."""
+        """Create a token, for ``user`` if given (administrators only).
+
+        Its secret is in the field ``token`` and is returned only once. ``expires_in`` is its
+        validity, such as ``"30d"``; with None it does not expire.
+        """
         body: dict[str, Any] = {"name": name, "scopes": list(scopes), "expires_in": expires_in}
         if user is not None:
             body["user"] = user
@@ -93,7 +98,7 @@ class Tokens:
         self._session.json("DELETE", f"/tokens/{segment(token_id)}")
 
     def login_link(self) -> LoginLinkRecord:
-        """Create a link that logs a browser in as this user, once."""
+        """Create a link that logs the user in, in the first browser that opens it."""
         return LoginLinkRecord(self._session.json("POST", "/auth/login-links"))
 
 
@@ -104,7 +109,7 @@ class Users:
         self._session = session
 
     def list(self) -> Iterator[UserListItemRecord]:
-        """Iterate over all accounts by name, with the last login of each."""
+        """Iterate over all accounts by name, with the time of the last login of each."""
         return map(UserListItemRecord, self._session.pages("/users", {}))
 
     def get(self, name: str) -> User:
@@ -121,7 +126,8 @@ class Users:
         role: str = "user",
         default_project: str | None = None,
     ) -> User:
-        """Create an account. Without a password its owner can log in only by a token or a link."""
+        """Create an account. Without a password its owner can log in only by an access token or a
+        link."""
         fields = {
             "name": name,
             "role": role,
@@ -134,26 +140,26 @@ class Users:
         return User(self._session.json("POST", "/users", body=body))
 
     def change(self, name: str, **changes: Any) -> User:
-        """Set ``display_name``, ``role``, ``disabled``, ``source`` or ``password``; other fields
-        keep their values."""
+        """Change fields of an account: ``display_name``, ``role``, ``disabled``, ``source`` or
+        ``password``. Other fields keep their values."""
         return User(self._session.json("PATCH", f"/users/{segment(name)}", body=changes))
 
     def protection(self, name: str) -> ProtectionRecord:
-        """Return the protection of an account and whether it is locked. Raises ``NotFound``."""
+        """Return the protection of an account, and until when it is locked. Raises ``NotFound``."""
         return ProtectionRecord(self._session.json("GET", f"/users/{segment(name)}/protection"))
 
     def reset_link(self, name: str) -> LoginLinkRecord:
-        """Create a link that sets a new password for ``name``, once."""
+        """Create a link with which the user ``name`` can set a new password, once."""
         return LoginLinkRecord(self._session.json("POST", f"/users/{segment(name)}/reset-link"))
 
     def unlock(self, name: str) -> None:
-        """Delete the failed logins of an account, which unlocks it."""
+        """Delete the record of failed logins of an account, which unlocks it."""
         self._session.json("POST", f"/users/{segment(name)}/unlock")
 
     def reset_second_factor(self, name: str) -> None:
-        """Remove the second factor of an account and revoke all of its sign-ins."""
+        """Remove the second factor of an account and end its logins in all browsers."""
         self._session.json("POST", f"/users/{segment(name)}/reset-second-factor")
 
     def sign_out(self, name: str) -> int:
-        """Revoke all sign-ins of ``name`` and return their number."""
+        """End the logins of the user ``name`` in all browsers and return their number."""
         return int(self._session.json("DELETE", f"/users/{segment(name)}/sign-ins")["revoked"])

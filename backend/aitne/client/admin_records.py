@@ -39,7 +39,7 @@ class AuditCheckRecord(Record):
 
 
 class AnnouncementRecord(Record):
-    """Announcement with the user's own state of it."""
+    """Announcement, with whether the requesting user has dismissed it or may do so."""
 
     id: str
     severity: str

@@ -36,8 +36,11 @@ class Audit:
         limit: int | None = None,
         **where: str | datetime | None,
     ) -> Iterator[AuditEntryRecord]:
-        """Iterate over entries, newest first. ``where``: actor, action, object, outcome, since,
-        until. ``most`` is the old name of ``limit``, the maximum number of entries."""
+        """Iterate over entries of the audit log, newest first, at most ``limit``.
+
+        ``where`` has filters: actor, action, object, outcome, since, until. ``most`` is a
+        deprecated alias of ``limit``.
+        """
         limit = limit_of(limit, where.pop("most", None))
         return map(
             AuditEntryRecord, self._session.pages("/admin/audit", _query(where), limit=limit)
@@ -49,7 +52,8 @@ class Audit:
         as_csv: bool = False,
         **where: str | datetime | None,
     ) -> Iterator[bytes]:
-        """Yield the entries that match as one file, oldest first, in chunks: JSON lines, or CSV."""
+        """Yield the entries that match as the chunks of one file, oldest first. The file has JSON
+        lines, or CSV with ``as_csv``. ``where`` has the filters of ``list``."""
         reply = self._session.stream(
             "/admin/audit/export",
             query={**_query(where), "format": "csv" if as_csv else "jsonl"},
@@ -61,7 +65,8 @@ class Audit:
             reply.close()
 
     def check(self) -> AuditCheckRecord:
-        """Have the platform check the chain of hashes, and return the result."""
+        """Let the platform check the chain of hashes in the audit log, which shows changed or
+        removed entries, and return the result."""
         return AuditCheckRecord(self._session.json("GET", "/admin/audit/check"))
 
 
@@ -77,7 +82,7 @@ class Announcements:
         return [AnnouncementRecord(item) for item in answer["items"]]
 
     def all(self) -> Iterator[AnnouncementRecord]:
-        """Iterate over all announcements, also past and future ones; administrators only."""
+        """Iterate over all announcements, including past and future ones; administrators only."""
         return map(AnnouncementRecord, self._session.pages("/announcements", {"all": True}))
 
     def get(self, announcement_id: str) -> AnnouncementRecord:
@@ -94,14 +99,18 @@ class Announcements:
         ends_at: datetime | None = None,
     ) -> AnnouncementRecord:
         """Publish an announcement to all users, or to the members of ``projects``; administrators
-        only."""
+        only.
+
+        ``severity`` is ``info``, ``warning`` or ``critical``. It is shown from ``starts_at`` (None:
+        now) until ``ends_at`` (None: until it is deleted).
+        """
         body: dict[str, Any] = {"text": text, "severity": severity, "projects": [*projects]}
         body |= _times(starts_at=starts_at, ends_at=ends_at)
         return AnnouncementRecord(self._session.json("POST", "/announcements", body=body))
 
     def change(self, announcement_id: str, **changes: Any) -> AnnouncementRecord:
-        """Set ``text``, ``severity``, ``projects``, ``starts_at`` or ``ends_at``; other fields keep
-        their values."""
+        """Change fields of an announcement: ``text``, ``severity``, ``projects``, ``starts_at`` or
+        ``ends_at``. Other fields keep their values. Administrators only."""
         body = {name: _plain(value) for name, value in changes.items()}
         return AnnouncementRecord(self._session.json("PATCH", _one(announcement_id), body=body))
 
@@ -121,7 +130,7 @@ class MaintenanceSwitch:
         self._session = session
 
     def status(self) -> MaintenanceRecord:
-        """Return whether maintenance is off, scheduled or on, and when that changes."""
+        """Return whether maintenance is off, scheduled or on, and the time of the next change."""
         return MaintenanceRecord(self._session.json("GET", "/maintenance"))
 
     def on(
@@ -131,12 +140,13 @@ class MaintenanceSwitch:
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
     ) -> MaintenanceRecord:
-        """Start maintenance now or at ``starts_at``: new work is held; administrators only."""
+        """Start maintenance now or at ``starts_at``; administrators only. New jobs are held until
+        it ends."""
         body = {"message": message, **_times(starts_at=starts_at, ends_at=ends_at)}
         return MaintenanceRecord(self._session.json("PUT", "/maintenance", body=body))
 
     def off(self) -> MaintenanceRecord:
-        """End maintenance, so that new work starts again; administrators only."""
+        """End maintenance, or cancel a scheduled one, so that held jobs start; administrators only."""
         return MaintenanceRecord(self._session.json("DELETE", "/maintenance"))
 
 
@@ -147,7 +157,7 @@ class Administration:
         self._session = session
 
     def health(self) -> HealthRecord:
-        """Return the state of every part of the platform, the worst first."""
+        """Return the state of every part of the platform, the most serious problem first."""
         return HealthRecord(self._session.json("GET", "/admin/health"))
 
     def settings(self) -> builtins.list[SettingRecord]:

@@ -22,7 +22,7 @@ class Templates:
         self._session = session
 
     def list(self) -> list[Template]:
-        """Return the templates that load without an error."""
+        """Return the job templates that have no errors."""
         return [Template(item) for item in self._session.json("GET", "/templates")["items"]]
 
     def problems(self) -> builtins.list[TemplateProblemRecord]:
@@ -52,13 +52,17 @@ class Nodes:
         return [PartitionRecord(item) for item in partitions]
 
     def capacity(self) -> builtins.list[dict[str, Any]]:
-        """Return the GPUs by type: how many are free and used, and when others become free."""
+        """Return for each type of GPU the number of free and used ones, and when others become
+        free."""
         gpus: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")["gpus"]
         return gpus
 
     def load(self, period: str = "day") -> dict[str, Any]:
-        """Return the load of the cluster over the last ``day`` or ``week``: ``items`` with the means
-        of allocated CPUs, memory and GPUs and of waiting jobs over intervals of ``interval_s``."""
+        """Return the load of the cluster over the last ``day`` or ``week``.
+
+        ``items`` has averages over intervals of ``interval_s`` seconds: allocated CPUs, memory and
+        GPUs, and the number of pending jobs.
+        """
         query = {"period": period}
         history: dict[str, Any] = self._session.json("GET", "/cluster/history", query=query)
         return history
@@ -66,8 +70,8 @@ class Nodes:
     def history(
         self, name: str, *, limit: int | None = None, most: int | None = None
     ) -> Iterator[NodeEventRecord]:
-        """Iterate over the history of a node, newest first: outages, drains and resumes. ``most``
-        is the old name of ``limit``, the maximum number of events."""
+        """Iterate over the history of a node, newest first: outages, drains and resumes. ``limit``
+        is the maximum number of events; ``most`` is its deprecated alias."""
         path = f"/cluster/nodes/{segment(name)}/history"
         return map(NodeEventRecord, self._session.pages(path, {}, limit=limit_of(limit, most)))
 

@@ -1,4 +1,4 @@
-"""The client object: one platform, one user."""
+"""The client of the SDK: requests to one platform as one user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Client of one platform. Without arguments it finds the platform as the command line does.
+    """Client of one platform, acting as one user. Without arguments it selects the platform and the
+    credential as the command line does (``aitne.client.discovery``).
 
     Errors are those of ``aitne.core.errors`` and ``aitne.client.errors``. A client may be shared
     between threads.
@@ -77,21 +78,23 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing: no connection stays open between requests."""
+        """Do nothing: the client keeps no connection open between requests."""
 
     def __repr__(self) -> str:
         return f"Client({self.platform.url!r})"
 
     def me(self) -> CurrentUserRecord:
-        """Return the user that this client acts as, with projects and platform."""
+        """Return the user that this client acts as, with the user's projects and a description of
+        the platform."""
         return CurrentUserRecord(self._session.json("GET", "/me"))
 
     def ready(self) -> dict[str, Any]:
-        """Return the answer of ``/readyz``. Raises ``Unavailable`` while the platform is not
-        ready."""
+        """Return the state of the platform's parts (``/readyz``). Raises ``Unavailable`` while the
+        platform is not ready."""
         answer: dict[str, Any] = self._session.json("GET", "/readyz")
         return answer
 
     def events(self, after: int | None = None) -> Iterator[Event]:
-        """Yield every event that the user may see, without end, beginning after event ``after``."""
+        """Yield every event that the user may see, without end: from now on, or those after the
+        event id ``after``."""
         return (event for event in events(self._session, after) if event is not None)

@@ -17,7 +17,7 @@ def config_dir() -> str:
 
 
 def credentials_file() -> str:
-    """Return the path of the file that stores tokens by address."""
+    """Return the path of the file that stores an access token for each platform's address."""
     return os.path.join(config_dir(), "credentials.json")
 
 
@@ -32,24 +32,25 @@ def normal_url(url: str) -> str:
 
 
 def token_for(url: str) -> str | None:
-    """Return the token stored for ``url``, or None."""
+    """Return the token that ``aitne login`` stored for ``url``; None if there is none."""
     return _entry(url).get("token")
 
 
 def ca_file_for(url: str) -> str | None:
-    """Return the file with the CAs to trust for ``url``, or None."""
+    """Return the path of the CA certificates to trust for ``url``; None if no such file was given
+    at login."""
     return _entry(url).get("ca_file")
 
 
 def last_url() -> str | None:
-    """Return the address of the last login, or None."""
+    """Return the address of the platform of the last ``aitne login``; None if there was none."""
     address = _load().get("last")
     return address if isinstance(address, str) else None
 
 
 def keep(url: str, token: str, user: str, *, ca_file: str | None = None) -> None:
-    """Store a token in the credentials file, which only its owner can read, with the path of the
-    CAs to trust.
+    """Store a token and the path of the CA certificates to trust for ``url``, and remember it as
+    the last login. The file is readable only by its owner.
 
     Raises:
         SetupError: the file cannot be written.

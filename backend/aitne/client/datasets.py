@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from aitne.client.session import ApiSession
 
 CHECK_S = 300.0
-"""Timeout in seconds: the platform reads a manifest completely before it answers."""
+"""Timeout of requests in seconds, long because the platform reads a manifest completely before it
+answers."""
 
 
 class DatasetRecord(Record):
@@ -53,8 +54,8 @@ class Datasets:
         self._session = session
 
     def list(self) -> list[DatasetRecord]:
-        """Return the versions that the user may read, by name and newest first; for administrators
-        all."""
+        """Return all versions of the datasets that the user may read, by name and newest first;
+        administrators get all datasets."""
         return [DatasetRecord(item) for item in self._session.json("GET", "/datasets")["items"]]
 
     def versions(self, name: str) -> builtins.list[DatasetRecord]:
@@ -63,7 +64,7 @@ class Datasets:
         return [DatasetRecord(item) for item in versions]
 
     def get(self, reference: str) -> DatasetRecord:
-        """Return one version; by name alone, the newest that is not retired. Raises
+        """Return one version of a dataset, by default the newest that is not retired. Raises
         ``NotFound``."""
         name, _, version = reference.partition(":")
         if version:
@@ -72,8 +73,10 @@ class Datasets:
         return next((dataset for dataset in versions if not dataset.retired), versions[0])
 
     def manifest(self, reference: str) -> Iterator[bytes]:
-        """Yield the manifest's text in chunks. Raises ``NotFound``, ``Unavailable``,
-        ``InvalidInput``."""
+        """Yield the text of a version's manifest in chunks.
+
+        Raises ``NotFound``, ``Unavailable``, or ``InvalidInput`` if the answer is damaged.
+        """
         from aitne.client.http import ConnectionFailed
         from aitne.core.datasets import MOST_BYTES, unpack
         from aitne.core.errors import Unavailable
@@ -91,9 +94,11 @@ class Datasets:
             ) from failure
 
     def check(self, dataset: Mapping[str, Any]) -> None:
-        """Raise the errors that ``add`` would raise for these fields, before the files are read
-        for a manifest, which can take hours. Only ``add`` finds out whether the version is still
-        free."""
+        """Raise the errors that ``add`` would raise for these fields.
+
+        It saves reading the files for a manifest, which can take hours, for a dataset that would be
+        rejected. It does not check whether the version exists already; only ``add`` does.
+        """
         from aitne.core.errors import ManifestMissing
 
         with contextlib.suppress(ManifestMissing):
@@ -103,11 +108,14 @@ class Datasets:
     def add(
         self, dataset: Mapping[str, Any], *, manifest: str, text: Iterable[bytes]
     ) -> DatasetRecord:
-        """Add a version. ``dataset`` has name, version, path, and optionally description, licence
-        and project; ``manifest`` is the digest of ``text``, which is uploaded if the platform lacks
-        it.
+        """Add a version of a dataset and return it.
 
-        Raises ``InvalidInput``, ``Conflict``, ``NotAllowed``, ``NotFound``, ``Unavailable``."""
+        ``dataset`` has ``name``, ``version``, ``path``, and optionally ``description``, ``licence``
+        and ``project``. ``manifest`` is the digest of the manifest ``text``, which is uploaded if
+        the platform does not have it.
+
+        Raises ``InvalidInput``, ``Conflict``, ``NotAllowed``, ``NotFound``, ``Unavailable``.
+        """
         from aitne.core.errors import ManifestMissing
 
         body = {**dataset, "manifest": manifest}
@@ -118,9 +126,11 @@ class Datasets:
         return DatasetRecord(self._session.json("POST", "/datasets", body=body))
 
     def upload_manifest(self, digest: str, text: Iterable[bytes]) -> None:
-        """Upload a manifest for a dataset that is to be added; the platform keeps it for a day.
+        """Upload a manifest before its dataset is added; the platform keeps it for a day.
 
-        Raises ``InvalidInput``, ``RateLimited``, ``Unavailable``."""
+        ``digest`` is the SHA-256 of ``text``. Raises ``InvalidInput``, ``RateLimited``,
+        ``Unavailable``.
+        """
         from aitne.core.datasets import pack
 
         self._session.read(
@@ -144,8 +154,10 @@ class Datasets:
         return DatasetRecord(self._session.json("DELETE", path))
 
     def retire(self, reference: str, *, retired: bool = True) -> DatasetRecord:
-        """Retire a version, so that new jobs cannot use it, or undo that. Raises ``NotFound``,
-        ``NotAllowed``."""
+        """Retire a version, so that new jobs cannot use it; with ``retired=False``, offer it again.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         body = {"retired": retired}
         return DatasetRecord(
             self._session.json("PATCH", self._found(reference), body=body, repeatable=True)
@@ -154,9 +166,11 @@ class Datasets:
     def note_verification(
         self, reference: str, *, manifest: str, damaged_files: int
     ) -> DatasetRecord:
-        """Record how many files were missing or differed from the manifest with that digest.
+        """Record the result of comparing a dataset with its manifest.
 
-        Raises ``NotFound``, ``NotAllowed``, ``Conflict``."""
+        ``manifest`` is the digest of the manifest, and ``damaged_files`` the number of files that
+        were missing or differed. Raises ``NotFound``, ``NotAllowed``, ``Conflict``.
+        """
         body = {"manifest": manifest, "damaged_files": damaged_files}
         path = f"{self._found(reference)}/verification"
         return DatasetRecord(self._session.json("POST", path, body=body, repeatable=True))

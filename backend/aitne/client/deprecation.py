@@ -1,4 +1,5 @@
-"""Old names of methods and parameters of the client, which are accepted until 0.3."""
+"""Warnings for deprecated names of methods and parameters of the client, which work until version
+0.3."""
 
 from __future__ import annotations
 
@@ -10,14 +11,15 @@ if TYPE_CHECKING:
 
 
 def warn_renamed(old: str, new: str) -> None:
-    """Warn the caller of the deprecated method ``old`` that its name is ``new``."""
+    """Warn the caller of the deprecated method ``old`` that it is now called ``new``."""
     warnings.warn(_text(old, new), DeprecationWarning, stacklevel=3)
 
 
 def limit_of(limit: int | None, most: Any) -> int | None:
-    """Return the maximum number of items of a list; None means all.
+    """Return the maximum number of items of a list, given as ``limit`` or as the deprecated
+    ``most``; None means all items.
 
-    Warns the caller of the method that received ``most``, the old name of ``limit``.
+    If ``most`` is given, a deprecation warning is shown at the call of the method that received it.
     """
     if most is None:
         return limit

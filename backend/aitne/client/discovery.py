@@ -27,8 +27,11 @@ SUPERVISED_PATIENCE_S = 20.0
 
 
 class Platform:
-    """Address and credential of a platform. ``source`` describes how it was found; ``ca_file`` has
-    CAs to trust beside the system's."""
+    """Address and credential of the platform to use.
+
+    ``source`` says in words how it was selected, ``data_dir`` is set for a platform on this
+    machine, and ``ca_file`` is a file with CA certificates to trust in addition to the system's.
+    """
 
     def __init__(
         self,
@@ -47,20 +50,21 @@ class Platform:
 
     @property
     def patience_s(self) -> float:
-        """Return for how many seconds a request is repeated while the platform does not answer."""
+        """Return the number of seconds for which a failed request is repeated: longer for a
+        platform on this machine, which is restarted automatically."""
         return PATIENCE_S if self.data_dir is None else SUPERVISED_PATIENCE_S
 
     def expected_up(self) -> bool:
-        """Return whether an answer can be expected: on this machine, whether the supervisor
-        runs."""
+        """Return whether the platform should answer: always True for one selected by its address,
+        and for one on this machine whether its supervisor runs."""
         return self.data_dir is None or ask_supervisor(self.data_dir, "where") is not None
 
     def how_to_start(self) -> str:
-        """Return the message for a platform that does not run."""
+        """Return a message on how to start the platform, which does not run."""
         return not_running(self.data_dir or "")
 
     def what_to_check(self) -> str:
-        """Return the message for a platform that should answer but does not."""
+        """Return a message on what to check if the platform should answer but does not."""
         if self.data_dir is None:
             return f"Check the address ({self.source}) and the network, or ask its administrator."
         return f"`aitne status` shows which part is down; its logs are in {self.data_dir}/logs."
@@ -104,8 +108,8 @@ def find_platform(
 
 
 def started_last() -> str | None:
-    """Return the data directory of the platform that ``aitne up`` started last on this machine, or
-    None."""
+    """Return the data directory of the platform that ``aitne up`` started last on this machine;
+    None if none was started."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     try:
         with open(os.path.join(base, "aitne", "current"), encoding="utf-8") as file:
@@ -115,10 +119,11 @@ def started_last() -> str | None:
 
 
 def ask_supervisor(data_dir: str, verb: str) -> dict[str, Any] | None:
-    """Return the answer of the supervisor of the platform in ``data_dir``, or None if
-    none runs.
+    """Send a request to the supervisor of the platform in ``data_dir`` and return its answer; None
+    if no supervisor runs.
 
-    The verb ``status`` measures the processes; ``where`` returns only the addresses, at once.
+    The request ``status`` measures the platform's processes; ``where`` returns only the addresses,
+    at once.
 
     Raises:
         NotAllowed: another user started the platform.
@@ -192,7 +197,7 @@ def _own_token(data_dir: str) -> str | None:
 
 
 def not_running(data_dir: str) -> str:
-    """Return the message about a platform that does not run."""
+    """Return a message that no platform runs in ``data_dir``, and how to start one."""
     return (
         f"No platform runs in {data_dir}. Start it with `aitne up --data-dir {data_dir} --detach`, "
         "or name another with --url or --data-dir."

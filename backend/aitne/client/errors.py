@@ -45,7 +45,8 @@ class CertificateInvalid(Unreachable):
 
 
 class Ambiguous(InvalidInput):
-    """A short name matches several jobs."""
+    """A short name, such as the beginning of an id, matches several jobs. ``candidates`` has these
+    jobs."""
 
     code = "ambiguous"
 
@@ -55,7 +56,7 @@ class Ambiguous(InvalidInput):
 
 
 class JobEnded(AitneError):
-    """The job ended before the awaited state was reached."""
+    """The job ended before it reached the awaited state. ``job`` is its last record."""
 
     code = "job_ended"
 
@@ -97,7 +98,7 @@ def _tree(root: type[AitneError]) -> dict[str, type[AitneError]]:
 
 
 def from_problem(status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
-    """Return the error for a response with a status of 400 or above."""
+    """Return the error that corresponds to a response with a status of 400 or above."""
     document = _document(body)
     fallback = _BY_STATUS.get(status, AitneError)
     kind = _tree(AitneError).get(str(document.get("code")), fallback)
@@ -116,8 +117,8 @@ _Error = TypeVar("_Error", bound=AitneError)
 
 
 def _plain(kind: type[_Error], message: str) -> _Error:
-    """Return an error of ``kind`` with the platform's message, without calling its constructor,
-    which may compose its own."""
+    """Create an error of the class ``kind`` with the platform's message, bypassing the constructor
+    of the class, which may take other arguments."""
     error = kind.__new__(kind)
     AitneError.__init__(error, message)
     return error

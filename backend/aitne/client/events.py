@@ -1,4 +1,4 @@
-"""The event stream: server-sent events, resumed after a broken connection."""
+"""Stream of events from the platform (server-sent events), resumed after a broken connection."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
     from aitne.client.transport import Reply
 
 SILENCE_S = 40.0
-"""Timeout in seconds. The platform sends a comment every 15 s: a longer silence means that the
-connection is dead."""
+"""Timeout in seconds. The platform sends a comment every 15 seconds, so a longer silence means that
+the connection is broken."""
 CONTROL = frozenset({"hello", "reset"})
-"""Messages about the stream itself: its beginning, and that events were skipped."""
+"""Names of messages about the stream itself: ``hello`` at its beginning, ``reset`` if events were
+skipped."""
 
 
 def events(session: ApiSession, after: int | None = None) -> Iterator[Event | None]:
-    """Yield every event that the user may see, from now on or after event ``after``, without end.
+    """Yield every event that the user may see, without end: from now on, or those after the event
+    id ``after``.
 
-    None is yielded each time the stream (re)opens, and when the platform skips events: a caller
-    that follows one object then reads it again, and misses nothing. A broken connection is resumed
-    after the last event received.
+    None is yielded each time the stream is opened, and when the platform skips events: a caller
+    that follows an object should then read it again, so that no change is missed. A broken
+    connection is resumed after the last event received.
 
     Raises:
-        Unavailable: the platform does not answer for as long as requests are retried.
+        Unavailable: the platform did not answer for as long as requests are repeated.
     """
     patience = RequestBackoff(session)
     while True:
@@ -53,7 +55,8 @@ def events(session: ApiSession, after: int | None = None) -> Iterator[Event | No
 
 
 def messages(reply: Reply) -> Iterator[tuple[str, str]]:
-    """Yield the (event, data) pairs of a stream; comments are dropped."""
+    """Yield event name and data of each message in a stream of server-sent events, without
+    comments."""
     kind, data = "message", list[str]()
     for line in _lines(reply):
         if not line:

@@ -1,4 +1,4 @@
-"""sha256 of many files with all cores.
+"""Computation of the SHA-256 of many files with all cores.
 
 Threads suffice: hashing and reading release the interpreter lock, and a small file costs a few
 system calls. Large files come first, each in a batch of its own, the largest before all others, so
@@ -30,10 +30,10 @@ TICK_S = 0.1
 
 
 class HashTask:
-    """A file to be read.
+    """A file to be hashed.
 
-    ``stamp`` is the state that the file must have from now on; without one it must have ``size``
-    bytes, and is not read if its size differs.
+    ``stamp`` (size, times and inode) is the state that the file must still have. If it is None, the
+    file must have ``size`` bytes, and is not read otherwise.
     """
 
     __slots__ = ("path", "size", "stamp")
@@ -45,9 +45,9 @@ class HashTask:
 
 
 class HashedFile:
-    """A file and its checksum; ``sha256`` is None if its size differs from the task's.
+    """A file with its SHA-256; ``sha256`` is None if its size differs from that of the task.
 
-    ``known`` states whether the checksum is from an earlier run, so that the file was not read.
+    ``known`` states whether the checksum was taken from an earlier run, without reading the file.
     """
 
     __slots__ = ("known", "path", "sha256", "stamp")
@@ -63,7 +63,7 @@ Outcome = HashedFile | TreeProblem
 
 
 def cores() -> int:
-    """Return the number of CPUs that this process may use."""
+    """Return the number of CPUs on which this process may run."""
     return len(os.sched_getaffinity(0))
 
 
@@ -75,11 +75,12 @@ def hash_files(
     workers: int | None = None,
     heard: Callable[[int], None] | None = None,
 ) -> Generator[list[Outcome]]:
-    """Read all files below ``root`` and yield the results, several at a time and in no order.
+    """Hash files below ``root`` and yield the results in lists, in no particular order.
 
-    ``known`` has checksums of an earlier run, valid while a file's stamp is the same. ``heard`` is
-    called about ten times a second with the number of bytes processed. Closing the iterator, or an
-    interruption, stops the threads within the time to read one buffer.
+    ``known`` has checksums of an earlier run by path, used while a file's stamp is the same.
+    ``workers`` is the number of threads; None: one for each CPU. ``heard`` is a progress callback,
+    called about ten times a second with the number of bytes processed. If the iterator is closed or
+    interrupted, the threads stop within the time to read one buffer.
     """
     work = _Work(root, known or {})
     work.plan(tasks)
@@ -112,7 +113,7 @@ def hash_files(
 
 
 class _Work:
-    """State that the threads share."""
+    """Batches, results and progress that the hashing threads share."""
 
     def __init__(self, root: bytes, known_files: Known) -> None:
         self._root = root
@@ -123,7 +124,7 @@ class _Work:
         self.stopped = False
 
     def plan(self, tasks: Iterable[HashTask]) -> None:
-        """Divide the tasks into batches, which threads take from the end."""
+        """Divide the files into batches, of which threads take the last one first."""
         large, batch, batch_bytes = [], list[HashTask](), 0
         for task in tasks:
             if task.size >= LARGE:
@@ -141,7 +142,7 @@ class _Work:
         self._waiting = list(self.batches)
 
     def run(self, number: int) -> None:
-        """Process batches in one thread until none is left."""
+        """Process batches in thread ``number`` until none is left."""
         buffer = bytearray(BUFFER)
         try:
             with memoryview(buffer) as view:
@@ -163,7 +164,8 @@ class _Work:
     def _read(
         self, task: HashTask, buffer: bytearray, view: memoryview, number: int
     ) -> Outcome | None:
-        """Read and hash one file; return None if the run was interrupted."""
+        """Read and hash one file; return None if the run was interrupted. A file that cannot be
+        read or has changed gives a ``TreeProblem``."""
         # Each task counts with its expected size, so that the sum reaches the total.
         counted = self.done[number] + task.size
         path = self._root + b"/" + task.path

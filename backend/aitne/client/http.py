@@ -1,4 +1,4 @@
-"""One HTTP/1.1 exchange over a socket (RFC 9112), and its errors.
+"""One HTTP/1.1 request and response over a socket (RFC 9112), and its errors.
 
 The standard library's ``http.client`` reads a response's head with the e-mail parser, whose import
 takes as long as the rest of `aitne ps`. An API of JSON and byte streams needs only this module: one
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from aitne.client.transport import Reply
 
 ASK_FROM = 1 << 20
-"""Size in bytes: longer bodies are sent only after the platform has agreed to read them."""
+"""Size in bytes from which a body is sent only after the platform has agreed to read it (``Expect:
+100-continue``)."""
 CONTINUE_S = 2.0
-"""Seconds to wait for ``100 Continue``; a server that is silent for longer does not support it."""
+"""Seconds to wait for ``100 Continue``; afterwards the body is sent anyway, because the server may
+not support it."""
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 16
 MOST_HEADERS = 200
@@ -38,12 +40,12 @@ _CERTIFICATE_REMEDIES = {
     62: "Use the name that the certificate is for.",
     64: "Use the name that the certificate is for.",
 }
-"""By OpenSSL's verify code: expired, another host name, another address."""
+"""Advice by OpenSSL's verification error code: expired, wrong host name, wrong IP address."""
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
 class ConnectionFailed(OSError):
-    """The exchange failed. ``sent`` is False when the platform cannot have seen the request."""
+    """The connection failed. ``sent`` is False if the platform cannot have received the request."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
         super().__init__(reason)
@@ -52,8 +54,8 @@ class ConnectionFailed(OSError):
 
 
 class CertificateRejected(ConnectionFailed):
-    """The server's certificate is not trusted, has expired, or is for another name. ``remedy`` is
-    what its user can do."""
+    """The server's certificate is not trusted, has expired, or is for another name. ``remedy`` says
+    what the user can do."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason, sent=False)
@@ -61,7 +63,8 @@ class CertificateRejected(ConnectionFailed):
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Return the context of TLS connections that trust the system's CAs and those in ``ca_file``.
+    """Return a TLS context that trusts the system's CAs and those in the PEM file ``ca_file``;
+    None: only the system's.
 
     Raises ``ValueError`` if the file cannot be read.
     """
@@ -82,17 +85,17 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
 
 
 def quote(text: str) -> str:
-    """Return a text escaped as one segment of a path or one value of a query."""
+    """Return a text percent-encoded as one segment of a path or one value of a query."""
     return "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in text.encode())
 
 
 class HttpTransport:
-    """``RequestTransport`` over a TCP connection to one address."""
+    """Sender of requests to one address, with a new TCP connection for each."""
 
     def __init__(self, base_url: str, ca_file: str | None = None) -> None:
-        """Set the address; ``ca_file`` has CAs to trust beside the system's.
+        """Set the address and the file with CA certificates to trust in addition to the system's.
 
-        Raises ``ValueError`` if ``base_url`` is not an address, or the file cannot be read.
+        Raises ``ValueError`` if ``base_url`` is not a URL, or if the file cannot be read.
         """
         scheme, _, rest = base_url.partition("://")
         authority, slash, path = rest.partition("/")
@@ -113,7 +116,9 @@ class HttpTransport:
         body: bytes | None,
         timeout_s: float,
     ) -> Reply:
-        """Send one request over a new connection and return its response."""
+        """Send one request over a new connection and return its response. ``timeout_s`` is the
+        maximum number of seconds for connecting, and for each wait for data. Raises
+        ``ConnectionFailed``."""
         data = body or b""
         late = len(data) > ASK_FROM
         head_fields = {**headers, "Expect": "100-continue"} if late else headers
@@ -168,11 +173,15 @@ class HttpTransport:
 
 
 class HttpReply:
-    """``Reply`` that is read from a socket."""
+    """HTTP response that is read from a socket."""
 
     def __init__(self, line: socket.socket, reader: BinaryIO, late: bytes = b"") -> None:
-        """Read the head. ``late`` is a body that is sent only on request: a client that is rejected
-        while it sends could not read the reason. Raises ``ConnectionFailed`` or ``OSError``."""
+        """Read the status and headers of a response.
+
+        ``late`` is a request body that is sent only once the server agrees or is silent for
+        ``CONTINUE_S``: a client that is rejected while it sends could not read the reason. Raises
+        ``ConnectionFailed`` or ``OSError``.
+        """
         self._line = line
         self._reader = reader
         if late and not _speaks(line, CONTINUE_S):

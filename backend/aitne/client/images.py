@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from aitne.client.session import ApiSession
 
 CHECK_S = 900.0
-"""Timeout in seconds: the platform reads a new image's files completely before it answers."""
+"""Timeout of requests in seconds, long because the platform reads a new image's files completely
+before it answers."""
 
 
 class ArtifactRecord(Record):
-    """The file or Docker image that one runtime starts."""
+    """File or Docker image from which one container runtime starts an image."""
 
     runtime: str
     digest: str
@@ -29,7 +30,7 @@ class ArtifactRecord(Record):
 
 
 class PackageRecord(Record):
-    """One entry of the software bill."""
+    """Package in an image, as its software bill of materials lists it."""
 
     name: str
     version: str
@@ -37,7 +38,7 @@ class PackageRecord(Record):
 
 
 class ImageRecord(Record, artifacts=ArtifactRecord, packages=PackageRecord):
-    """One version of one image. Lists omit the packages."""
+    """One version of one image. In lists, ``packages`` is empty."""
 
     name: str
     version: str
@@ -73,8 +74,8 @@ class Images:
         self._session = session
 
     def list(self) -> list[ImageRecord]:
-        """Return the images that the user may use, for administrators all, by name, newest first,
-        without packages."""
+        """Return the images that the user may use, by name and newest first, without their
+        packages. Administrators get all images."""
         return [ImageRecord(item) for item in self._session.json("GET", "/images")["items"]]
 
     def get(self, reference: str) -> ImageRecord:
@@ -89,10 +90,14 @@ class Images:
         packages: Sequence[Mapping[str, str]] = (),
         projects: Sequence[str] = (),
     ) -> ImageRecord:
-        """Register an image; administrators only. ``image`` has name, version, description, apps,
-        needs and env; each artifact has runtime, digest, and path or size_bytes.
+        """Register an image; administrators only.
 
-        Raises ``InvalidInput``, ``Conflict``."""
+        ``image`` has ``name``, ``version``, ``description``, ``apps``, ``needs`` and ``env``. Each
+        artifact has ``runtime``, ``digest``, and either ``path`` or ``size_bytes``. ``projects``
+        are those whose members may use it; empty: all users.
+
+        Raises ``InvalidInput``, ``Conflict``.
+        """
         body = {
             **image,
             "artifacts": [dict(artifact) for artifact in artifacts],
@@ -119,16 +124,19 @@ class Images:
         return self._change(reference, {"projects": [*projects]})
 
     def note_verification(self, reference: str, damage: str | None) -> ImageRecord:
-        """Record the result of a verification; administrators only. Raises ``NotFound``."""
+        """Record the result of a verification; administrators only. ``damage`` describes what is
+        wrong; None: the image is intact. Raises ``NotFound``."""
         path = f"{self._path(reference)}/verification"
         return ImageRecord(
             self._session.json("POST", path, body={"damage": damage}, repeatable=True)
         )
 
     def remove(self, reference: str) -> builtins.list[ArtifactRecord]:
-        """Delete a retired image from the catalogue and return its artifacts; administrators only.
+        """Delete a retired image from the catalogue and return its artifacts, whose files are kept;
+        administrators only.
 
-        Raises ``NotFound``, ``Conflict``."""
+        Raises ``NotFound``, ``Conflict``.
+        """
         answer = self._session.json("DELETE", self._path(reference))
         return [ArtifactRecord(item) for item in answer["items"]]
 

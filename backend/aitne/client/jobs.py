@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 FOLLOW_SILENCE_S = 60.0
 REOPEN_S = 0.5
 TAIL_BYTES = 1 << 16
-"""Size of the first piece in which the last lines of a log are searched."""
+"""Size in bytes of the part at the end of a log in which its last lines are searched first."""
 READ_BYTES = 1 << 20
 FILES_AT_ONCE = 100
 BYTES_AT_ONCE = 900_000
-"""Maximum number and size of the job files in one request."""
+"""Maximum number of job files, and maximum total size in bytes, in one request."""
 
 
 class Jobs(Runs):
@@ -41,8 +41,8 @@ class Jobs(Runs):
         self._session = session
 
     def plan(self, job_file: Mapping[str, Any]) -> Plan:
-        """Return the job that a job file would create; nothing is stored. Raises
-        ``InvalidInput``."""
+        """Return the job that a job file would create, and whether it can run; nothing is stored.
+        Raises ``InvalidInput``."""
         return Plan(self._session.json("POST", "/jobs:plan", body=job_file, repeatable=True))
 
     def create(
@@ -52,11 +52,11 @@ class Jobs(Runs):
         key: str | None = None,
         sync: str | os.PathLike[str] | None = None,
     ) -> Job:
-        """Submit a job file. Repeated requests with the same ``key`` create one job and return
-        it.
+        """Submit a job file and return the job.
 
-        ``sync`` is a folder whose files travel with the job, which runs in a copy of them; raises
-        as ``client.trees.upload``.
+        Repeated requests with the same ``key`` (Idempotency-Key) create one job. ``sync`` is a
+        folder whose files are uploaded first; the job runs in a copy of them. Raises the errors of
+        ``client.trees.upload`` too.
         """
         if sync is not None:
             from aitne.client.trees import Trees
@@ -67,10 +67,11 @@ class Jobs(Runs):
     def submit_many(
         self, job_files: Iterable[Mapping[str, Any]], *, key: str | None = None
     ) -> builtins.list[Job | AitneError]:
-        """Submit job files, many in each request, and return for each its job, or the error for
-        which it was refused.
+        """Submit several job files and return for each the job, or the error for which it was
+        rejected.
 
-        Repeated calls with the same ``key`` and job files create each job once.
+        Many are sent in one request. Repeated calls with the same ``key`` and job files create each
+        job once.
         """
         results: builtins.list[Job | AitneError] = []
         for number, files in enumerate(_requests(job_files)):
@@ -87,8 +88,8 @@ class Jobs(Runs):
         max_duration: str | None = None,
         key: str | None = None,
     ) -> Job:
-        """Submit the same job again as a new job, with another ``memory`` (``"16G"``) or
-        ``max_duration`` (``"4h"``) if given."""
+        """Submit the same job again as a new job. ``memory`` (such as ``"16G"``) and
+        ``max_duration`` (such as ``"4h"``) replace those of the job; None: unchanged."""
         options = {"memory": memory, "max_duration": max_duration}
         changes = {name: value for name, value in options.items() if value is not None}
         return self._create(f"/jobs/{segment(job_id)}/resubmit", changes or None, key)
@@ -108,10 +109,12 @@ class Jobs(Runs):
         cols: int = 80,
         term: str = "xterm-256color",
     ) -> TerminalConnection:
-        """Start a program, or a shell if ``argv`` is empty, in the user's running job.
+        """Start a program in the user's running job, or a shell if ``argv`` is empty, and return
+        the connection.
 
-        It runs beside the job's program, with its variables, and ends with the job or when the
-        connection closes.
+        It runs on the first node of the job, or on ``node``, with the job's environment variables.
+        It ends with the job or when the connection is closed. ``tty`` gives it a terminal of
+        ``rows`` and ``cols``.
 
             with client.jobs.attach(job.id, ["nvidia-smi"]) as terminal:
                 for _, piece in terminal.read():
@@ -119,7 +122,7 @@ class Jobs(Runs):
                 print(terminal.exit_code)
 
         Raises:
-            NotFound, NotAllowed: the job does not exist, or is another user's.
+            NotFound, NotAllowed: the job does not exist, or belongs to another user.
             Conflict: the job does not run.
             Unreachable: the platform does not answer.
         """
@@ -132,38 +135,39 @@ class Jobs(Runs):
     def attach_ssh(
         self, job_id: str, public_key: str, *, node: str | None = None
     ) -> TerminalConnection:
-        """Start an SSH server beside the program of the user's running job, for one connection with
-        that key.
+        """Start an SSH server for one connection in the user's running job. It accepts only the key
+        ``public_key``.
 
-        Raises as ``attach`` does; ``Conflict`` also where the node has no OpenSSH server.
+        Raises the errors of ``attach``; ``Conflict`` also if the node has no OpenSSH server.
         """
         from aitne.client.terminals import attach_ssh
 
         return attach_ssh(self._session, job_id, public_key, node=node)
 
     def ssh_account(self) -> str:
-        """Return the user name that ssh needs for the user's jobs."""
+        """Return the Unix user name with which ssh connects to the user's jobs."""
         return str(self._session.json("GET", "/ssh")["account"])
 
     def queue_position(self, job_id: str) -> QueuePositionRecord | None:
-        """Return the position of a waiting job in the queue, or None if it does not wait or its
+        """Return the position of a pending job in the queue; None if it is not pending or its
         position is unknown."""
         position = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["position"]
         return None if position is None else QueuePositionRecord(position)
 
     def queue_place(self, job_id: str) -> QueuePositionRecord | None:
-        """Return the same as ``queue_position``; its old name."""
+        """Return the position of a pending job in the queue. Deprecated alias of
+        ``queue_position``."""
         warn_renamed("jobs.queue_place", "jobs.queue_position")
         return self.queue_position(job_id)
 
     def advice(self, job_id: str) -> builtins.list[AdviceRecord]:
-        """Return advice on how a waiting job could start earlier; often empty."""
+        """Return advice on how a pending job could start earlier; often empty."""
         items = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["advice"]
         return [AdviceRecord(advice) for advice in items]
 
     def failure(self, job_id: str) -> FailureRecord | None:
-        """Return why a job failed, with the line of its log that shows it and remedies; None if it
-        has not failed."""
+        """Return why a job failed, with the line of its log that shows the cause and remedies; None
+        if it has not failed."""
         failure = self._session.json("GET", f"/jobs/{segment(job_id)}/failure")["failure"]
         return None if failure is None else FailureRecord(failure)
 
@@ -185,10 +189,11 @@ class Jobs(Runs):
     ) -> Iterator[Job]:
         """Iterate over jobs, newest first unless sorted otherwise; pages are fetched as needed.
 
-        ``live`` leaves out those that have ended. ``sort`` is one of created, started, ended, duration, name, owner, project, state, gpus.
-        ``where`` takes the other conditions of ``GET /jobs``: template, image, node, created_from,
-        created_before, min_gpus, gpu_type, array, origin. ``most`` is the old name of ``limit``,
-        the maximum number of jobs.
+        ``live`` omits jobs that have ended, ``top_level`` omits the tasks of array jobs. ``sort``
+        is one of created, started, ended, duration, name, owner, project, state, gpus. ``where``
+        has the other filters of ``GET /jobs``: template, image, node, created_from, created_before,
+        min_gpus, gpu_type, array, origin. ``limit`` is the maximum number of jobs; ``most`` is its
+        deprecated alias.
         """
         limit = limit_of(limit, where.pop("most", None))
         query = {
@@ -206,31 +211,35 @@ class Jobs(Runs):
         return map(Job, self._session.pages("/jobs", query, limit=limit))
 
     def count(self, **where: Any) -> dict[str, Any]:
-        """Return the number of jobs in each state, of those that ``GET /jobs`` would list."""
+        """Return the number of jobs in each state. ``where`` has filters of ``GET /jobs``."""
         query = {name: _plain(value) for name, value in where.items()}
         counts: dict[str, Any] = self._session.json("GET", "/jobs:count", query=query)
         return counts
 
     def cancel_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
-        """Request cancellation of up to a thousand jobs and return the outcome for each."""
+        """Request cancellation of up to 1,000 jobs and return the outcome for each."""
         body = {"ids": [*job_ids]}
         return self._ended(body)
 
     def cancel_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
-        """Request cancellation of all jobs that match and have not ended, if their number is
-        ``expected``.
+        """Request cancellation of all unfinished jobs that match the filters ``where``, and return
+        the outcome for each.
 
-        Raises ``Conflict`` if the number differs; then no job is cancelled.
+        ``expected`` is the number of jobs that should match. Raises ``Conflict`` if another number
+        does; then no job is cancelled.
         """
         return self._ended({"filter": where, "expected": expected})
 
     def file(self, job_id: str) -> str:
-        """Return the job file, as YAML, that would create the same job again."""
+        """Return the job file, as YAML text, that would create the same job again."""
         return str(self._session.json("GET", f"/jobs/{segment(job_id)}/file")["yaml"])
 
     def import_sbatch(self, script: str) -> dict[str, Any]:
-        """Convert a batch script to a job file (``yaml``, ``file``), with ``notes`` on what was not
-        converted."""
+        """Convert a batch script for sbatch to a job file.
+
+        The result has the job file as text (``yaml``) and as an object (``file``), and ``notes`` on
+        lines that were not converted.
+        """
         conversion: dict[str, Any] = self._session.json(
             "POST", "/jobs:import", body={"script": script}, repeatable=True
         )
@@ -243,27 +252,29 @@ class Jobs(Runs):
         return outcomes
 
     def cancel(self, job_id: str) -> Job:
-        """Request cancellation of a job, which takes a moment. A job that has ended does not
-        change."""
+        """Request cancellation of a job and return its record; the job ends a moment later. A job
+        that has ended does not change."""
         path = f"/jobs/{segment(job_id)}/cancel"
         return Job(self._session.json("POST", path, repeatable=True))
 
     def delete(self, job_id: str) -> Job:
-        """Delete a job that has ended, with its log, metrics and job folder. It can be seen until
-        its folder is removed.
+        """Delete a job that has ended, with its log, metrics and job folder. It remains visible
+        until its folder is removed.
 
-        Raises ``Conflict`` if it has not ended, is a task of an array, or another job depends on it.
+        Raises ``Conflict`` if it has not ended, is a task of an array job, or another job depends
+        on it.
         """
         return Job(self._session.json("DELETE", f"/jobs/{segment(job_id)}", repeatable=True))
 
     def delete_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
-        """Delete up to a thousand jobs that have ended and return the outcome for each."""
+        """Delete up to 1,000 jobs that have ended and return the outcome for each."""
         return self._deleted({"ids": [*job_ids]})
 
     def delete_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
-        """Delete all jobs that match and have ended, if their number is ``expected``.
+        """Delete all ended jobs that match the filters ``where``, and return the outcome for each.
 
-        Raises ``Conflict`` if the number differs; then no job is deleted.
+        ``expected`` is the number of jobs that should match. Raises ``Conflict`` if another number
+        does; then no job is deleted.
         """
         return self._deleted({"filter": where, "expected": expected})
 
@@ -274,24 +285,24 @@ class Jobs(Runs):
         return outcomes
 
     def extend(self, job_id: str, duration: str) -> Job:
-        """Extend the time limit of a running job or session, by ``"1h"`` or ``"30m"``, for
-        example."""
+        """Extend the time limit of a running job or session by ``duration``, such as ``"1h"`` or
+        ``"30m"``."""
         path = f"/jobs/{segment(job_id)}/extend"
         return Job(self._session.json("POST", path, body={"duration": duration}))
 
     def hold(self, job_id: str) -> Job:
-        """Hold a waiting job, or the waiting tasks of an array job, until it is released.
+        """Hold a pending job, or the pending tasks of an array job, until it is released.
 
-        Raises ``Conflict`` if nothing of it waits.
+        Raises ``Conflict`` if neither the job nor one of its tasks is pending.
         """
         return Job(self._session.json("POST", f"/jobs/{segment(job_id)}/hold", repeatable=True))
 
     def release(self, job_id: str) -> Job:
-        """Release a job that is held. Raises as ``hold``."""
+        """Release a held job, or the held tasks of an array job. Raises ``Conflict`` as ``hold``."""
         return Job(self._session.json("POST", f"/jobs/{segment(job_id)}/release", repeatable=True))
 
     def throttle(self, job_id: str, max_parallel: int | None) -> Job:
-        """Set how many tasks of an array job run at once; None: no limit. Running tasks
+        """Set how many tasks of an array job may run at once; None: no limit. Running tasks
         continue."""
         body = {"max_parallel": max_parallel}
         return Job(
@@ -299,7 +310,7 @@ class Jobs(Runs):
         )
 
     def script(self, job_id: str) -> str:
-        """Return the exact batch script of the job."""
+        """Return the batch script of the job exactly as it was submitted to the scheduler."""
         return self._session.read("GET", f"/jobs/{segment(job_id)}/script")[1].decode()
 
     def events(self, job_id: str) -> Sequence[Event]:
@@ -308,14 +319,14 @@ class Jobs(Runs):
         return [Event(item) for item in history["items"]]
 
     def metrics(self, job_id: str) -> dict[str, Any]:
-        """Return measurements of the job's processes, and their summary."""
+        """Return measurements of the resources that the job's processes used, and a summary."""
         metrics: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/metrics")
         return metrics
 
     def profile(self, job_id: str) -> dict[str, Any]:
-        """Return the latest profile of the collectives of a distributed job.
+        """Return the latest profile of the collectives of a distributed job, as a dictionary.
 
-        Raises ``NotFound`` while the ranks have not reported one.
+        Raises ``NotFound`` until the job's ranks have reported one.
         """
         profile: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/profile")
         return profile
@@ -323,9 +334,10 @@ class Jobs(Runs):
     def logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
     ) -> Iterator[bytes]:
-        """Yield the log so far: stdout and stderr merged, as the program wrote them.
+        """Yield the log written so far in chunks of bytes: stdout and stderr merged.
 
-        ``tail`` starts that many bytes before the end.
+        ``task`` is the index of an array job's task. Reading starts at the byte ``offset``, or
+        ``tail`` bytes before the end.
         """
         path = f"/jobs/{segment(job_id)}/logs"
         query = {"task": task, "tail": tail, "offset": None if tail is not None else offset}
@@ -340,8 +352,8 @@ class Jobs(Runs):
             query = {"task": task, "tail": None, "offset": offset}
 
     def lines_offset(self, job_id: str, lines: int, *, task: int | None = None) -> int:
-        """Return the offset at which the last ``lines`` lines of the log so far begin, for ``logs``
-        and ``follow_logs``."""
+        """Return the byte offset at which the last ``lines`` lines of the log begin, to be passed
+        to ``logs`` or ``follow_logs``."""
         path = f"/jobs/{segment(job_id)}/logs"
         headers, data = self._session.read("GET", path, query={"task": task, "tail": TAIL_BYTES})
         offset = int(headers.get("x-log-offset", 0))
@@ -366,8 +378,8 @@ class Jobs(Runs):
     ) -> Iterator[bytes]:
         """Yield the log as it is written, until the job has ended and all of it was read.
 
-        If the platform restarts meanwhile, reading resumes at the same byte. A job that is
-        restarted has a new log; that follows from its beginning.
+        Arguments are those of ``logs``. If the platform restarts meanwhile, reading resumes at the
+        same byte. If the job is restarted, its new log follows from the beginning.
         """
         attempt = self.get(job_id).attempt
         patience = RequestBackoff(self._session)
@@ -406,10 +418,10 @@ class Jobs(Runs):
             self._session.sleep(REOPEN_S)
 
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Job]:
-        """Yield the job now, and again each time it changes, until it has ended.
+        """Yield the record of a job now, and again each time it changes, until it has ended.
 
         Raises:
-            WaitTimeout: the job has not ended within ``timeout_s``.
+            WaitTimeout: the job has not ended within ``timeout_s`` seconds; None: no limit.
         """
         job = self.get(job_id)
         yield job
@@ -435,7 +447,12 @@ class Jobs(Runs):
         until: Callable[[Job], bool] = lambda job: job.ended,
         timeout_s: float | None = None,
     ) -> Job:
-        """Wait until ``until`` returns True or the job has ended, and return the job."""
+        """Wait until ``until`` returns True for the job's record or the job has ended, and return
+        the record.
+
+        Raises:
+            WaitTimeout: neither happened within ``timeout_s`` seconds; None: no limit.
+        """
         records = self.watch(job_id, timeout_s=timeout_s)
         job = next(records)
         while not (until(job) or job.ended):
@@ -447,7 +464,7 @@ class Jobs(Runs):
 
 
 def _requests(job_files: Iterable[Mapping[str, Any]]) -> Iterator[builtins.list[object]]:
-    """Yield the job files in as many parts as one request may have."""
+    """Divide job files into lists that fit into one request each."""
     files: builtins.list[object] = []
     size = 0
     for file in job_files:
@@ -471,13 +488,12 @@ def _submitted(item: Mapping[str, Any]) -> Job | AitneError:
 
 
 def _is_about(event: Event, job: Job) -> bool:
-    """Return whether the event may be about the job: an event about several tasks names their
-    array, not each task."""
+    """Return whether an event may concern the job. An event about several tasks of an array job
+    names only the array job."""
     tasks = "task_group" in event.data and event.data["array_job_id"] == job.array_job_id
     return tasks or event.job_id == job.id
 
 
 def _plain(value: Any) -> Any:
-    """Return a query value; False becomes a condition here, while elsewhere it omits the
-    parameter."""
+    """Return a value for a query; False as text, because False itself omits the parameter."""
     return "false" if value is False else value

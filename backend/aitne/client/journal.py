@@ -1,8 +1,8 @@
-"""Checksums kept on disk, so that an interrupted run can resume.
+"""Checksums of files stored on disk while they are computed, so that an interrupted run can resume.
 
-One line for each file, only ever appended, and valid only while the file's stamp is the same. A
-line that a killed process left incomplete is skipped. A journal is optional: where it cannot be
-kept (a full disk, no home), everything is computed as without one.
+The journal has one line for each file, is only appended to, and an entry is valid only while the
+file's stamp is the same. A line that a killed process left incomplete is skipped. If no journal can
+be written (full disk, no home), all checksums are computed again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from aitne.client.tree import Stamp
 
 LONGEST_AGE_S = 7 * 86_400
-"""Age in seconds from which a journal is discarded: old checksums say little about the disk
-today."""
+"""Age in seconds after which a journal is discarded, because the files on disk may have been
+damaged meanwhile."""
 FLUSH_S = 0.5
 _LINE = re.compile(
     rb"([0-9a-f]{64})\t([0-9]{1,19})\t(-?[0-9]{1,19})\t(-?[0-9]{1,19})\t([0-9]{1,20})\t([^\t]+)"
@@ -35,10 +35,10 @@ _LINE = re.compile(
 
 
 class Journal:
-    """Journal of one purpose on one folder; a context manager.
+    """Journal of checksums for one purpose (such as ``make``) and one folder; a context manager.
 
-    ``known`` has the checksums of an earlier run. Without a folder nothing is kept, nor by a second
-    process with the same purpose.
+    ``known`` has the checksums of an earlier run by path. If ``folder`` is None, or another process
+    with the same purpose is running, no journal is kept.
     """
 
     def __init__(self, folder: Path | None, purpose: str, root: bytes) -> None:
@@ -75,7 +75,7 @@ class Journal:
                 file.close()
 
     def add(self, hashes: Iterable[HashedFile]) -> None:
-        """Append the checksums that were computed."""
+        """Append newly computed checksums to the journal."""
         file = self._file
         if file is None:
             return
@@ -93,7 +93,7 @@ class Journal:
             self.__exit__()
 
     def remove(self) -> None:
-        """Delete the journal after the run has completed."""
+        """Delete the journal, after the run has completed."""
         if self.path is not None and self._held:
             with contextlib.suppress(OSError):
                 self.path.unlink()
@@ -120,7 +120,7 @@ class Journal:
             file.write(b"\n")
 
     def _forget_old(self) -> None:
-        """Delete old journals of runs that were not resumed."""
+        """Delete journals older than ``LONGEST_AGE_S`` of runs that were not resumed."""
         if self.path is None:
             return
         for other in self.path.parent.glob("*.journal"):

@@ -1,5 +1,5 @@
-"""Exchange of a name and a password, or of a code that the user confirms in the portal, for a
-personal access token, the only credential a client keeps."""
+"""Login with a name and a password, or with a code that the user confirms in the portal. Both
+return a personal access token, the only credential that a client keeps."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ def token_for_password(
     ca_file: str | None = None,
     transport: RequestTransport | None = None,
 ) -> str:
-    """Log in, create a token and log out. ``code`` is called for a second factor where one is
-    required; ``ca_file`` has CAs to trust beside the system's.
+    """Log in with a password, create a personal access token, log out, and return the token.
+
+    ``code`` is called to get a code of the second factor if one is required. ``expires_in`` is the
+    token's validity; None: unlimited. ``ca_file`` has CA certificates to trust in addition to the
+    system's.
 
     Raises:
         NotAuthenticated: name, password or code is wrong, or a required code is missing.
@@ -49,7 +52,8 @@ def token_for_password(
 
 
 class DeviceCodes(Record):
-    """Codes of a login that has begun: the user confirms ``user_code`` in the portal."""
+    """Codes of a login that has begun: ``user_code`` is shown to the user, who confirms it in the
+    portal."""
 
     device_code: str
     user_code: str
@@ -60,7 +64,8 @@ class DeviceCodes(Record):
 
 
 def begin_device_login(session: ApiSession, token_name: str) -> DeviceCodes:
-    """Begin a login that the user confirms in the portal; the token will have that name.
+    """Begin a login that the user confirms in the portal. The resulting token will be called
+    ``token_name``.
 
     Raises:
         RateLimited: too many logins.
@@ -71,10 +76,11 @@ def begin_device_login(session: ApiSession, token_name: str) -> DeviceCodes:
 
 
 def token_for_device(session: ApiSession, codes: DeviceCodes) -> str:
-    """Wait until the user has confirmed the code, and return the token.
+    """Wait until the user has confirmed the code in the portal, and return the access token.
 
     Raises:
-        NotAllowed: the user has refused, or the code has expired (``NotAuthenticated``).
+        NotAllowed: the user has refused the login.
+        NotAuthenticated: the code has expired.
         Unavailable: the platform does not answer.
     """
     from aitne.core.errors import AuthorizationPending, RateLimited
@@ -110,7 +116,8 @@ def _scopes(me: Mapping[str, Any]) -> list[str]:
 
 
 class _Browser:
-    """HTTP client that acts as the portal does: with a cookie, the origin and the CSRF token."""
+    """HTTP client that logs in like a browser: with a cookie, an ``Origin`` header and a CSRF
+    token."""
 
     def __init__(self, platform: Platform, transport: RequestTransport | None) -> None:
         self._platform = platform

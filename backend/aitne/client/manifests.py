@@ -8,8 +8,8 @@
     print(made.digest, len(made.files))
     print([each.path for each in verify("/data/div2k", [made.text]).differences])
 
-Both read with all cores and report progress to a listener. With a folder for their journal, they
-resume where an interrupted run of the same purpose stopped.
+Both read files with all cores and report progress to a callback. If a folder for a journal is
+given, they resume where an interrupted run stopped.
 """
 
 from __future__ import annotations
@@ -48,13 +48,14 @@ class FolderListing:
 
 
 class Progress:
-    """Progress of a run, passed to a listener about ten times a second."""
+    """Progress of making or verifying a manifest, or of an upload. It is passed to the progress
+    callback about ten times a second."""
 
     def __init__(self) -> None:
         self.stage = "list"
-        """Current stage: ``list``, ``read``, then ``check``; of an upload ``send``."""
+        """Current stage: ``list``, ``read``, then ``check``; for an upload ``send``."""
         self.found = 0
-        """Number of entries of the folder so far."""
+        """Number of files and folders found so far."""
         self.files = 0
         self.total_bytes = 0
         """Number of bytes to read; known from the stage ``read`` on."""
@@ -62,11 +63,11 @@ class Progress:
         self.done_bytes = 0
         self.kept_files = 0
         self.kept_bytes = 0
-        """Number of those bytes that an earlier, interrupted run had read."""
+        """Number of those bytes that an earlier, interrupted run had read already."""
 
 
 class FolderManifest:
-    """Manifest of a folder; if there are ``problems``, there is no manifest and ``text`` is
+    """Manifest of a folder. If there are ``problems``, no manifest could be made and ``text`` is
     empty."""
 
     def __init__(
@@ -86,35 +87,36 @@ class FolderManifest:
         self.digest = hashlib.sha256(self.text).hexdigest()
 
     def forget(self) -> None:
-        """Delete the journal, from which a further run for the same folder could resume."""
+        """Delete the journal with the checksums, so that a later run for this folder reads all
+        files again."""
         if self._journal is not None:
             self._journal.remove()
 
 
 class ManifestDifference:
-    """One path that differs from the manifest.
+    """A path whose content differs from the manifest, or that could not be compared.
 
-    ``kind`` is ``differs``, ``missing``, ``additional``, or a problem's: ``refused``, ``broken``,
-    ``unreadable`` or ``changed``.
+    ``kind`` is ``differs``, ``missing`` or ``additional``, or the kind of a ``TreeProblem``:
+    ``refused``, ``broken``, ``unreadable`` or ``changed``.
     """
 
     __slots__ = ("kind", "path", "reason")
 
     def __init__(self, path: bytes, kind: str, reason: str) -> None:
         self.path = escape(path)
-        """The path as a manifest writes it: one printable line."""
+        """Path with special characters escaped, as the manifest writes it: one printable line."""
         self.kind = kind
         self.reason = reason
 
     @property
     def is_damage(self) -> bool:
-        """Return whether the path certainly differs; False if it could not be checked: another
-        user, or a later run, may find it intact."""
+        """Return whether the path is known to differ. False if it could not be checked now, because
+        it is unreadable for this user or was changed meanwhile."""
         return self.kind not in (UNREADABLE, CHANGED)
 
     @property
     def raw(self) -> dict[str, str]:
-        """Return the difference as an object for a JSON document."""
+        """Return the difference as a dictionary for JSON."""
         return {"path": self.path, "what": self.kind, "reason": self.reason}
 
 
@@ -130,7 +132,7 @@ class Verification:
     ) -> None:
         self.root = root
         self.manifest = digest
-        """The digest of the manifest's text."""
+        """SHA-256 of the manifest's text."""
         self.files = len(files)
         """Number of files in the manifest."""
         self.size_bytes = sum(file.size for file in files)
@@ -138,12 +140,12 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Return whether the folder is exactly as the manifest says."""
+        """Return whether the folder is identical to its manifest."""
         return not self.differences
 
     @property
     def damaged_files(self) -> int:
-        """Return the number of paths that certainly differ from the manifest."""
+        """Return the number of paths that are known to differ from the manifest."""
         return sum(difference.is_damage for difference in self.differences)
 
 
@@ -155,15 +157,17 @@ def make(
     heard: Listener | None = None,
     workers: int | None = None,
 ) -> FolderManifest:
-    """Create the manifest of the folder ``path``, which may itself be a link, by reading all of its
-    files.
+    """Create the manifest of the folder ``path``, which may be a symbolic link, by reading all of
+    its files.
 
     ``listed`` is called with the folder's contents before the first file is read, and may raise.
-    Files that changed before the last file was read are among the problems. The journal is kept
-    until ``FolderManifest.forget``, so that no file has to be read twice if the manifest cannot be used.
+    ``heard`` is a progress callback. ``workers`` is the number of threads; None: one for each CPU.
+    Files that changed before the last file was read are among the ``problems`` of the result. The
+    journal in ``journal_dir`` is kept until ``FolderManifest.forget``, so that files need not be
+    read again if the manifest cannot be used.
 
     Raises:
-        InvalidInput: there is no such folder, it may not be read, or it has no files.
+        InvalidInput: there is no such folder, it cannot be read, or it has no files.
     """
     run = _Run(path, heard, workers)
     before = run.scan(stamps=True)
@@ -203,10 +207,12 @@ def verify(
     heard: Listener | None = None,
     workers: int | None = None,
 ) -> Verification:
-    """Compare the folder ``path`` with the text of a manifest, every byte of it.
+    """Compare every file in the folder ``path`` with a manifest, whose text is given in chunks.
+
+    ``journal_dir``, ``heard`` and ``workers`` are those of ``make``.
 
     Raises:
-        InvalidInput: there is no such folder, or it may not be read.
+        InvalidInput: there is no such folder, or it cannot be read.
         ManifestError: the text is not a manifest.
     """
     run = _Run(path, heard, workers)
@@ -226,7 +232,7 @@ def verify(
 
 
 class _Run:
-    """Common part of making and verifying: list a folder, read its files, report progress."""
+    """Common part of ``make`` and ``verify``: lists a folder, reads its files and reports progress."""
 
     def __init__(
         self, path: str | os.PathLike[str], heard: Listener | None, workers: int | None
@@ -244,7 +250,8 @@ class _Run:
         return scan(self.root, stamps=stamps, heard=self._found)
 
     def read(self, tasks: Sequence[HashTask], journal: Journal) -> Generator[Outcome]:
-        """Read the files and yield the results; each is in the journal before it is yielded."""
+        """Hash files and yield the results. Each result is written to the journal before it is
+        yielded."""
         progress = self._progress
         progress.stage = "read"
         progress.files = len(tasks)
@@ -275,8 +282,7 @@ class _Run:
 
 
 class _Comparison:
-    """Comparison of a folder with a manifest: entries of the folder that the manifest lacks are
-    additional."""
+    """Comparison of a folder with a manifest. Differences are collected in ``found``."""
 
     def __init__(self, tree: Tree) -> None:
         self.found: list[ManifestDifference] = []
@@ -288,7 +294,8 @@ class _Comparison:
         self._expected: dict[bytes, ManifestFile] = {}
 
     def files(self, entries: Iterable[Entry]) -> Sequence[ManifestFile]:
-        """Compare all entries and return the files whose contents must be read."""
+        """Compare paths, types and links with the manifest, and return the files whose contents
+        must be read."""
         tree = self._tree
         for entry in entries:
             path = entry.path
@@ -317,7 +324,7 @@ class _Comparison:
         return list(self._expected.values())
 
     def read(self, outcome: Outcome) -> None:
-        """Compare the content of a file that was read."""
+        """Compare the content of a file that was hashed with the manifest."""
         if isinstance(outcome, TreeProblem):
             self._cannot_tell(outcome)
             return
@@ -334,8 +341,8 @@ class _Comparison:
             self.found.append(ManifestDifference(path, MISSING, "is missing"))
 
     def _is_hidden(self, path: bytes) -> bool:
-        """Return whether the path is below a folder that could not be listed, which is reported
-        separately."""
+        """Return whether the path is below a folder that could not be listed, and is therefore not
+        reported as missing."""
         while path:
             path = path.rpartition(b"/")[0]
             if path in self._unlisted:
@@ -372,7 +379,8 @@ def _digesting(text: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
 
 
 def _since(before: Tree, after: Tree) -> list[TreeProblem]:
-    """Return the problems of the second scan, with the changes since the first."""
+    """Return the problems of the second scan, and a problem for each path that changed since the
+    first."""
     problems = list(after.problems)
     for path, state in after.files.items():
         if path not in before.files:

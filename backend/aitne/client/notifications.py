@@ -33,7 +33,7 @@ class NotificationRecord(Record):
 
 
 class WebhookRecord(Record):
-    """URL that receives notifications; ``secret`` is set only after creation or rotation."""
+    """Webhook: URL that receives notifications. ``secret`` is set only after creation or rotation."""
 
     id: str
     url: str
@@ -46,7 +46,8 @@ class WebhookRecord(Record):
 
 
 class DeliveryRecord(Record):
-    """One delivery of a notification. ``state``: ``waiting``, ``sent`` or ``failed``."""
+    """Delivery of a notification by mail or to a webhook. ``state`` is ``waiting``, ``sent`` or
+    ``failed``."""
 
     id: int
     kind: str
@@ -63,7 +64,8 @@ class DeliveryRecord(Record):
 
 
 class NotificationSettingsRecord(Record):
-    """Choices of channels for each notification kind, with the defaults filled in."""
+    """Notification settings of the user: mail address, and for each kind the channels, with
+    defaults filled in."""
 
     channels: list[str]
     mail: str | None
@@ -80,8 +82,8 @@ class Notifications:
     def list(
         self, *, unread: bool = False, limit: int | None = None, most: int | None = None
     ) -> Iterator[NotificationRecord]:
-        """Iterate over notifications, newest first; pages are fetched as needed. ``most`` is the
-        old name of ``limit``, the maximum number of notifications."""
+        """Iterate over notifications, newest first; pages are fetched as needed. ``limit`` is the
+        maximum number of notifications; ``most`` is its deprecated alias."""
         limit = limit_of(limit, most)
         query = {"unread": True if unread else None}
         return (
@@ -90,13 +92,14 @@ class Notifications:
         )
 
     def mark_read(self, ids: Sequence[int] | None = None) -> int:
-        """Mark these notifications, or all, as read and return the number of those still unread."""
+        """Mark the notifications ``ids`` as read, or all if it is None, and return the number of
+        those still unread."""
         body = {} if ids is None else {"ids": [*ids]}
         answer = self._session.json("POST", "/notifications/read", body=body, repeatable=True)
         return int(answer["unread"])
 
     def read(self, ids: Sequence[int] | None = None) -> int:
-        """Mark notifications as ``mark_read`` does; its old name."""
+        """Mark notifications as read. Deprecated alias of ``mark_read``."""
         warn_renamed("notifications.read", "notifications.mark_read")
         return self.mark_read(ids)
 
@@ -111,8 +114,8 @@ class Notifications:
         mail: str | None = None,
         quiet_until: str | None = None,
     ) -> NotificationSettingsRecord:
-        """Replace the notification settings; what is omitted gets its default. Raises
-        ``InvalidInput``."""
+        """Replace the notification settings. ``choices`` has for each kind the channels to use;
+        omitted kinds and arguments get their defaults. Raises ``InvalidInput``."""
         body = {"choices": choices, "mail": mail, "quiet_until": quiet_until}
         settings = self._session.json("PUT", "/notifications/settings", body=body, repeatable=True)
         return NotificationSettingsRecord(settings)
@@ -127,7 +130,8 @@ class Notifications:
         return [DeliveryRecord(raw) for raw in deliveries["items"]]
 
     def idle_gpus(self) -> builtins.list[Job]:
-        """Return the batch jobs that leave their GPUs idle, longest first; administrators only."""
+        """Return the running batch jobs that do not use their GPUs, those idle for longest first;
+        administrators only."""
         jobs = self._session.json("GET", "/admin/idle-gpus")
         return [Job(raw) for raw in jobs["items"]]
 

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class Preferences:
-    """Operations on preferences, as ``client.preferences``: a document for each key (portal,
-    job_views, last_launch)."""
+    """Operations on the user's preferences in the portal, as ``client.preferences``. There is one
+    document for each key: portal, job_views, last_launch."""
 
     def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def get(self, key: str) -> dict[str, Any]:
-        """Return the stored document, or the defaults if none is stored. Raises ``NotFound`` if
-        there is no such key."""
+        """Return the document stored under ``key``, or the defaults if none is stored. Raises
+        ``NotFound`` for an unknown key."""
         document: dict[str, Any] = self._session.json("GET", f"/me/preferences/{segment(key)}")
         return document
 
     def put(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the stored document. Raises ``InvalidInput``."""
+        """Replace the document stored under ``key`` and return it. Raises ``InvalidInput``."""
         document: dict[str, Any] = self._session.json(
             "PUT", f"/me/preferences/{segment(key)}", body=value, repeatable=True
         )

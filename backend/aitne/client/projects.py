@@ -35,8 +35,8 @@ class Projects:
         self._session = session
 
     def list(self, *, state: str | None = None) -> list[ProjectRecord]:
-        """Return the user's projects; for administrators all. ``state``: only those in that state,
-        such as requested."""
+        """Return the user's projects, or all for administrators. ``state`` restricts them to one
+        state: requested, active, expired or closed."""
         projects = self._session.json("GET", "/projects", query={"state": state})["items"]
         return [ProjectRecord(item) for item in projects]
 
@@ -54,11 +54,12 @@ class Projects:
         expires_at: datetime | None = None,
         manager: str | None = None,
     ) -> ProjectRecord:
-        """Create a project, or request one where administrators approve them; ``state`` shows
-        which.
+        """Create a project, or request one if administrators must approve it. The ``state`` of the
+        result shows which.
 
-        A project that an administrator creates has ``manager`` as its only member, or no members;
-        any other has its creator as manager.
+        If an administrator creates it, it has ``manager`` as its only member, or no members if that
+        is None; otherwise its creator becomes its manager. ``reason`` is for the administrator who
+        approves it.
         """
         body = {"name": name, "title": title, "description": description, "reason": reason}
         if manager is not None:
@@ -70,14 +71,14 @@ class Projects:
     def update(
         self, name: str, *, title: str | None = None, description: str | None = None
     ) -> ProjectRecord:
-        """Change the title or description; managers only."""
+        """Change the title or description of a project; managers only. None means unchanged."""
         body = {"title": title, "description": description}
         return ProjectRecord(self._session.json("PATCH", f"/projects/{segment(name)}", body=body))
 
     def describe(
         self, name: str, *, title: str | None = None, description: str | None = None
     ) -> ProjectRecord:
-        """Change a project as ``update`` does; its old name."""
+        """Change the title or description of a project. Deprecated alias of ``update``."""
         warn_renamed("projects.describe", "projects.update")
         return self.update(name, title=title, description=description)
 
@@ -89,7 +90,8 @@ class Projects:
         budget: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | None = None,
     ) -> ProjectRecord:
-        """Approve a requested project; administrators only."""
+        """Approve a requested project; administrators only. Arguments that are None are as
+        requested, or no budget and no limits."""
         body = {"expires_at": _text(expires_at), "budget": budget, "limits": limits}
         return self._do(name, "approve", body)
 
@@ -98,19 +100,20 @@ class Projects:
         return self._do(name, "decline", {"reason": reason})
 
     def close(self, name: str, reason: str = "") -> ProjectRecord:
-        """Close a project for new jobs; those that wait or run are kept. Managers only."""
+        """Close a project for new jobs; pending and running jobs continue. Managers only."""
         return self._do(name, "close", {"reason": reason})
 
     def reopen(self, name: str) -> ProjectRecord:
-        """Reopen a closed project. Managers only, unless an administrator closed it."""
+        """Reopen a closed project; managers only, or administrators only if an administrator closed
+        it."""
         return self._do(name, "reopen", None)
 
     def request_extension(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
-        """Request a later end from an administrator; managers only."""
+        """Request a later end of a project, which an administrator approves; managers only."""
         return self._do(name, "extension", {"until": _text(until), "reason": reason})
 
     def ask_for_time(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
-        """Request a later end as ``request_extension`` does; its old name."""
+        """Request a later end of a project. Deprecated alias of ``request_extension``."""
         warn_renamed("projects.ask_for_time", "projects.request_extension")
         return self.request_extension(name, until, reason)
 
@@ -121,8 +124,10 @@ class Projects:
         return ProjectRecord(self._session.json("PUT", path, body=body, repeatable=True))
 
     def set_budget(self, name: str, budget: Mapping[str, Any]) -> ProjectRecord:
-        """Set the hours that a project may use: ``gpu_hours``, ``cpu_hours``, ``period``.
-        Administrators only."""
+        """Set the hours that a project may use; administrators only.
+
+        ``budget`` has ``gpu_hours``, ``cpu_hours`` and ``period``.
+        """
         path = f"/projects/{segment(name)}/budget"
         return ProjectRecord(self._session.json("PUT", path, body=budget, repeatable=True))
 
@@ -133,8 +138,8 @@ class Projects:
         keep_jobs: str | int | None = None,
         keep_failed_jobs: str | int | None = None,
     ) -> ProjectRecord:
-        """Set how long ended jobs of the project are kept, such as ``"30d"`` or ``"forever"``; None:
-        as the site keeps them. Managers only."""
+        """Set how long ended jobs of the project are kept, such as ``"30d"`` or ``"forever"``;
+        None: as long as the site's default says. Managers only."""
         path = f"/projects/{segment(name)}/retention"
         body = {"keep_jobs": keep_jobs, "keep_failed_jobs": keep_failed_jobs}
         return ProjectRecord(self._session.json("PUT", path, body=body, repeatable=True))
@@ -146,8 +151,8 @@ class Projects:
     def waiting(
         self, name: str, *, limit: int | None = None, most: int | None = None
     ) -> Iterator[WaitingJobRecord]:
-        """Iterate over the project's waiting jobs; pages are fetched as needed. ``most`` is the old
-        name of ``limit``, the maximum number of jobs."""
+        """Iterate over the project's pending jobs; pages are fetched as needed. ``limit`` is the
+        maximum number of jobs; ``most`` is its deprecated alias."""
         path = f"/projects/{segment(name)}/waiting"
         return map(WaitingJobRecord, self._session.pages(path, {}, limit=limit_of(limit, most)))
 
@@ -159,7 +164,11 @@ class Projects:
     def invite(
         self, name: str, *, role: str = "member", max_uses: int = 1, lifetime: int | str = "7d"
     ) -> InvitationLinkRecord:
-        """Create an invitation link to the project; managers only."""
+        """Create an invitation link to the project; managers only.
+
+        ``role`` is the role of the new members, ``max_uses`` the number of users who can join with
+        it, and ``lifetime`` its validity, such as ``"7d"``.
+        """
         body = {"role": role, "max_uses": max_uses, "lifetime": lifetime}
         path = f"/projects/{segment(name)}/invitations"
         return InvitationLinkRecord(self._session.json("POST", path, body=body))
@@ -170,20 +179,22 @@ class Projects:
         self._session.json("DELETE", path)
 
     def preview_invitation(self, token: str) -> InvitationPreviewRecord:
-        """Return the project and the inviter of an invitation. ``token`` is the part of the link
-        after the #, or the whole link."""
+        """Return the project and the inviter of an invitation. ``token`` is the whole link, or the
+        part after its ``#``."""
         body = {"token": _token(token)}
         return InvitationPreviewRecord(
             self._session.json("POST", "/invitations/preview", body=body)
         )
 
     def look_at_invitation(self, token: str) -> InvitationPreviewRecord:
-        """Return the same as ``preview_invitation``; its old name."""
+        """Return the project and the inviter of an invitation. Deprecated alias of
+        ``preview_invitation``."""
         warn_renamed("projects.look_at_invitation", "projects.preview_invitation")
         return self.preview_invitation(token)
 
     def join(self, token: str) -> MembershipRecord:
-        """Join a project by an invitation."""
+        """Join the project of an invitation. ``token`` is the whole link, or the part after its
+        ``#``."""
         body = {"token": _token(token)}
         return MembershipRecord(
             self._session.json("POST", "/invitations/accept", body=body, repeatable=True)
@@ -210,13 +221,14 @@ class Projects:
     ) -> MembershipRecord:
         """Add a user to the project, or change a member's role and own limits; managers only.
 
-        ``default`` makes it the user's default project; administrators only."""
+        ``default`` makes the project the user's default; administrators only.
+        """
         path = f"/projects/{segment(name)}/members/{segment(user)}"
         body = {"limits": limits, "role": role, "default": default}
         return MembershipRecord(self._session.json("PUT", path, body=body, repeatable=True))
 
     def remove_member(self, name: str, user: str) -> None:
-        """Remove a member from the project; for managers, and for members themselves."""
+        """Remove a member from the project; managers only, but members may remove themselves."""
         self._session.json("DELETE", f"/projects/{segment(name)}/members/{segment(user)}")
 
     def limits(self, name: str) -> ProjectLimitsRecord:
@@ -229,23 +241,25 @@ class Projects:
         return ProjectLimitsRecord(self._session.json("PUT", path, body=limits, repeatable=True))
 
     def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimitsRecord:
-        """Set limits of the project below those that it is granted; managers only."""
+        """Set limits of the project that are stricter than those it is granted; managers only."""
         path = f"/projects/{segment(name)}/limits/own"
         return ProjectLimitsRecord(self._session.json("PUT", path, body=limits, repeatable=True))
 
     def usage(self, name: str | None = None, *, month: str | None = None) -> UsageReportRecord:
-        """Return the usage of one month for one project, or for all that the user may see; without
-        ``month``, of the current month so far."""
+        """Return the usage of one month (``YYYY-MM``, in UTC) for one project, or for all that the
+        user may see. ``month`` None: the current month so far."""
         path = "/usage" if name is None else f"/projects/{segment(name)}/usage"
         return UsageReportRecord(self._session.json("GET", path, query={"month": month}))
 
     def report(self, name: str, *, month: str | None = None) -> ProjectReportRecord:
-        """Return the usage report of one project for one month."""
+        """Return the usage report of a project for one month (``YYYY-MM``, in UTC); None: the
+        current month."""
         path = f"/projects/{segment(name)}/report"
         return ProjectReportRecord(self._session.json("GET", path, query={"month": month}))
 
     def usage_csv(self, name: str, *, month: str | None = None, since: str | None = None) -> str:
-        """Return usage as CSV: one month, or all from ``since`` to ``month``."""
+        """Return usage of a project as CSV: of one ``month``, or of all months from ``since`` to
+        ``month`` (``YYYY-MM``)."""
         path = f"/projects/{segment(name)}/usage.csv"
         query = {"month": month, "since": since}
         return self._session.read("GET", path, query=query)[1].decode()
@@ -255,8 +269,8 @@ class Projects:
         return SyncReportRecord(self._session.json("GET", "/admin/sync"))
 
     def sync(self, digest: str) -> SyncReportRecord:
-        """Apply to Slurm's accounts exactly the changes that ``compare`` showed; administrators
-        only."""
+        """Apply to Slurm's accounts exactly the differences that ``compare`` returned, identified
+        by their ``digest``; administrators only."""
         return SyncReportRecord(self._session.json("POST", "/admin/sync", body={"digest": digest}))
 
 
@@ -265,5 +279,5 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _token(text: str) -> str:
-    """Return the secret of an invitation: the part of its link after the #."""
+    """Return the secret of an invitation: the part after the ``#`` of a link, or the text itself."""
     return text.rpartition("#")[2]

@@ -1,11 +1,11 @@
-"""Base classes of the records: answers of the platform as typed objects.
+"""Base classes of the records, which are the platform's answers as typed objects.
 
 The records themselves are generated from the OpenAPI document (``records``, ``admin_records``,
 ``project_records``).
 
-A field that this version does not know stays in ``raw``; one that an older platform does not send
-is None. These are plain classes, not pydantic models: building the schemas of those takes longer
-than everything else a short command does.
+A field that this version does not know is only in ``raw``; one that an older platform does not send
+is None. These are plain classes, not pydantic models, because building pydantic's schemas takes
+longer than everything else that a short command does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ TERMINAL = frozenset(
         "LOST",
     }
 )
-"""The names of ``core.jobs.states.TERMINAL`` (a test compares them), without importing it."""
+"""Names of the states in which a job has ended, as in ``core.jobs.states.TERMINAL`` (a test
+compares them), which is not imported here to save time."""
 
 LIVE = (
     *("PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STARTING", "RUNNING"),
@@ -39,10 +40,11 @@ LIVE = (
 
 
 class Record:
-    """Base class of one JSON object. Annotated fields are filled from it; times become aware
-    datetimes, and a list that is missing is empty.
+    """Base class of typed JSON objects. Each annotated field gets the value of that name in the
+    JSON object: times become aware datetimes, and a missing list is empty.
 
-    The class's keywords name the fields that are records themselves.
+    Keyword arguments of a subclass declare the fields that are records themselves, with their
+    class.
     """
 
     _nested: ClassVar[Mapping[str, type[Record]]] = {}
@@ -81,7 +83,7 @@ class Record:
 
 
 class GpuBase(Record):
-    """Base class of ``GpuRecord``, which is written as in a job file: ``a100:4``."""
+    """Base class of ``GpuRecord``. As text it is written as in a job file: ``a100:4``."""
 
     count: int
     type: str | None
@@ -91,7 +93,7 @@ class GpuBase(Record):
 
 
 class JobBase(Record):
-    """Base class of ``Job``, with the properties that follow from its fields."""
+    """Base class of ``Job`` with properties that are derived from its fields."""
 
     id: str
     type: str
@@ -117,13 +119,14 @@ class JobBase(Record):
 
     @property
     def is_array(self) -> bool:
-        """Return whether it is an array job, which does not run itself: its tasks do."""
+        """Return whether this is an array job, which does not run itself, but consists of tasks
+        that do."""
         return self.array is not None and self.array_task_id is None
 
     @property
     def short_id(self) -> str:
-        """Return the beginning of the id; for an array task, the array job's with the index, such
-        as ``0008e66b_4``."""
+        """Return the first characters of the job's id. For an array task these are the array job's,
+        followed by the index, such as ``0008e66b_4``."""
         if self.array_job_id is None:
             return self.id[:8]
         return f"{self.array_job_id[:8]}_{self.array_task_id}"

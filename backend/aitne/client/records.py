@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class GpuRecord(GpuBase):
-    """GPUs on each node: how many, and of which type if that matters."""
+    """Number of GPUs on each node, and their type (None: any type)."""
 
     count: int
     type: str | None
 
 
 class ResourcesRecord(Record, gpu=GpuRecord):
-    """Resources of a job with all defaults filled in."""
+    """Resources that a job requests, with all defaults filled in."""
 
     nodes: int
     cpu: int
@@ -31,8 +31,8 @@ class ResourcesRecord(Record, gpu=GpuRecord):
 
 
 class StageRecord(Record):
-    """A stage in the life of a job, as the portal draws it; ``detail`` says why the present
-    stage lasts or how it ended.
+    """Stage of a job as shown in the portal; ``detail`` says why the current stage lasts or how
+    it ended.
     """
 
     key: str
@@ -44,7 +44,9 @@ class StageRecord(Record):
 
 
 class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
-    """A job, session or array task, flat, with its stages and the permitted actions."""
+    """Job, session or array task as the API returns it, with its stages and the permitted
+    actions.
+    """
 
     id: str
     type: str
@@ -169,7 +171,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
 
 
 class Plan(Record, spec=JobSpecRecord):
-    """Job as it would be submitted, shown before the submission: nothing is stored."""
+    """Job as it would be submitted, shown before the submission; nothing is stored."""
 
     spec: JobSpecRecord
     fits: bool
@@ -185,11 +187,12 @@ class Plan(Record, spec=JobSpecRecord):
 
 
 class Event(Record):
-    """One event row. ``id`` grows in commit order, so a reader that has seen N has seen all
-    before.
+    """One entry of the event log. ``id`` grows in commit order, so a reader that has seen an ID
+    has seen all earlier events.
 
     ``kind`` is ``job.state``, ``job.changed``, ``job.created``, ``nodes.changed`` …;
-    ``owner`` and ``project`` determine who may see it (None: every user who is logged in).
+    ``owner`` and ``project`` determine which users may see it (both None: every user who is
+    logged in).
     """
 
     id: int
@@ -202,8 +205,8 @@ class Event(Record):
 
 
 class ParameterRecord(Record):
-    """Field of a template's launch form. Its value reaches the job as the variable
-    ``AITNE_PARAM_<NAME>``.
+    """Parameter of a template, which is a field of its launch form. The job gets its value in
+    the environment variable ``AITNE_PARAM_<NAME>``.
     """
 
     name: str
@@ -219,7 +222,7 @@ class ParameterRecord(Record):
 
 
 class Template(Record, parameters=ParameterRecord):
-    """The schema of ``jobtemplates/*.yaml``."""
+    """Content of a template file, ``jobtemplates/*.yaml``."""
 
     name: str
     version: str
@@ -274,7 +277,7 @@ class Node(Record, gpus=GpuCountRecord):
 
 
 class QueuePositionRecord(Record):
-    """A job's position among the waiting jobs of this platform in one partition."""
+    """Position of a job among the pending jobs of this platform in one partition."""
 
     position: int
     waiting: int
@@ -283,7 +286,9 @@ class QueuePositionRecord(Record):
 
 
 class AdviceRecord(Record):
-    """A piece of advice on a queued job: an action that would help, or when the job can start."""
+    """Piece of advice on a queued job: an action that would help, or the time at which the job
+    can start.
+    """
 
     text: str
     at: datetime | None
@@ -291,7 +296,7 @@ class AdviceRecord(Record):
 
 
 class LogLineRecord(Record):
-    """A line of a job's log."""
+    """One line of a job's log, with its position."""
 
     text: str
     offset: int
@@ -315,8 +320,8 @@ class FailureRecord(Record, line=LogLineRecord, remedies=RemedyRecord):
 
 
 class GpuSumRecord(Record):
-    """Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
-    could get now.
+    """Number of GPUs of one type on all nodes of a partition. ``free`` counts those that could
+    be allocated to a job now.
     """
 
     type: str | None
@@ -360,7 +365,7 @@ class Token(Record):
 
 
 class User(Record):
-    """User with an account. The password's hash is not part of it."""
+    """User with an account; the hash of the password is not included."""
 
     name: str
     display_name: str
@@ -373,7 +378,7 @@ class User(Record):
 
 
 class UserListItemRecord(Record):
-    """User in a list, with the last login."""
+    """User in a list, with the time of the last login."""
 
     name: str
     display_name: str
@@ -406,8 +411,8 @@ class PlatformInfoRecord(Record):
 
 
 class CurrentUserRecord(Record, user=User, platform=PlatformInfoRecord):
-    """The current user. ``csrf_token`` is sent as ``X-CSRF-Token``; null if a token
-    authenticates the request.
+    """The current user. ``csrf_token`` must be sent as ``X-CSRF-Token``; null if the request has
+    an access token.
     """
 
     user: User

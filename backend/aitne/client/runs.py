@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class SnapshotRecord(Record):
-    """Circumstances of a run. ``taken`` has what the agent recorded: git, environment, host; None
-    if it recorded nothing."""
+    """Circumstances of a job's run, to reproduce it. ``taken`` has what was recorded on the node
+    (git, environment, host); None if nothing was recorded."""
 
     attempt: int
     taken: dict[str, Any] | None
@@ -38,7 +38,7 @@ class WrittenFileRecord(Record):
 
 
 class WrittenFilesRecord(Record, files=WrittenFileRecord):
-    """The files of a job's folder that were changed while it ran, newest first."""
+    """Files in a job's folder that were changed while it ran, newest first."""
 
     folder: str
     files: list[WrittenFileRecord]
@@ -56,7 +56,7 @@ class ResultsRecord(Record):
 
 
 class SweepTaskRecord(Record):
-    """One task of a sweep: its parameters and their outcome."""
+    """One task of a sweep: its parameters and the metrics that it reported."""
 
     task: int
     job_id: str
@@ -81,7 +81,7 @@ class SweepRecord(Record, tasks=SweepTaskRecord):
 
 
 class RerunRecord(Record):
-    """Preview of running a job again: problems, changes and notes."""
+    """Preview of running a job again: problems that prevent it, changes since it ran, and notes."""
 
     possible: bool
     problems: list[dict[str, Any]]
@@ -90,7 +90,8 @@ class RerunRecord(Record):
 
 
 class ComparisonRecord(Record):
-    """Two runs side by side: sections of rows, each with ``field``, ``a``, ``b`` and ``same``."""
+    """Comparison of two runs. Each section has rows with ``field``, the values ``a`` and ``b``, and
+    whether they are the ``same``."""
 
     a: dict[str, Any]
     b: dict[str, Any]
@@ -104,17 +105,17 @@ class Runs:
     _session: ApiSession
 
     def snapshot(self, job_id: str) -> SnapshotRecord:
-        """Return the snapshot of a job: code, environment, image, datasets."""
+        """Return the snapshot of a job: code, environment, image and datasets with which it ran."""
         return SnapshotRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/snapshot"))
 
     def files(self, job_id: str) -> WrittenFilesRecord:
-        """Return the files that the job changed. Raises ``NotFound`` while they have not been
-        listed."""
+        """Return the files in the job's folder that were changed while it ran. Raises ``NotFound``
+        until the job has ended and they are listed."""
         return WrittenFilesRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/files"))
 
     def results(self, job_id: str) -> ResultsRecord:
-        """Return the metrics that the job's program recorded. Raises ``NotFound`` while there are
-        none."""
+        """Return the metrics that the job's program recorded. Raises ``NotFound`` if there are none
+        yet."""
         return ResultsRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/results"))
 
     def compare(self, job_id: str, other_id: str) -> ComparisonRecord:
@@ -123,7 +124,8 @@ class Runs:
         return ComparisonRecord(self._session.json("GET", path))
 
     def plan_resubmit(self, job_id: str) -> RerunRecord:
-        """Return the changes since the job ran; nothing is stored."""
+        """Return what has changed since the job ran, and whether it can run again. Nothing is
+        stored."""
         return RerunRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/resubmit"))
 
     def sweep(self, job_id: str) -> SweepRecord:
@@ -132,7 +134,7 @@ class Runs:
         return SweepRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/sweep"))
 
     def stop_sweep(self, job_id: str) -> Job:
-        """Cancel all tasks that have not ended, except the best one so far."""
+        """Cancel all tasks of a sweep that have not ended, except the best one so far."""
         path = f"/jobs/{segment(job_id)}/sweep/stop"
         return Job(self._session.json("POST", path, repeatable=True))
 

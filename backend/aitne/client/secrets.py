@@ -31,8 +31,8 @@ class Secrets:
         return [SecretRecord(item) for item in self._session.json("GET", "/secrets")["items"]]
 
     def put(self, name: str, value: str) -> SecretRecord:
-        """Store a secret, or replace its value. Raises ``InvalidInput``, ``Conflict`` (too
-        many)."""
+        """Store a secret, or replace its value. Raises ``InvalidInput``, or ``Conflict`` if the
+        user has too many."""
         path = f"/secrets/{segment(name)}"
         return SecretRecord(self._session.json("PUT", path, body={"value": value}, repeatable=True))
 

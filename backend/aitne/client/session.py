@@ -1,7 +1,7 @@
-"""HTTP requests with credentials, retries, errors and pages.
+"""HTTP requests with credentials, repetition after failures, errors and pages.
 
-A request is repeated when that is safe: reading always is, creating is because of its
-Idempotency-Key, and any request is while the platform cannot have seen it.
+A request is repeated if that is safe: reading always is, creating is because of its
+Idempotency-Key, and any request is if the platform cannot have received it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ LONGEST_PAUSE_S = 2.0
 
 
 def segment(value: object) -> str:
-    """Return a value escaped as one segment of a path."""
+    """Return a value percent-encoded as one segment of a URL path."""
     return quote(str(value))
 
 
 def new_key() -> str:
-    """Return a new Idempotency-Key, for all attempts of one request."""
+    """Return a new random Idempotency-Key, which is sent with all attempts of one request."""
     return os.urandom(16).hex()
 
 
 class ApiSession:
-    """Requests to one platform as one user."""
+    """Sender of requests to one platform as one user."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class ApiSession:
         repeatable: bool | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """Send a request below ``/api/v1`` and return the decoded answer, None if it is empty.
+        """Send a request below ``/api/v1`` and return the decoded JSON answer; None if it is empty.
 
-        ``body`` is sent as JSON, bytes unchanged. ``key`` is the Idempotency-Key of a request that
-        creates. ``repeatable`` states that the request may safely be sent twice; None: only if it
-        reads or has a key.
+        ``body`` is sent as JSON, or unchanged if it is bytes. ``key`` is the Idempotency-Key of a
+        request that creates an object. ``repeatable`` states whether the request may safely be sent
+        twice; None: only if it reads or has a key.
 
         Raises:
             AitneError: the platform rejected the request, or does not answer.
@@ -127,7 +127,8 @@ class ApiSession:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Reply:
-        """Send a request and return an answer that is read in chunks.
+        """Send a GET request and return the response, whose body the caller reads in chunks. It is
+        not repeated.
 
         Raises:
             ConnectionFailed: the connection failed; the caller may try again.
@@ -145,7 +146,8 @@ class ApiSession:
         return reply
 
     def pages(self, path: str, query: Query, *, limit: int | None = None) -> Iterator[Any]:
-        """Yield the items of a list, page after page, at most ``limit`` of them."""
+        """Yield the items of a list, fetching page after page. ``limit`` is the maximum number of
+        items; None: all."""
         cursor: str | None = None
         remaining = limit
         while remaining is None or remaining > 0:
@@ -197,8 +199,8 @@ class ApiSession:
 
 
 def transport_to(platform: Platform) -> RequestTransport:
-    """Return the transport of requests to a platform. Raises ``InvalidInput`` if its address or CA
-    file is wrong."""
+    """Return the transport for requests to a platform. Raises ``InvalidInput`` if its address or
+    file of CA certificates is invalid."""
     try:
         return HttpTransport(platform.url, platform.ca_file)
     except ValueError as error:
@@ -222,10 +224,11 @@ def _encoded(query: Query | None) -> str:
 
 
 class RequestBackoff:
-    """Time for which requests are repeated while the platform does not answer.
+    """Pauses between repeated requests to a platform that does not answer, and the time limit for
+    them.
 
-    A supervised platform that is up restarts its API within seconds, so a broken connection is
-    retried a few times; where no platform runs, the error is raised at once.
+    A supervised platform restarts its API within seconds, so a request is repeated a few times
+    after a broken connection; if no platform runs, the error is raised at once.
     """
 
     def __init__(self, session: ApiSession, seconds: float | None = None) -> None:
@@ -234,17 +237,20 @@ class RequestBackoff:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the time and the pauses after an answer."""
+        """Start again with a full time limit and short pauses, after the platform has answered."""
         self._pause_s = FIRST_PAUSE_S
         self._until: float | None = None
 
     def after(self, failure: ConnectionFailed, *, repeatable: bool) -> None:
-        """Wait a moment before the next attempt, or raise.
+        """Wait before the next attempt after ``failure``, or raise an error if there should be
+        none.
+
+        ``repeatable`` states whether the request may safely be sent twice.
 
         Raises:
             NotRunning: no platform runs.
             CertificateInvalid: the platform's certificate is not accepted.
-            Unreachable: the time for retries has expired, or a retry could repeat the change.
+            Unreachable: the time limit has passed, or another attempt could repeat a change.
         """
         from aitne.client.errors import CertificateInvalid, NotRunning, Unreachable
 
@@ -267,7 +273,7 @@ class RequestBackoff:
             ) from failure
 
     def pause(self) -> bool:
-        """Sleep, longer each time; return False when the time has expired."""
+        """Sleep, longer each time; return False, without sleeping, if the time limit has passed."""
         now = self._session.clock()
         if self._until is None:
             self._until = now + self._seconds

@@ -28,9 +28,9 @@ class Sessions:
         job_file: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Job:
-        """Start a session from a template; ``job_file`` overrides fields of the template.
+        """Start a session from a template. Fields of ``job_file`` override those of the template.
 
-        Without ``template`` the job file alone describes the session. ``key`` is the
+        If ``template`` is None, the job file alone describes the session. ``key`` is the
         Idempotency-Key; None: a new one.
         """
         body = {"type": "session", **(job_file or {})}
@@ -44,13 +44,14 @@ class Sessions:
         return Job(self._session.json("GET", f"/sessions/{segment(session_id)}"))
 
     def list(self, **query: Any) -> Iterator[Job]:
-        """Iterate over sessions, newest first. Takes the arguments of ``client.jobs.list``."""
+        """Iterate over sessions, newest first. The arguments are those of ``client.jobs.list``."""
         return self._jobs.list(type="session", **query)
 
     def open(self, session_id: str, app: str | None = None) -> str:
-        """Return the URL of the session, or of ``app``, another of its entry points.
+        """Return the URL at which the session can be opened. ``app`` is one of its apps; None: the
+        default one.
 
-        Raises ``Conflict`` while it is not ready, ``NotFound`` if it has no such entry point.
+        Raises ``Conflict`` while the session is not ready, ``NotFound`` if it has no such app.
         """
         path = f"/sessions/{segment(session_id)}/open"
         query = {} if app is None else {"app": app}
@@ -58,39 +59,41 @@ class Sessions:
         return str(answer["url"])
 
     def extend(self, session_id: str, duration: str) -> Job:
-        """Add to the time that is left: ``"1h"``, ``"30m"``, for example."""
+        """Extend the time limit of the session by ``duration``, such as ``"1h"`` or ``"30m"``."""
         path = f"/sessions/{segment(session_id)}/extend"
         return Job(self._session.json("POST", path, body={"duration": duration}))
 
     def keep(self, session_id: str) -> Job:
-        """Report that the session is in use, which resets its idle time."""
+        """Report that the session is in use, so that its idle time starts again from zero."""
         path = f"/sessions/{segment(session_id)}/keep"
         return Job(self._session.json("POST", path, repeatable=True))
 
     def stop(self, session_id: str) -> Job:
-        """Request the end of the session and return its record."""
+        """Request the end of the session and return its record; it ends a moment later."""
         path = f"/sessions/{segment(session_id)}/stop"
         return Job(self._session.json("POST", path, repeatable=True))
 
     def relaunch(self, session_id: str, *, key: str | None = None) -> Job:
-        """Start the same session again after it has ended: template, parameters, resources."""
+        """Start an ended session again as a new one, with the same template, parameters and
+        resources."""
         path = f"/sessions/{segment(session_id)}/relaunch"
         return Job(self._session.json("POST", path, key=key or new_key()))
 
     def resume(self, session_id: str, *, key: str | None = None) -> Job:
-        """Continue a session that has ended, with the notebooks that were open.
+        """Start an ended session again as a new one, with the notebooks that were open in it.
 
-        Raises ``Conflict`` while it is live, or when another session continues it already.
+        Raises ``Conflict`` if it has not ended, or if another session continues it already.
         """
         path = f"/sessions/{segment(session_id)}/continue"
         return Job(self._session.json("POST", path, key=key or new_key()))
 
     def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:
-        """Wait until the session is ready, and return it.
+        """Wait until the session is ready, and return its record. ``timeout_s`` None: without
+        limit.
 
         Raises:
             JobEnded: the session ended before it was ready; the message gives the reason.
-            WaitTimeout: the session was not ready within ``timeout_s``.
+            WaitTimeout: the session was not ready within ``timeout_s`` seconds.
         """
         job = self._jobs.wait(
             session_id, until=lambda job: job.state == "READY", timeout_s=timeout_s

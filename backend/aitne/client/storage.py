@@ -23,7 +23,7 @@ class AreaRecord(Record):
 
 
 class QuotaRecord(Record):
-    """Use and limit of bytes and files; a limit of None means unlimited."""
+    """Quota: use and limit of bytes and files. A limit of None means unlimited."""
 
     used_bytes: int | None
     limit_bytes: int | None
@@ -32,7 +32,7 @@ class QuotaRecord(Record):
 
 
 class AreaFactsRecord(Record, area=AreaRecord, user_quota=QuotaRecord, project_quota=QuotaRecord):
-    """State of a storage area; a value that could not be determined is None."""
+    """Space and quotas of a storage area. A value that could not be determined is None."""
 
     area: AreaRecord
     available: bool
@@ -58,7 +58,8 @@ class StorageViewRecord(Record, areas=AreaFactsRecord):
 
 
 class JobFoldersRecord(Record):
-    """Job folders of the user's ended jobs, as they were measured when the jobs ended."""
+    """Disk space of the user's ended jobs' folders, measured when each job ended: number of jobs,
+    bytes, files."""
 
     jobs: int
     size_bytes: int
@@ -80,5 +81,5 @@ class StorageAreas:
         return StorageViewRecord(self._session.json("GET", "/storage", query={"project": project}))
 
     def jobs(self) -> JobFoldersRecord:
-        """Return the disk space of the job folders of the user's ended jobs."""
+        """Return the total disk space of the job folders of the user's ended jobs."""
         return JobFoldersRecord(self._session.json("GET", "/storage/jobs"))

@@ -1,6 +1,6 @@
-"""A terminal, a program, or an SSH server in a running job, over one WebSocket.
+"""Connection to a terminal, a program or an SSH server in a running job, over a WebSocket.
 
-Both directions have a window: data that was sent and not yet acknowledged is bounded.
+Flow control in both directions limits the data that was sent and not yet acknowledged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from aitne.client.session import ApiSession
 
 OUT, ERRORS = 1, 2
-"""Kinds of output: the program's standard output (of a terminal, all output), or its standard
-error."""
+"""Kinds of output: standard output (for a terminal, all output), and standard error."""
 _PIECE = 32 << 10
 _OPEN_WITHIN_S = 90.0
 _CLOSE_WITHIN_S = 2.0
@@ -29,8 +28,8 @@ _LARGEST_MESSAGE = 4 << 20
 
 
 class TerminalConnection:
-    """Connection that ``client.jobs.attach`` returns; a context manager. One thread may read while
-    others write."""
+    """Connection to a program in a running job, as ``client.jobs.attach`` returns it; a context
+    manager. One thread may read while others write."""
 
     def __init__(
         self, session: ApiSession, job_id: str, *, node: str | None, start: dict[str, Any]
@@ -69,9 +68,9 @@ class TerminalConnection:
         self._written = 0
         self._ended = False
         self.exit_code: int | None = None
-        """Exit code of the program once it has ended; None then means that it is unknown."""
+        """Exit code of the program; None before its end, or if it is unknown."""
         self.reason: str | None = None
-        """Reason of the end, unless the program ended by itself."""
+        """Reason why the connection ended; None if the program ended by itself."""
         try:
             self._send({"type": "open", "ticket": ticket["ticket"], "start": start})
             started = self._next(_OPEN_WITHIN_S)
@@ -80,7 +79,8 @@ class TerminalConnection:
             raise
         self._window = int(started["window"])
         self.where: str = started["where"]
-        """``container``, ``node``, or ``beside`` where the job's container cannot be entered."""
+        """Place of the program: ``container``, ``node`` for a job without one, or ``beside`` if the
+        job's container cannot be entered and the program runs outside of it."""
         self.host_key: str | None = started.get("host_key")
 
     def __enter__(self) -> Self:
@@ -90,8 +90,8 @@ class TerminalConnection:
         self.close()
 
     def read(self) -> Iterator[tuple[int, bytes]]:
-        """Yield output as it arrives, each piece ``OUT`` or ``ERRORS``, until the program has
-        ended.
+        """Yield output as it arrives, until the program has ended: pairs of the kind, ``OUT`` or
+        ``ERRORS``, and bytes.
 
         Raises:
             Unreachable: the connection broke.
@@ -120,7 +120,8 @@ class TerminalConnection:
                 self._room.notify_all()
 
     def write(self, data: bytes) -> None:
-        """Send input; wait while too much is unacknowledged. After the end it is discarded."""
+        """Send input to the program; block while too much is unacknowledged. After the program's
+        end, input is discarded."""
         for start in range(0, len(data), _PIECE):
             piece = data[start : start + _PIECE]
             with self._room:
@@ -133,11 +134,11 @@ class TerminalConnection:
             self._send(piece)
 
     def resize(self, rows: int, cols: int) -> None:
-        """Send a new size of the terminal."""
+        """Tell the program the new size of the terminal in characters."""
         self._send({"type": "resize", "rows": rows, "cols": cols})
 
     def end_input(self) -> None:
-        """Send the end of the input; nothing can be written afterwards."""
+        """Close the program's standard input; afterwards nothing can be written."""
         self._send({"type": "eof"})
 
     def close(self) -> None:
@@ -192,7 +193,7 @@ def attach(
     cols: int,
     term: str,
 ) -> TerminalConnection:
-    """Implement ``Jobs.attach``: start a program in a running job."""
+    """Start a program in a running job, as described for ``Jobs.attach``."""
     start = {
         "kind": "shell",
         "argv": [*argv],
@@ -207,7 +208,7 @@ def attach(
 def attach_ssh(
     session: ApiSession, job_id: str, public_key: str, *, node: str | None
 ) -> TerminalConnection:
-    """Implement ``Jobs.attach_ssh``: start an SSH server in a running job."""
+    """Start an SSH server in a running job, as described for ``Jobs.attach_ssh``."""
     return TerminalConnection(
         session, job_id, node=node, start={"kind": "ssh", "public_key": public_key}
     )

@@ -1,4 +1,4 @@
-"""Calls of blocking functions from an event loop: each in a thread of its own, which ends with it.
+"""Calls of blocking functions from an event loop, each in a new thread.
 
 These are daemon threads, not a pool: streams may wait for a long time, and must neither use up a
 pool's threads nor keep a program from ending.
@@ -54,7 +54,8 @@ async def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 async def stream(
     make: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
 ) -> AsyncIterator[T]:
-    """Yield the items of the iterator that ``make`` returns, each fetched when it is requested."""
+    """Yield the items of the iterator that ``make`` returns. Each item is fetched in a thread when
+    it is requested."""
     items = await call(make, *args, **kwargs)
     try:
         while (item := await call(next, items, _END)) is not _END:

@@ -1,4 +1,4 @@
-"""Interface between the client and the network: tests and embedding programs pass their own."""
+"""Interface between the client and the network, which tests and embedding programs can implement."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Protocol
 
 
 class Reply(Protocol):
-    """A response whose head was received; the body is read as it arrives. It must be closed."""
+    """Response whose status and headers were received; the body is read as it arrives. It must be
+    closed."""
 
     status: int
     headers: Mapping[str, str]
@@ -34,9 +35,9 @@ class RequestTransport(Protocol):
         body: bytes | None,
         timeout_s: float,
     ) -> Reply:
-        """Send one request and return when the head of its response has arrived.
+        """Send one request and return when the status and headers of its response have arrived.
 
-        ``timeout_s`` bounds connecting and every single wait for bytes.
+        ``timeout_s`` is the maximum number of seconds for connecting, and for each wait for data.
 
         Raises:
             ConnectionFailed: the exchange was not completed.

@@ -1,4 +1,4 @@
-"""Contents of a folder: files, links, and entries that a dataset cannot have."""
+"""Scan of a folder: its files, links, and entries that a dataset cannot contain."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ UNREADABLE = "unreadable"
 BROKEN = "broken"
 REFUSED = "refused"
 OFTEN = 1_000
-"""Number of entries between two calls of a scan's listener."""
+"""Number of entries between two calls of a scan's progress callback."""
 
 
 class TreeProblem:
-    """An entry that keeps a folder from being a dataset, or from being compared with one."""
+    """Entry for which a folder cannot become a dataset, or cannot be compared with one."""
 
     __slots__ = ("kind", "path", "reason")
 
     def __init__(self, path: bytes, kind: str, reason: str) -> None:
         self.path = path
         self.kind = kind
-        """``changed`` meanwhile, ``unreadable`` for this user, ``broken`` for all users, or
-        ``refused`` because a dataset cannot have it."""
+        """Kind of the problem: ``changed`` meanwhile, ``unreadable`` for this user, ``broken`` for
+        all users, or ``refused`` because a dataset cannot contain it."""
         self.reason = reason
 
 
 class Tree:
-    """Result of a scan, by path relative to the folder."""
+    """Contents of a folder as a scan found them, by path relative to the folder."""
 
     def __init__(self) -> None:
         self.files: dict[bytes, Stamp | None] = {}
-        """Stamps of the files; None if the scan did not read them."""
+        """Stamp (size, times, inode) of each file; None if the scan did not determine stamps."""
         self.links: dict[bytes, bytes] = {}
         self.problems: list[TreeProblem] = []
 
@@ -50,26 +50,26 @@ class Tree:
         return len(self.files) + len(self.links)
 
     def problem(self, path: bytes, kind: str, reason: str) -> None:
-        """Record a problem of the scan."""
+        """Record that the entry ``path`` has a problem."""
         self.problems.append(TreeProblem(path, kind, reason))
 
 
 def stamp(status: os.stat_result) -> Stamp:
-    """Return the values that identify one state of a file: size, times and inode."""
+    """Return a file's stamp, by which a change of the file is detected: size, times and inode."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def unreadable(path: bytes, error: OSError) -> TreeProblem:
-    """Return the problem for a system call that failed at ``path``."""
+    """Return the problem that describes a failed system call at ``path``."""
     kind = UNREADABLE if error.errno in (errno.EACCES, errno.EPERM) else BROKEN
     return TreeProblem(path, kind, f"cannot be read: {error.strerror or error}")
 
 
 def scan(root: bytes, *, stamps: bool, heard: Callable[[int], None] | None = None) -> Tree:
-    """Walk below ``root`` without following links. ``stamps``: read the stamp of each file, which
-    takes longer.
+    """Scan the folder ``root`` without following links.
 
-    ``heard`` is called from time to time with the number of entries so far.
+    With ``stamps``, the stamp of each file is determined, which takes longer. ``heard`` is a
+    progress callback, called from time to time with the number of entries found so far.
     """
     tree = Tree()
     folders = [b""]

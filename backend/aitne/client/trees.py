@@ -1,4 +1,4 @@
-"""Trees: working trees that are uploaded for jobs, which run in a copy of them."""
+"""Upload of working trees, folders of which jobs get a copy to run in."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from aitne.client.working_tree import WorkingTree
 
 BATCH_BYTES = 4 << 20
-"""Size from which a request with contents is sent; a larger file has a request of its own."""
+"""Maximum size in bytes of the contents in one request; a larger file has a request of its own."""
 BATCH_FILES = 1_000
 UPLOAD_S = 600.0
-"""Timeout of a request with contents in seconds."""
+"""Timeout in seconds of a request that uploads contents."""
 
 
 class TreeLimitsRecord(Record):
-    """Limits of the platform for trees."""
+    """Limits of the platform for uploaded working trees."""
 
     max_files: int
     max_bytes: int
@@ -30,7 +30,7 @@ class TreeLimitsRecord(Record):
 
 
 class TreeRecord(Record):
-    """An uploaded tree: ``digest`` is what a job file names as ``tree``."""
+    """Uploaded working tree. A job file refers to it by its ``digest``, in the field ``tree``."""
 
     digest: str
     files: int
@@ -38,18 +38,18 @@ class TreeRecord(Record):
     commit: str | None
     dirty: bool | None
     uploaded_files: int
-    """Number of contents that the platform did not have yet."""
+    """Number of files whose contents the platform did not have before."""
     uploaded_bytes: int
 
 
 class Trees:
-    """Operations on trees, as ``client.trees``."""
+    """Operations on working trees, as ``client.trees``."""
 
     def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def limits(self) -> TreeLimitsRecord:
-        """Return the limits of the platform."""
+        """Return the platform's limits for working trees."""
         return TreeLimitsRecord(self._session.json("GET", "/trees:limits"))
 
     def upload(
@@ -58,15 +58,16 @@ class Trees:
         *,
         heard: Callable[[Progress], None] | None = None,
     ) -> TreeRecord:
-        """Upload the files of a folder that the platform lacks, and return the tree.
+        """Upload a folder as a working tree for jobs, and return its record. Contents that the
+        platform has are not sent again.
 
-        In a working tree of git these are the files that git tracks or would add, elsewhere all
-        files; not those that ``.aitneignore`` in the folder lists. ``heard`` is called with the
-        progress.
+        In a git repository the files are those that git tracks or would add, elsewhere all files,
+        in both cases without those that ``.aitneignore`` in the folder lists. ``heard`` is a
+        progress callback.
 
         Raises:
             InvalidInput: the folder cannot be read, is too large, or was changed meanwhile.
-            Conflict: the user's trees have as many bytes as they may have.
+            Conflict: the user's working trees would exceed the quota.
             Unreachable: the platform does not answer. What was uploaded is not uploaded again.
         """
         from aitne.client.manifests import Progress
@@ -109,7 +110,7 @@ def _head(working_tree: WorkingTree, sha256: str) -> bytes:
 
 
 def _batches(working_tree: WorkingTree, missing: Sequence[str]) -> Iterator[list[str]]:
-    """Divide the contents into those of one request each."""
+    """Divide the missing contents into lists that are sent in one request each."""
     batch: list[str] = []
     size = 0
     for sha256 in missing:

@@ -1,5 +1,5 @@
-"""Files of a working tree that travel with a job: those that git would commit, or all of a folder,
-without those that ``.aitneignore`` lists."""
+"""Selection of the files of a working tree that are uploaded for a job: those that git would
+commit, or all files of a folder, without those that ``.aitneignore`` lists."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 IGNORE_FILE = ".aitneignore"
 GIT_S = 60.0
 MOST_SHOWN = 5
-"""Maximum number of entries that an error names."""
+"""Maximum number of files that an error message names."""
 _GIT_ENV = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 _OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
-"""Variables that a hook of git sets, which would name another working tree."""
+"""Environment variables that git sets in hooks. They are removed, because they would select another
+repository."""
 
 
 class WorkingTree:
-    """A folder as it was read: its tree, and a file for each content."""
+    """Folder that was read for an upload: its list of files and links, and a file for each
+    checksum."""
 
     def __init__(self, root: bytes, tree: JobTree) -> None:
         self.root = root
@@ -38,7 +40,8 @@ class WorkingTree:
         self.files = {file.sha256: file for file in tree.files}
 
     def read(self, sha256: str) -> bytes:
-        """Return a content. Raises ``InvalidInput`` if its file was changed since."""
+        """Return the content with this checksum. Raises ``InvalidInput`` if its file was changed
+        since."""
         file = self.files[sha256]
         try:
             path = os.path.join(self.root, file.path.encode())
@@ -58,12 +61,12 @@ def collect(
     max_bytes: int,
     heard: Callable[[int], None] | None = None,
 ) -> WorkingTree:
-    """Read the files of a folder that travel with a job.
+    """Read and hash the files of a folder that are uploaded for a job.
 
-    ``heard`` is called with the number of bytes that were read so far.
+    ``heard`` is a progress callback, called with the number of bytes read so far.
 
     Raises:
-        InvalidInput: the folder or a file cannot be read, git does not answer, or there is too much.
+        InvalidInput: the folder or a file cannot be read, git fails, or a limit is exceeded.
     """
     root = _root(os.fspath(folder))
     ignored = _ignored(root)
@@ -112,7 +115,8 @@ def _add(
     links: list[TreeLink],
     problems: list[TreeProblem],
 ) -> None:
-    """Add an entry to the files or links, or to the problems if a tree cannot have it."""
+    """Add an entry of the folder to ``files`` or ``links``, or to ``problems`` if it cannot be
+    uploaded."""
     path = os.path.join(root, name)
     try:
         status = os.lstat(path)
@@ -137,7 +141,7 @@ def _add(
 
 
 def _check(problems: list[TreeProblem]) -> None:
-    """Raise ``InvalidInput`` if there are problems."""
+    """Raise an ``InvalidInput`` that names the first problems, if there are any."""
     if not problems:
         return
     shown = [f"{escape(problem.path)} {problem.reason}" for problem in problems[:MOST_SHOWN]]
@@ -166,7 +170,7 @@ def _check_size(files: dict[bytes, tuple[Stamp, bool]], max_bytes: int) -> None:
 
 
 def _ignored(root: bytes) -> Callable[[bytes], bool]:
-    """Return whether ``.aitneignore`` of the folder lists a path."""
+    """Return a function that tells whether the folder's ``.aitneignore`` lists a path."""
     path = os.path.join(root, IGNORE_FILE.encode())
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -185,7 +189,7 @@ def _ignored(root: bytes) -> Callable[[bytes], bool]:
 
 
 def _walk(root: bytes, ignored: Callable[[bytes], bool]) -> Iterator[bytes]:
-    """Yield the paths of all entries that are not folders, without git's own."""
+    """Yield the paths of all files and links below ``root``, without ignored folders and ``.git``."""
     folders = [b""]
     while folders:
         folder = folders.pop()
@@ -202,8 +206,8 @@ def _walk(root: bytes, ignored: Callable[[bytes], bool]) -> Iterator[bytes]:
 
 
 def _git_files(root: bytes) -> Iterator[bytes]:
-    """Yield the paths that git knows or would add; those of submodules and of other repositories
-    inside too."""
+    """Yield the paths of all files that git tracks or would add, including those in submodules and
+    nested repositories."""
     listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split(b"\0")):
         path = os.path.join(root, name.rstrip(b"/"))

@@ -1,4 +1,4 @@
-"""Names and addresses under which other nodes reach this one."""
+"""Names and addresses under which other nodes can reach this node."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 LOCAL = "127.0.0.1"
 INTERFACE = "AITNE_NETWORK_INTERFACE"
-"""Environment variable: network interface for connections between nodes; of several names, separated
-by commas, the first that a node has."""
+"""Environment variable: network interface for connections between nodes. If it lists several names,
+separated by commas, each node uses the first that it has."""
 _OF_HOROVOD = "HOROVOD_GLOO_IFACE"
 
 
@@ -30,8 +30,9 @@ def split(address: str) -> tuple[str, int]:
 
 
 def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str]:
-    """Return the addresses under which other ranks may reach a port of this machine: that of the
-    chosen network interface, or else all.
+    """Return the addresses ``host:port`` under which other ranks can reach a port of this machine:
+    that of the chosen network interface, or all if none is chosen. ``nodes`` is the number of nodes
+    of the run.
 
     Names come first, because they are valid across networks.
 
@@ -63,10 +64,10 @@ def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str
 
 def chosen_interface(environ: Mapping[str, str]) -> tuple[str, str] | None:
     """Return name and IPv4 address of the network interface that ``AITNE_NETWORK_INTERFACE`` or
-    ``HOROVOD_GLOO_IFACE`` chooses on this node; None: none is chosen.
+    ``HOROVOD_GLOO_IFACE`` chooses; None if neither is set.
 
     Raises:
-        LaunchError: this node does not have it.
+        LaunchError: this node does not have the chosen interface.
     """
     variable = INTERFACE if environ.get(INTERFACE) else _OF_HOROVOD
     text = environ.get(variable, "")
@@ -83,9 +84,8 @@ def chosen_interface(environ: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def interface_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that make gloo and NCCL use the chosen network interface of this node;
-    none if none is chosen. Raises ``LaunchError``.
-    """
+    """Return the environment variables that make gloo and NCCL use the chosen network interface;
+    empty if none is chosen. Raises ``LaunchError`` if this node does not have it."""
     chosen = chosen_interface(environ)
     if chosen is None:
         return {}
@@ -93,9 +93,8 @@ def interface_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _interfaces() -> dict[str, str]:
-    """Return the IPv4 addresses of this machine's interfaces by name (netdevice(7),
-    SIOCGIFADDR).
-    """
+    """Return the IPv4 address of each network interface of this machine (netdevice(7),
+    SIOCGIFADDR)."""
     import fcntl
 
     addresses = {}

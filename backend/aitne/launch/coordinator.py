@@ -1,4 +1,4 @@
-"""Decisions for all nodes of a run: when ranks start, which failure counts, when the run ends.
+"""Decisions for all nodes of a run: when ranks start, which failure is reported, when the run ends.
 
 The coordinator has no thread and no clock: its caller passes events and their times.
 """
@@ -14,13 +14,13 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import Any
 
 PREEMPTED = 75
-"""Exit code of a program that was asked to end, saved its state and is to be resumed
-(EX_TEMPFAIL)."""
+"""Exit code with which a program says that it was asked to end, saved its state and is to be
+resumed (EX_TEMPFAIL)."""
 LOST = 1
 """Exit code if a node is lost or did not join."""
 _CAUSE_S = 2.0
-"""Seconds that a failure which seems to be the consequence of another one waits for that one's
-report."""
+"""Seconds to wait after a failure that looks like the consequence of another one, for the report of
+the original failure."""
 _TRACEBACK = "Traceback (most recent call last)"
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _ECHO = re.compile(
@@ -30,9 +30,8 @@ _ECHO = re.compile(
 
 
 class RankFailure:
-    """Failure of a rank that ended by itself with an error: node, exit code and last lines of
-    output.
-    """
+    """Failure of a rank that ended by itself with an error, with its node, exit code and last lines
+    of output."""
 
     def __init__(self, node: int, rank: int | None, code: int, lines: Sequence[str]) -> None:
         self.node = node
@@ -42,21 +41,23 @@ class RankFailure:
 
     @property
     def echo(self) -> bool:
-        """Return whether the rank's output says that it ended because another rank had failed."""
+        """Return whether the rank's output shows that it ended only because another rank had
+        failed."""
         messages = (line for line in self.lines if not line.startswith(" "))
         return self.code < 128 and any(_ECHO.search(line) for line in messages)
 
 
 class LaunchCoordinator:
-    """Coordinator of a run, at the first node: receives reports from all nodes and orders them to
+    """Coordinator of a run, on the first node: receives reports from all nodes and orders them to
     start, restart or end their ranks.
 
     Args:
         names: names of the nodes, in the order of their ranks.
         restarts: maximum number of times that failed ranks are restarted.
-        join_by: time by which all nodes must have joined, on the clock of ``heard``.
+        join_by: time by which all nodes must have joined, on the clock of the argument ``now`` of
+            ``heard``.
         grace_s: seconds that ranks have to end after a signal, or after the first rank has ended.
-        send: sends an order to a node, which is given by its number.
+        send: sends an order to a node, given by its number.
         say: prints a message for the user.
     """
 
@@ -77,7 +78,7 @@ class LaunchCoordinator:
         self._here: set[int] = set()
         self._gone: set[int] = set()
         self._absent: set[int] = set()
-        """Nodes among the lost ones that never joined."""
+        """Numbers of those lost nodes that had never joined."""
         self._ended: set[int] = set()
         self._running = False
         self._stopping = False
@@ -87,17 +88,18 @@ class LaunchCoordinator:
         self._deadline: float | None = join_by
         self.generation = 0
         self._signals: list[int] = []
-        """Signals that asked the run to end, or to save its state."""
+        """Signals that a node received, which ask the run to end or to save its state."""
         self.code: int | None = None
-        """Exit code of the run; None means that it has not ended."""
+        """Exit code of the run; None while it has not ended."""
 
     @property
     def deadline(self) -> float | None:
-        """Time of the next required call of ``tick``; None means that no call is required."""
+        """Time at which ``tick`` must be called next; None if no call is required."""
         return self._deadline
 
     def heard(self, node: int, message: dict[str, Any] | None, now: float) -> None:
-        """Process the message of a node; None means that the connection to the node is lost."""
+        """Process a message from a node; None means that the connection to the node was lost.
+        ``now`` is the current time on the caller's clock."""
         if self.code is not None:
             return
         if message is None:
@@ -128,7 +130,8 @@ class LaunchCoordinator:
             self._judge()
 
     def tick(self, now: float) -> None:
-        """Act on timeouts that have passed at time ``now``."""
+        """Act on a deadline that has passed by the time ``now``, such as that for joining or for
+        ending."""
         if self._deadline is None or now < self._deadline or self.code is not None:
             return
         self._deadline = None
@@ -252,9 +255,8 @@ class LaunchCoordinator:
 
 
 def ending(code: int) -> str:
-    """Return a phrase for a message that says how a process ended, such as by which signal.
-    ``code`` is its exit code.
-    """
+    """Return a phrase for messages about how a process with the exit code ``code`` ended, for
+    example by which signal."""
     if code <= 128:
         return f"ended with exit code {code}"
     try:
@@ -268,10 +270,8 @@ def ending(code: int) -> str:
 
 
 def excerpt(lines: Sequence[bytes]) -> list[str]:
-    """Return the last traceback in a rank's output with all following lines.
-
-    Without a traceback: the last ten lines.
-    """
+    """Return the last traceback in a rank's output with all lines after it, or the last ten lines
+    if there is no traceback."""
     text = [line.decode("utf-8", "replace") for line in lines]
     begins = [at for at, line in enumerate(text) if line.startswith(_TRACEBACK)]
     if not begins:

@@ -1,4 +1,4 @@
-"""Errors of the launcher; each message is one sentence that says how to resolve the problem."""
+"""Errors of the launcher. Each message is one sentence that says how to resolve the problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parser of the number of ranks on each host: host lists, host files and Slurm's counts."""
+"""Parsers for the number of ranks on each host, in host lists, host files and Slurm's variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COUNT = re.compile(r"(\d{1,9})(?:\(x(\d{1,9})\))?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 _MOST_DIGITS = 10
 MOST_RANKS = 1_000_000
-"""Maximum number of ranks; a larger number is considered a typing error."""
+"""Maximum number of ranks; a larger number is treated as a typing error."""
 
 
 class Host:
@@ -95,11 +95,11 @@ def hostfile(text: str) -> list[Host]:
 
 
 def spread(available: Sequence[Host], size: int | None) -> list[Host]:
-    """Return the hosts that ``size`` ranks need, in the order given, each with its number of ranks;
-    ``size`` None means all hosts.
+    """Return the hosts on which ``size`` ranks run, filled in the given order, with the number of
+    ranks on each; None: all ranks of all hosts.
 
     Raises:
-        LaunchError: all hosts together take fewer than ``size`` ranks.
+        LaunchError: all hosts together have fewer than ``size`` places.
     """
     room = sum(host.ranks for host in available)
     if size is None:

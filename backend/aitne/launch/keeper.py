@@ -1,8 +1,8 @@
 """Cleanup of a run's processes, even if its launcher was killed.
 
 A separate process waits on a pipe whose other end only the launcher holds. When that end closes
-without a final message, the process kills all processes that carry the run's mark in their
-environment or are in a rank's process group.
+without a final message, the process kills all processes that have the run's id in their environment
+(``MARK``) or are in the process group of a rank.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Iterable
 
 MARK = "AITNE_RUN_ID"
-"""Environment variable of all processes of a run; processes that start a new session keep it."""
+"""Environment variable with the run's id, which all processes of a run have, including those that
+start a new session."""
 _LOOK_S = 0.02
 _CLEAN_LOOKS = 3
 _KILL_S = 10.0
@@ -44,25 +45,26 @@ class CleanupProcess:
         self._folder: str | None = None
 
     def group(self, number: int) -> None:
-        """Register the process group of a rank, to be killed at the end of the run."""
+        """Register the process group of a rank, which will be killed at the end of the run."""
         self.groups.add(number)
         self._tell(f"group {number}\n")
 
     def forget(self, number: int) -> None:
-        """Unregister a group whose leader was collected, because its number may be reused."""
+        """Unregister a process group whose leader has ended and been collected, because its number
+        may be reused."""
         self.groups.discard(number)
         self._tell(f"forget {number}\n")
 
     def folder(self, path: str) -> None:
-        """Register a folder to be removed at the end of the run."""
+        """Register a folder, which will be removed at the end of the run."""
         self._folder = path
         self._tell(f"folder {path}\n")
 
     def clear(self, ask_s: float = 1.0) -> None:
-        """Terminate the remaining processes of the run, and after ``ask_s`` seconds kill those that
-        have not ended.
+        """Terminate the remaining processes of the run, and kill those that have not ended after
+        ``ask_s`` seconds.
 
-        Ranks that have ended do not count as remaining.
+        Ranks that have ended, but were not collected yet, are not counted as remaining.
         """
         if _running(self._mark, self.groups):
             _end(self._mark, self.groups, signal.SIGTERM, ask_s)
@@ -137,7 +139,8 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> bool:
 
 
 def _running(mark: str, groups: set[int]) -> list[int]:
-    """Return the processes of the run that have not ended (proc(5)); empty if there is no /proc."""
+    """Return the PIDs of the run's processes that have not ended (proc(5)): those with ``mark`` in
+    their environment or in one of the process groups. Empty if there is no /proc."""
     marker, own_pid, pids = mark.encode(), os.getpid(), []
     try:
         names = os.listdir("/proc")

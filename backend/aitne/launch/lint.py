@@ -1,4 +1,4 @@
-"""Checks of an environment for settings that make training slow or wrong, before it starts.
+"""Checks of the environment, before training starts, for settings that make it slow or wrong.
 
 NCCL's variables: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html.
 """
@@ -16,14 +16,15 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable, Collection, Mapping
 
 SHM_BYTES_PER_RANK = 64 * 1024 * 1024
-"""Shared memory for NCCL and DataLoader processes of a rank; a container has 64 MiB in total by
-default."""
+"""Shared memory in bytes that NCCL and the DataLoader processes of one rank need. By default a
+container has 64 MiB in total."""
 _SHM = "/dev/shm"  # noqa: S108 - only its size is read
 _LEFT_OVER = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR")
 
 
 class NodeFacts:
-    """Facts about this node on which ``findings`` bases its warnings, beside environment variables.
+    """Facts about this node on which ``findings`` bases its warnings, in addition to environment
+    variables.
 
     Args:
         ranks: number of ranks on this node.
@@ -31,7 +32,7 @@ class NodeFacts:
         cpus: number of CPUs that the ranks of this node may use.
         shm_bytes: free bytes in ``/dev/shm``; None if it does not exist.
         interfaces: names of network interfaces.
-        resolves: returns whether a host name has an address.
+        resolves: returns whether a host name can be resolved to an address.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class NodeFacts:
 
 
 def findings(environ: Mapping[str, str], facts: NodeFacts) -> list[str]:
-    """Return a warning for each setting that is wrong or doubtful: its effect and the remedy."""
+    """Return a warning for each setting that is wrong or doubtful, with its effect and the remedy."""
     return [
         text
         for check in (
@@ -69,7 +70,7 @@ def findings(environ: Mapping[str, str], facts: NodeFacts) -> list[str]:
 
 
 def of_this_node(ranks: int, size: int) -> NodeFacts:
-    """Collect the facts of this node."""
+    """Collect the facts of this node, which has ``ranks`` of the run's ``size`` ranks."""
     try:
         stats = os.statvfs(_SHM)
         shm_bytes: int | None = stats.f_bavail * stats.f_frsize
@@ -86,11 +87,9 @@ def of_this_node(ranks: int, size: int) -> NodeFacts:
 
 
 def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
-    """Return a warning if ``CUDA_VISIBLE_DEVICES`` shows this rank only one GPU although its node
-    has several ranks, which prevents NCCL from copying between GPUs. Otherwise return None.
-
-    ``local_size`` is the number of ranks on this node.
-    """
+    """Return a warning if ``CUDA_VISIBLE_DEVICES`` shows this rank only one GPU although
+    ``local_size`` ranks run on its node, which prevents NCCL from copying directly between GPUs.
+    Otherwise return None."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None or local_size < 2 or len(_devices(visible)) != 1:
         return None
@@ -155,9 +154,11 @@ def _shared_memory(_environ: Mapping[str, str], facts: NodeFacts) -> str | None:
 
 
 def _interface(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
-    """Check the interfaces of ``NCCL_SOCKET_IFNAME``; None means no objection.
+    """Return a warning if ``NCCL_SOCKET_IFNAME`` selects no network interface of this node, or only
+    the loopback interface; otherwise None.
 
-    ``NCCL_SOCKET_IFNAME=^docker,eth`` lists prefixes of names; ``^`` excludes them, ``=`` is exact.
+    ``NCCL_SOCKET_IFNAME=docker,eth`` lists prefixes of names; ``^`` before them excludes them,
+    ``=`` demands exact names.
     """
     text = environ.get("NCCL_SOCKET_IFNAME", "")
     if not text:

@@ -1,5 +1,5 @@
-"""``aitne-run``: start the ranks of a program, or become the program in a process that is a
-rank."""
+"""``aitne-run``: starts the ranks of a program. In a process that another launcher has started as a
+rank, it is replaced by the program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run() -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Execute the command line; return the exit code."""
+    """Execute the command line and return its exit code."""
     _three_descriptors()
     try:
         if arguments[:1] == ["node"] and "--run-dir" in arguments:
@@ -139,7 +139,10 @@ def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.Launc
 
 
 def _is_rank(world: RankTopology, options: argparse.Namespace) -> bool:
-    """Return whether this process is one of the ranks that another launcher has started."""
+    """Return whether this process is itself a rank, which another launcher has started.
+
+    Raises ``LaunchError`` if the requested number of ranks differs from that launcher's.
+    """
     ranks = options.np
     if ranks is None and (options.hosts or options.hostfile):
         ranks = sum(host.ranks for host in _named(options))
@@ -177,7 +180,7 @@ def _named(options: argparse.Namespace) -> list[Host]:
 
 
 def _hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list[Host]:
-    """Return the hosts of the ranks, by the command line or else by the allocation of this job."""
+    """Return the hosts of the ranks, from the command line, or else from the Slurm allocation."""
     if options.hosts or options.hostfile:
         return hosts.spread(_named(options), options.np)
     allotted = scheduler.allocation(environ)
@@ -239,8 +242,8 @@ def _is_here(name: str, environ: Mapping[str, str]) -> bool:
 
 
 _PLATFORMS = frozenset({"SLURM_NTASKS", "MASTER_ADDR"})
-"""Variables that the platform sets in its jobs: it requests a task for each node, not for each
-rank."""
+"""Variables that the platform sets in its jobs, although it starts one task on each node, not one
+for each rank."""
 
 
 def _advise(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) -> None:
@@ -252,16 +255,17 @@ def _advise(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) ->
 
 
 def _advise_rank(world: RankTopology) -> None:
-    """Print advice about this rank's GPUs; of many ranks only the first one prints it."""
+    """Print a warning about this rank's GPUs if it is rank 0 and there is one."""
     warning = lint.hides_peers(os.environ, world.local_size)
     if warning is not None and world.rank == 0:
         say(warning)
 
 
 def _three_descriptors() -> None:
-    """Open descriptors 0 to 2 if they are closed.
+    """Open the file descriptors 0 to 2 on ``/dev/null`` if they are closed.
 
-    Otherwise a pipe could get one of these numbers, and a rank's output become its input.
+    Otherwise a pipe could get one of these numbers, and the output of a rank would become its
+    input.
     """
     while True:
         descriptor = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,5 @@
-"""One node's part of a run: starts its ranks on order, and reports how they end."""
+"""One node's part of a run: starts its ranks when the coordinator orders it, and reports how they
+end."""
 
 from __future__ import annotations
 
@@ -22,22 +23,22 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import Any
 
 KILL_S = 5.0
-"""Time in seconds for ranks to end after another one has failed."""
+"""Seconds that ranks have to end after another one has failed, before they are killed."""
 
 
 class LaunchNode:
-    """One node of a run: executes the coordinator's orders for its ranks, in sequence and on the
-    launcher's main thread.
+    """One node of a run, which carries out the coordinator's orders for its ranks. All methods are
+    called on the launcher's main thread.
 
     Args:
         index: number of this node.
         ranks: number of ranks of each node.
         argv: program and arguments of every rank.
-        environ: base of the ranks' environment.
-        store: rendezvous store of the ranks.
+        environ: environment variables on which those of the ranks are based.
+        store: client of the rendezvous store.
         master: address under which ranks reach the first node.
-        run_id: mark of the processes of this run.
-        run_dir: a folder that all ranks of this node can write.
+        run_id: id of this run, by which its processes are found.
+        run_dir: a folder to which all ranks of this node can write.
         keeper: cleanup process of the launcher.
         report: sends a message to the coordinator.
         on_ended: called from another thread with the number of the start, a rank and its exit code;
@@ -84,11 +85,13 @@ class LaunchNode:
 
     @property
     def deadline(self) -> float | None:
-        """Time of the next required call of ``tick``; None means that no call is required."""
+        """Time (``time.monotonic``) at which ``tick`` must be called next; None if no call is
+        required."""
         return self._kill_at
 
     def order(self, message: Mapping[str, Any]) -> None:
-        """Execute an order of the coordinator."""
+        """Carry out an order of the coordinator: ``prepare``, ``start``, ``stop``, ``signal`` or
+        ``mark``."""
         kind = message["kind"]
         if kind == "prepare":
             self._report({"kind": "port", "port": free_port(), "generation": message["generation"]})
@@ -104,27 +107,32 @@ class LaunchNode:
             self._mark(message["rank"], int(message["code"]))
 
     def stop(self) -> None:
-        """Ask the ranks to end; ``tick`` kills those that do not."""
+        """Ask the ranks to end with SIGTERM. ``tick`` kills those that have not ended after
+        ``KILL_S`` seconds."""
         if self._ranks is not None and self._kill_at is None and self._left:
             self._ranks.signal(signal.SIGTERM)
             self._kill_at = time.monotonic() + KILL_S
 
     def tick(self, now: float) -> None:
-        """Kill the ranks whose time to end has passed at time ``now``."""
+        """Kill the ranks that were asked to end, if their time is over at ``now``
+        (``time.monotonic``)."""
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             if self._ranks is not None:
                 self._ranks.signal(signal.SIGKILL)
 
     def signal(self, number: int) -> None:
-        """Forward a signal to the ranks."""
+        """Send the signal ``number`` to all ranks of this node."""
         self._signals.append(number)
         if self._ranks is not None:
             self._ranks.signal(number)
 
     def rank_ended(self, generation: int, rank: int, code: int) -> None:
-        """Record that a rank of this node has ended with the exit code ``code``, and report it.
-        ``generation`` is the number of the start to which the rank belongs.
+        """Record and report that the rank ``rank`` of this node has ended with the exit code
+        ``code``.
+
+        ``generation`` is the number of the start to which the rank belongs, counted by the
+        coordinator. Ranks of an earlier start are ignored.
         """
         if self._ranks is None or generation != self._generation:
             return
@@ -201,7 +209,7 @@ class LaunchNode:
         return os.path.join(self._run_dir, f"failed-{self._index}.json")
 
     def _mark(self, rank: int | None, code: int) -> None:
-        """Write the failed rank to the file that the platform reads."""
+        """Write which rank failed to ``failed-<node>.json``, which the platform reads."""
         if rank is None or not os.path.isdir(self._run_dir):
             return
         facts = {
@@ -221,7 +229,7 @@ class LaunchNode:
 
 
 def free_port() -> int:
-    """Return a free port of this machine; the caller binds it a moment later."""
+    """Return a TCP port of this machine that is free now; the caller binds it a moment later."""
     with socket.create_server(("", 0)) as sock:
         port: int = sock.getsockname()[1]
         return port

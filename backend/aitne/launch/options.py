@@ -1,4 +1,4 @@
-"""Options of ``aitne-run``, with those of ``horovodrun`` that have a meaning here."""
+"""Options of ``aitne-run``, including those of ``horovodrun`` that are useful here."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _VARIABLES = (
     ("--stall-check-warning-time-seconds", "SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS"),
     ("--stall-check-shutdown-time-seconds", "SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"),
 )
-"""Options of horovodrun that set a variable."""
+"""Options of horovodrun that set an environment variable to their value."""
 _FLAGS = (
     ("--timeline-mark-cycles", "HOROVOD_TIMELINE_MARK_CYCLES"),
     ("--autotune", "HOROVOD_AUTOTUNE"),
     ("--no-stall-check", "HOROVOD_STALL_CHECK_DISABLE"),
 )
-"""Options of horovodrun that set a variable to 1."""
+"""Options of horovodrun that set an environment variable to 1."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+    """Return the parser of the command line of ``aitne-run``."""
     parser = argparse.ArgumentParser(
         prog="aitne-run",
         usage="aitne-run [options] [--] program [arguments ...]",
@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def common(parser: argparse.ArgumentParser) -> None:
-    """Add the options that ``aitne-run`` and ``aitne-run node`` have in common."""
+    """Add the options that the commands ``aitne-run`` and ``aitne-run node`` have in common."""
     parser.add_argument(
         "--prefix",
         "-prefix-timestamp",
@@ -132,7 +132,8 @@ def common(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """Return a number of at least 1. Raises ``argparse.ArgumentTypeError``."""
+    """Return the integer in ``text``, which must be at least 1. Raises
+    ``argparse.ArgumentTypeError``."""
     count = hosts.number(text)
     if not count or count > hosts.MOST_RANKS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
@@ -144,7 +145,7 @@ def _count(text: str) -> int:
 
 
 def variables(options: argparse.Namespace) -> dict[str, str]:
-    """Return the variables that the options set for the ranks."""
+    """Return the environment variables for the ranks that the command line's options set."""
     chosen = dict(getattr(options, "variables", None) or ())
     if getattr(options, "transport", None):
         chosen["AITNE_TRANSPORT"] = options.transport
@@ -154,13 +155,13 @@ def variables(options: argparse.Namespace) -> dict[str, str]:
 
 
 def ssh_options(options: argparse.Namespace) -> list[str]:
-    """Return the options of ``ssh`` for the connections to other nodes."""
+    """Return the options for ``ssh``, with which launchers are started on other nodes."""
     port = ["-p", str(options.ssh_port)] if options.ssh_port else []
     return port + (["-i", options.ssh_identity_file] if options.ssh_identity_file else [])
 
 
 class _SetVariable(argparse.Action):
-    """Action that collects a variable, whose name is ``const``."""
+    """Action of an option that sets an environment variable, whose name is ``const``."""
 
     def __call__(
         self,

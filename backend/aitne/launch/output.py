@@ -1,4 +1,4 @@
-"""Forwarding of the ranks' output: every byte, complete lines, in the order of each stream.
+"""Forwarding of the ranks' output: all bytes, in complete lines, in the order of each stream.
 
 The launcher's own messages appear between those lines.
 """
@@ -17,16 +17,15 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Sequence
 
 LINES, LINE_BYTES = 40, 2_000
-"""Number of lines, and of bytes in each, that are shown of a failed rank."""
+"""Maximum number of last lines of a failed rank's output that are kept, and of bytes in each."""
 _LONGEST = 1 << 20
 """Maximum number of bytes that are held back until a line is complete."""
 _READ = 1 << 16
 
 
 class RankStream:
-    """Output stream of a rank: ``source`` is the descriptor to read, ``target`` the descriptor to
-    which each line is written after ``prefix``.
-    """
+    """Output stream of a rank: ``source`` is the file descriptor from which it is read, ``target``
+    the one to which each line is written after ``prefix``."""
 
     def __init__(self, rank: int, source: int, target: int, prefix: bytes = b"") -> None:
         self.rank = rank
@@ -35,7 +34,7 @@ class RankStream:
         self.prefix = prefix
         self.held = bytearray()
         self.begun = False
-        """Whether the last forwarded data is a line without its end."""
+        """Whether an incomplete line was forwarded last, so that its rest needs no prefix."""
         self.last: deque[bytes] = deque(maxlen=LINES)
         self.ended = threading.Event()
 
@@ -62,7 +61,8 @@ class OutputRelay:
         self._thread.start()
 
     def last_lines(self, rank: int, within_s: float) -> list[bytes]:
-        """Return the last lines of an ended rank: of its errors, or else of its output."""
+        """Return the last lines that an ended rank wrote to stderr, or to stdout if there are none.
+        Wait at most ``within_s`` seconds until its output has been read."""
         streams = [stream for stream in self._streams if stream.rank == rank]
         for stream in streams:
             stream.ended.wait(within_s)
@@ -74,7 +74,7 @@ class OutputRelay:
     def finish(self, within_s: float) -> None:
         """Wait until all output is forwarded, however slowly it is read.
 
-        Processes outside the run that hold a stream open do not extend the wait.
+        If processes outside the run hold a stream open, wait at most ``within_s`` seconds.
         """
         self._thread.join(within_s)
         while self._thread.is_alive() and self._writing:
@@ -135,7 +135,7 @@ class OutputRelay:
 
 
 def write(descriptor: int, data: bytes) -> bool:
-    """Write all data; return False if the reader has closed the stream."""
+    """Write all data to a file descriptor; return False if the reader has closed the stream."""
     view = memoryview(data)
     while view:
         try:
@@ -148,7 +148,7 @@ def write(descriptor: int, data: bytes) -> bool:
 
 
 def say(text: str) -> None:
-    """Print a message for the user to standard error, beside the output of the ranks."""
+    """Print a message for the user on standard error, between lines of the ranks' output."""
     sys.stderr.write(f"aitne-run: {text}\n")
     sys.stderr.flush()
 

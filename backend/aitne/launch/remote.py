@@ -1,5 +1,6 @@
-"""Run that one launcher starts on other nodes: it starts a launcher on each, and coordinates
-all."""
+"""Run with ranks on several nodes, for which one launcher starts a launcher on each node and
+coordinates all of them.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ _OWN_OF_SESSION = (
 
 
 def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> int:
-    """Start a launcher on each node by ``ssh`` or ``srun``, coordinate; return the exit code.
+    """Start a launcher on each node with ``ssh`` or ``srun``, coordinate the run, and return its
+    exit code.
 
     Raises:
         LaunchError: ``ssh`` or ``srun`` is not installed.
@@ -105,7 +107,7 @@ def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSetting
 
 
 class _Start:
-    """Command, such as ssh, that starts the launchers of some nodes."""
+    """Command, such as ssh, that starts the launchers on some of the nodes."""
 
     def __init__(
         self, argv: list[str], nodes: list[int], way: str, environ: Mapping[str, str] | None = None
@@ -113,7 +115,8 @@ class _Start:
         self.argv = argv
         self.nodes = nodes
         self.way = way
-        """Connection data that is written to the standard input of the command."""
+        """Address and token of the first launcher, which are written to the standard input of the
+        command."""
         self.environ = environ
 
 
@@ -195,7 +198,7 @@ def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: LaunchSupe
 
 
 def _passed_on(launcher: str) -> dict[str, str]:
-    """Return the environment that the ranks receive in addition to their node's own."""
+    """Return the environment variables that the ranks get in addition to those of their own node."""
     if launcher == "srun":
         return {name: os.environ[name] for name in _OF_ONE_TASK if name in os.environ}
     return {
@@ -206,9 +209,10 @@ def _passed_on(launcher: str) -> dict[str, str]:
 
 
 def follow(index: int | None) -> int:
-    """Run the launcher that ``from_outside`` starts on a node; return the exit code.
+    """Run the launcher that ``from_outside`` has started on this node; return the exit code.
+    ``index`` is the number of the node.
 
-    It fetches its settings from the first launcher.
+    It gets its settings from the first launcher.
 
     Raises:
         LaunchError: the first launcher cannot be reached, or does not expect this node.

@@ -1,6 +1,7 @@
-"""Rendezvous of the ranks: a store on the first node, and the publication of its address.
+"""Rendezvous of the ranks: a key-value store on the first node, whose address is published in a
+file.
 
-The port is bound first and published then, so that no other process can take it in between.
+The port is bound before it is published, so that no other process can take it in between.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ ADDRESSES, TOKEN, PREFIX = (
 )
 DIR = "AITNE_RENDEZVOUS_DIR"
 TIMEOUT = "AITNE_RENDEZVOUS_TIMEOUT"
-"""Environment variable: seconds until all ranks must have joined."""
+"""Environment variable: number of seconds within which all ranks must have joined."""
 _TIMEOUT_S = 120.0
 TRY_S, _ANSWER_S, _LOOK_S = 3.0, 10.0, 0.02
 
 
 class RendezvousClient:
-    """Client of the rendezvous store, through which ranks exchange addresses. It implements
+    """Client of the rendezvous store, through which ranks exchange addresses. It has the interface
     ``Store`` of the transports and may be used from any thread.
 
     Args:
@@ -65,15 +66,16 @@ class RendezvousClient:
         self.token = token
         self.prefix = prefix
         self.host: str | None = None
-        """First host that has answered; None means that none has."""
+        """First host that has answered; None if none has yet."""
         self._idle: list[socket.socket] = []
         self._lock = threading.Lock()
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> RendezvousClient:
-        """Create a client of the run that ``AITNE_RENDEZVOUS`` and its companions name.
+        """Create a client of the store whose addresses, token and prefix are in the variables that
+        ``aitne-run`` sets, such as ``AITNE_RENDEZVOUS``.
 
-        Raises ``LaunchError``.
+        Raises ``LaunchError`` if they are incomplete.
         """
         addresses = [part for part in environ.get(ADDRESSES, "").split(",") if part]
         token = environ.get(TOKEN, "")
@@ -84,23 +86,22 @@ class RendezvousClient:
         return cls(addresses, token, environ.get(PREFIX, ""))
 
     def set(self, key: str, value: bytes) -> None:
-        """Store ``value``.
+        """Store ``value`` under ``key``.
 
         Raises ``ConnectionError`` if the first node is lost or cannot be reached.
         """
         self._ask(self._keyed(SET, key, value), _ANSWER_S)
 
     def claim(self, key: str, value: bytes) -> bool:
-        """Store ``value`` if the key has none; return whether it was stored.
+        """Store ``value`` under ``key`` if the key has no value yet; return whether it was stored.
 
         Raises ``ConnectionError``.
         """
         return self._ask(self._keyed(CLAIM, key, value), _ANSWER_S) == YES
 
     def get(self, key: str, timeout_s: float) -> bytes:
-        """Wait until ``key`` has a value and return it. Raises ``TimeoutError`` or
-        ``ConnectionError``.
-        """
+        """Wait at most ``timeout_s`` seconds until ``key`` has a value, and return it. Raises
+        ``TimeoutError`` or ``ConnectionError``."""
         full = (self.prefix + key).encode()
         answer = self._ask(GET + SECONDS.pack(timeout_s) + full, timeout_s + _ANSWER_S)
         if answer == NO:
@@ -108,8 +109,8 @@ class RendezvousClient:
         return answer[1:]
 
     def line(self, name: str, timeout_s: float = _ANSWER_S) -> socket.socket:
-        """Open a persistent connection with the name ``name``, over which frames (``wire``) go in
-        both directions.
+        """Open a persistent connection, named ``name``, to exchange messages (frames of ``wire``)
+        with the server.
 
         Raises:
             ConnectionError: the server cannot be reached.
@@ -121,7 +122,7 @@ class RendezvousClient:
         return sock
 
     def close(self) -> None:
-        """Close idle connections. A later call opens a new one."""
+        """Close the idle connections. A later call opens new ones."""
         with self._lock:
             idle, self._idle = self._idle, []
         for sock in idle:
@@ -182,16 +183,17 @@ _lock = threading.Lock()
 
 
 def join(world: RankTopology, environ: Mapping[str, str]) -> RendezvousClient:
-    """Return the store of this rank's run; later calls return the same one.
+    """Return a client of the store of this rank's run; later calls return the same one.
 
-    If aitne-run has not created one, rank 0 does, and publishes its address in a folder that all
-    see: ``AITNE_RENDEZVOUS_DIR``, else the user's own in the temporary folder (one node) or in
-    ``~/.cache/aitne`` (several). If each rank runs several programs one after the other, those of
-    the same number share a store.
+    If ``aitne-run`` has not created a store, rank 0 does, and publishes its address in a folder
+    that all ranks see: ``AITNE_RENDEZVOUS_DIR``, or else a folder of the user in the temporary
+    folder (one node) or in ``~/.cache/aitne`` (several nodes). If each rank runs several programs
+    one after the other, the first programs of all ranks share a store, the second ones another, and
+    so on.
 
     Raises:
-        LaunchError: nothing distinguishes this run from others, or ranks do not join within
-            ``AITNE_RENDEZVOUS_TIMEOUT`` seconds (120), or aitne-run's store cannot be reached.
+        LaunchError: no variable distinguishes this run from others, ranks do not join within
+            ``AITNE_RENDEZVOUS_TIMEOUT`` seconds (default 120), or the store cannot be reached.
     """
     if environ.get(ADDRESSES):
         key = environ[ADDRESSES] + environ.get(PREFIX, "")
@@ -209,7 +211,7 @@ def join(world: RankTopology, environ: Mapping[str, str]) -> RendezvousClient:
 
 
 def _numbered(client: RendezvousClient, world: RankTopology) -> RendezvousClient:
-    """Prefix the keys of a client with the number of this rank's program in the run."""
+    """Add to the key prefix of a client how many programs this rank has run before in the same run."""
     number = 0
     try:
         while world.size > 1 and not client.claim(f"program/{number}/{world.rank}", b""):
@@ -221,10 +223,11 @@ def _numbered(client: RendezvousClient, world: RankTopology) -> RendezvousClient
 
 
 def agreed(world: RankTopology, environ: Mapping[str, str], choose: Callable[[], str]) -> str:
-    """Return the text ``HOST:CHOICE`` on all ranks: the host of rank 0 and the result of calling
-    ``choose`` there.
+    """Return the same text ``HOST:CHOICE`` on all ranks: the host of rank 0 and the result of
+    ``choose``, which is called on rank 0.
 
-    For a launcher that replaces itself by the program next: no connection or file remains.
+    It is used by a launcher that is replaced by the program afterwards: no connection or file
+    remains.
 
     Raises:
         LaunchError: as ``join`` does.
@@ -309,7 +312,8 @@ def _meet(world: RankTopology, path: str, timeout_s: float) -> RendezvousClient:
 
 
 def _unpublish(remove: _Removal, client: RendezvousClient, size: int, timeout_s: float) -> None:
-    """Remove the published address once all ranks have read it, otherwise only at the end."""
+    """Remove the file with the store's address once all ranks have read it, otherwise when this
+    process ends."""
     try:
         for rank in range(1, size):
             client.get(f"here/{rank}", timeout_s)
@@ -319,9 +323,8 @@ def _unpublish(remove: _Removal, client: RendezvousClient, size: int, timeout_s:
 
 
 class _Removal:
-    """Removal of a file that this process created, at most once: a later file of the same name
-    belongs to another process.
-    """
+    """Function that removes a file created by this process, at most once, because a later file of
+    the same name belongs to another process."""
 
     def __init__(self, path: str) -> None:
         self._path, self._pid, self._done = path, os.getpid(), False
@@ -334,7 +337,7 @@ class _Removal:
 
 
 def publish(path: str, addresses: Sequence[str], token: str) -> None:
-    """Publish the address of the store atomically, readable by its owner only.
+    """Write the store's addresses and token atomically to a file that only its owner can read.
 
     Raises ``OSError``.
     """
@@ -348,7 +351,7 @@ def publish(path: str, addresses: Sequence[str], token: str) -> None:
 
 
 def published(path: str) -> tuple[list[str], str] | None:
-    """Return the published addresses and token; None if there are none yet.
+    """Return the addresses and the token in the published file; None if it does not exist yet.
 
     Raises:
         LaunchError: the file belongs to another user.
@@ -371,8 +374,8 @@ def published(path: str) -> tuple[list[str], str] | None:
 
 
 def folder(environ: Mapping[str, str], nodes: int) -> str:
-    """Return the folder in which the ranks of a run on ``nodes`` nodes publish addresses; create it
-    if it is missing.
+    """Return the folder in which the ranks of a run on ``nodes`` nodes publish the store's address.
+    It is created if it is missing.
 
     Raises:
         LaunchError: the folder cannot be created, or other users may write to it.
@@ -399,7 +402,8 @@ def folder(environ: Mapping[str, str], nodes: int) -> str:
 
 
 def _key(environ: Mapping[str, str]) -> str:
-    """Return a key that all ranks of this run know and that no other run has."""
+    """Return a text that identifies this run: it is the same on all its ranks, and no other run has
+    it. Raises ``LaunchError`` if the environment has none."""
     for names in (
         ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"),
         ("PMIX_NAMESPACE", "OMPI_MCA_orte_precondition_transports"),

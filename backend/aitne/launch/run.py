@@ -1,4 +1,4 @@
-"""Modes of a run: all ranks on this node, or one launcher on each of several nodes."""
+"""The two ways of running ranks: all on this node, or with one launcher on each of several nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _LOOK_S = 0.02
 
 
 class LaunchSettings:
-    """Settings of a run from the command line: the program and options that apply in all modes."""
+    """Settings of a run from the command line, such as the program, which do not depend on where
+    ranks run."""
 
     def __init__(
         self,
@@ -57,9 +58,8 @@ class LaunchSettings:
 
 
 class Launcher:
-    """Launcher of one node, as all modes use it: the cleanup process, which is created before any
-    thread, and the main loop.
-    """
+    """Launcher of one node, with its main loop and its cleanup process, which is created before any
+    thread."""
 
     def __init__(self, settings: LaunchSettings) -> None:
         self.settings = settings
@@ -76,11 +76,15 @@ class Launcher:
         index: int,
         run_dir: str | None,
     ) -> None:
-        """Let this launcher run the ranks of node ``index``; ``ranks`` are the numbers of ranks of
-        all nodes.
+        """Prepare this launcher to run the ranks of node ``index``.
 
-        The ranks use the rendezvous store of ``client`` and reach the first node under the address
-        ``master``. ``run_dir`` None: ``AITNE_RUN_DIR``, or else a new temporary folder.
+        Args:
+            ranks: number of ranks of each node.
+            client: client of the rendezvous store.
+            master: address under which ranks reach the first node.
+            index: number of this node.
+            run_dir: value of ``AITNE_RUN_DIR`` for the ranks; None: the launcher's own, or else a
+                new temporary folder.
         """
         self.supervisor.index = index
         self.supervisor.node = LaunchNode(
@@ -100,7 +104,7 @@ class Launcher:
         )
 
     def decide(self, names: Sequence[str], server: RendezvousServer) -> None:
-        """Let this launcher coordinate all nodes, which have the names ``names``."""
+        """Prepare this launcher to coordinate all nodes, which have the names ``names``."""
         self.supervisor.server = server
         self.supervisor.coordinator = LaunchCoordinator(
             names,
@@ -112,9 +116,8 @@ class Launcher:
         )
 
     def run(self, line: socket.socket | None = None) -> int:
-        """Run until all ranks have ended; return the exit code. ``line`` is the connection to the
-        coordinator if that is on another node.
-        """
+        """Run until all ranks have ended and return the exit code. ``line`` is the connection to
+        the coordinator on another node; None: the coordinator is in this process."""
         if line is not None:
             self.supervisor.listen(line)
         if self.supervisor.node is not None:
@@ -123,22 +126,20 @@ class Launcher:
 
 
 def alone(ranks: int, settings: LaunchSettings) -> int:
-    """Run all ranks on this node; return the exit code."""
+    """Run ``ranks`` ranks on this node, and return the exit code."""
     return _first_node([ranks], [own_name()], settings, run_dir=None, address_file=None)
 
 
 def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: LaunchSettings) -> int:
-    """Run this node's part of a run whose nodes share the folder ``run_dir``; return the exit code.
-
-    The first node coordinates.
+    """Run this node's part of a run whose nodes share the folder ``run_dir``, and return the exit
+    code. The first node coordinates the run.
 
     Args:
         index: number of this node.
         ranks: number of ranks of each node.
         run_dir: shared folder, in which the first node publishes its address.
-        key: identification of the run, so that no node uses the address of an earlier run.
+        key: id of the run, so that no node uses the address of an earlier run.
         settings: settings from the command line.
-
     Raises:
         LaunchError: the first node does not join, or the folder cannot be used.
     """
@@ -208,14 +209,16 @@ def _folder(keeper: CleanupProcess, run_dir: str | None) -> str:
 
 
 def own_name() -> str:
-    """Return the name of this node, as the scheduler calls it."""
+    """Return the name of this node according to Slurm, or else its host name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 def _found(
     path: str, index: int, timeout_s: float
 ) -> tuple[rendezvous.RendezvousClient, socket.socket]:
-    """Wait for the first node; return a client of its store and a connection to it."""
+    """Wait at most ``timeout_s`` seconds for the first node; return a client of its store and a
+    connection to it. ``path`` is the file in which it publishes its address. Raises
+    ``LaunchError``."""
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
         endpoint = rendezvous.published(path)
@@ -236,7 +239,7 @@ def _found(
 
 
 def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> list[str]:
-    """Return the command that starts the ranks as an MPI world: ``mpirun``, or ``srun`` with PMIx.
+    """Return the command that starts the ranks with MPI: ``mpirun``, or ``srun`` with PMIx.
 
     Raises:
         LaunchError: the command is not available.
@@ -268,12 +271,12 @@ def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> 
 def become(
     world: RankTopology, argv: Sequence[str], environ: Mapping[str, str], timeout_s: float
 ) -> NoReturn:
-    """Replace this process by the program ``argv``, as the rank ``world`` that another launcher has
-    started.
+    """Replace this process, which another launcher has started as the rank ``world``, by the
+    program ``argv``.
 
     Raises:
-        NotStarted: the program cannot be run.
-        LaunchError: ranks cannot connect to each other.
+        NotStarted: the program cannot be executed.
+        LaunchError: ranks cannot connect to each other within ``timeout_s`` seconds.
     """
     number = environ.get("SLURM_NODEID") if world.source == "slurm" else environ.get("GROUP_RANK")
     node_number = int(number or world.cross_rank)

@@ -1,4 +1,4 @@
-"""Queries to Slurm: the allocation of this process and the available MPI plug-ins."""
+"""Queries to Slurm: the allocation of this process, and the available MPI plug-ins."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _PLUGIN = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
-    """Return the nodes of this Slurm job with the number of ranks of each; None outside of a Slurm
+    """Return the nodes of this Slurm job with the number of ranks on each; None outside of a Slurm
     job.
 
     Raises:
-        LaunchError: Slurm's variables or commands do not tell the nodes and numbers of ranks.
+        LaunchError: Slurm's variables or commands do not show the nodes and numbers of ranks.
     """
     names = environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST")
     text = environ.get("SLURM_TASKS_PER_NODE")
@@ -40,12 +40,13 @@ def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
 
 
 def mpi_plugins() -> list[str]:
-    """Return the MPI types that ``srun --mpi`` accepts here. Raises ``LaunchError``."""
+    """Return the values that ``srun --mpi`` accepts on this cluster. Raises ``LaunchError``."""
     return plugins(_asked(["srun", "--mpi=list"]))
 
 
 def plugins(text: str) -> list[str]:
-    """Return the MPI types in the output of ``srun --mpi=list``, which differs between releases."""
+    """Return the names of MPI plug-ins in the output of ``srun --mpi=list``, which differs between
+    releases."""
     types: list[str] = []
     for line in text.splitlines():
         for word in line.partition("available:")[2].split(",") if "available:" in line else [line]:
@@ -56,7 +57,7 @@ def plugins(text: str) -> list[str]:
 
 
 def pmix(types: list[str]) -> str:
-    """Return the newest PMIx of these MPI types. Raises ``LaunchError`` if there is none."""
+    """Return the newest PMIx plug-in in the list ``types``. Raises ``LaunchError`` if it has none."""
     pmix_types = sorted(
         (name for name in types if name.startswith("pmix")), key=lambda name: (len(name), name)
     )

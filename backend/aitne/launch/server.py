@@ -1,4 +1,4 @@
-"""Store in which ranks exchange messages, served by one thread of the launcher."""
+"""Server of the rendezvous store, in which ranks exchange messages, on one thread of the launcher."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable
 
 GREETING_S = 10.0
-"""Seconds after which a connection without proof of the token is closed."""
+"""Seconds after which a connection is closed whose client has not proved that it knows the token.
+"""
 SET, CLAIM, GET, LINE = b"S", b"C", b"G", b"L"
 YES, NO = b"+", b"-"
 SECONDS = struct.Struct("!d")
@@ -26,15 +27,14 @@ _GREETING_BYTES = 256
 
 
 class RendezvousServer:
-    """Server of the rendezvous store and of the coordinator's connections. It listens once created,
-    and keeps messages until ``close``.
+    """Server of the rendezvous store and of the connections between nodes and coordinator. It
+    listens as soon as it is created, and keeps stored values until ``close``.
 
     Args:
         token: secret that clients must know.
-        host: the address to listen on; empty: all of this machine's.
-        heard: called with the name of a connection and its message, or None when the connection has
-            ended, on the server's thread. It must be quick.
-
+        host: the address to listen on; empty: all addresses of this machine.
+        heard: called on the server's thread with the name of a connection and its message, or with
+            None when the connection has ended. It must be quick.
     Raises:
         OSError: there is no such address.
     """
@@ -61,16 +61,12 @@ class RendezvousServer:
         self._thread.start()
 
     def send(self, name: str, payload: bytes) -> None:
-        """Send a message over the connection ``name``; do nothing if it is not open. May be called
-        from any thread.
-        """
+        """Send a message over the connection named ``name``; do nothing if it is not open. May be
+        called from any thread."""
         self._call(lambda: self._send(name, payload))
 
     def close(self) -> None:
-        """Close all connections and the port.
-
-        Messages that were sent before are still delivered.
-        """
+        """Close all connections and the port, after delivering the messages that were sent before."""
         self._call(self._begin_to_close)
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -245,7 +241,7 @@ class RendezvousServer:
 
 
 class _Peer:
-    """Connection of one client."""
+    """Connection of one client to the rendezvous server."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

@@ -1,4 +1,4 @@
-"""Start of one node's ranks as processes, and reports of how each ended."""
+"""Start of one node's ranks as processes, and notification when each of them ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _OF_OUTER_LAUNCHERS = (
     "PMI_",
     "TORCHELASTIC_",
 )
-"""Variables of outer launchers: with them a rank could take another one's place at their server."""
+"""Prefixes of variables of other launchers, which ranks do not inherit: with them a rank could
+connect to the other launcher's server as one of its processes."""
 _LAST_S = 5.0
 _OF_LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 NOT_FOUND, NOT_STARTED = 127, 126
@@ -47,12 +48,12 @@ class NotStarted(LaunchError):
 
 
 class RankProcesses:
-    """The rank processes of one node, from one start to their end.
+    """Rank processes of one node, from one start to their end.
 
     Args:
         keeper: cleanup process, with which process groups are registered.
-        on_ended: called with a rank and its exit code, 128 + n for signal n, from a thread of each
-            rank.
+        on_ended: called, from a separate thread for each rank, with the rank and its exit code, or
+            128 + n if it was ended by signal n.
     """
 
     def __init__(self, keeper: CleanupProcess, on_ended: Callable[[int, int], None]) -> None:
@@ -76,14 +77,13 @@ class RankProcesses:
 
         Args:
             argv: program and arguments.
-            environments: environment of each rank.
+            environments: environment variables by rank.
             prefix: whether the number of the rank is put before each line of output.
-            bind: whether each rank is bound to CPUs of its own.
+            bind: whether each rank is bound to its own CPUs.
             stdin_rank: rank that gets this process's standard input, unless that is a terminal.
-
         Raises:
-            NotStarted: there is no such program, or it cannot be run; those that were started are
-                killed.
+            NotStarted: there is no such program, or it cannot be run. Ranks that were started
+                already are killed.
         """
         streams: list[RankStream] = []
         cpus = sorted(os.sched_getaffinity(0))
@@ -154,12 +154,12 @@ class RankProcesses:
 
     @property
     def alive(self) -> bool:
-        """Return whether any rank has not ended."""
+        """Return whether at least one rank has not ended."""
         with self._lock:
             return len(self._over) < len(self._pids)
 
     def signal(self, number: int) -> None:
-        """Send a signal to the ranks; SIGKILL also to the processes that they started."""
+        """Send the signal ``number`` to all ranks; SIGKILL also to the processes that they started."""
         with self._lock:
             for rank, pid in self._pids.items():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -173,10 +173,8 @@ class RankProcesses:
         return self._relay.last_lines(rank, within_s=0.5) if self._relay is not None else []
 
     def clear(self) -> None:
-        """Clean up after all ranks have ended.
-
-        Ends the processes that they left, forwards the last output and collects the ranks.
-        """
+        """End the processes that ended ranks have left, forward the last output, and collect the
+        ranks' exit codes."""
         self._keeper.clear()
         if self._relay is not None:
             self._relay.finish(within_s=_LAST_S)
@@ -190,9 +188,8 @@ class RankProcesses:
 
 
 def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
-    """Divide ``cpus`` among ``ranks`` ranks: adjacent CPUs, equally many for each; empty if there
-    are fewer CPUs than ranks.
-    """
+    """Divide ``cpus`` among ``ranks`` ranks into groups of adjacent CPUs of about equal size. Empty
+    if there are fewer CPUs than ranks."""
     if len(cpus) < ranks:
         return []
     edges = [len(cpus) * rank // ranks for rank in range(ranks + 1)]
@@ -200,7 +197,8 @@ def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
 
 
 def variables(world: RankTopology, node: int) -> dict[str, str]:
-    """Return the variables that define a rank, with the names of Horovod and torch."""
+    """Return the environment variables that tell a rank its position, with the names of Horovod and
+    torch. ``node`` is the number of its node."""
     numbers = {
         "HOROVOD_RANK": world.rank,
         "HOROVOD_SIZE": world.size,
@@ -221,8 +219,11 @@ def variables(world: RankTopology, node: int) -> dict[str, str]:
 def environment(
     environ: Mapping[str, str], run_id: str, local_size: int, more: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of a rank: the launcher's without the variables of outer launchers,
-    and the variables ``more``.
+    """Return the environment variables of a rank: those of the launcher, without the variables of
+    other launchers, and ``more``.
+
+    ``run_id`` identifies the run, and ``local_size`` is the number of ranks on this node, from
+    which ``OMP_NUM_THREADS`` is derived.
     """
     base = {
         name: value for name, value in environ.items() if not name.startswith(_OF_OUTER_LAUNCHERS)
@@ -234,12 +235,12 @@ def environment(
 
 
 def threads(ranks: int) -> int:
-    """Return the number of CPUs of this node that each of its ranks has for itself, at least 1."""
+    """Return the number of this node's CPUs for each of ``ranks`` ranks, at least 1."""
     return max(1, len(os.sched_getaffinity(0)) // ranks)
 
 
 def own_command() -> list[str]:
-    """Return the command that runs this launcher in another process."""
+    """Return the command that starts this launcher's program in another process."""
     program = sys.argv[0]
     if program.endswith(".pyz"):
         return [sys.executable, os.path.abspath(program)]

@@ -1,4 +1,4 @@
-"""Main loop of the launcher: signals, ended ranks, and messages of the nodes and the
+"""Main loop of the launcher, which processes signals, ended ranks, and messages between nodes and
 coordinator."""
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ASKING = (signal.SIGINT,)
-"""Signals that kill the ranks when repeated. Not SIGTERM: a scheduler sends it to all processes,
-and the parent of this one forwards it too."""
+"""Signals that kill the ranks if they are received again. SIGTERM is not one of them: a scheduler
+sends it to all processes, and the parent of this process forwards it too."""
 _NEVER_S = 3600.0
 
 
 class LaunchSupervisor:
-    """Main loop of a launcher: runs a node's ranks, coordinates all nodes, or both, on the main
-    thread.
+    """Main loop of a launcher, on its main thread: runs a node's ranks, coordinates all nodes, or
+    both.
 
-    It is created before its node and coordinator, which send messages through it.
+    It is created before its node and its coordinator, because they send messages through it.
     """
 
     def __init__(self) -> None:
@@ -45,31 +45,28 @@ class LaunchSupervisor:
         self.server: RendezvousServer | None = None
         self.line: socket.socket | None = None
         self.passed_on = range(0)
-        """Nodes that receive the signals that reach this process."""
+        """Numbers of the nodes to which signals received by this process are forwarded."""
 
     # --- interface -------------------------------------------------------------------------------
 
     def heard(self, name: str, payload: bytes | None) -> None:
-        """Queue a message that came over the connection ``name`` from another node; called by the
-        server.
-        """
+        """Queue a message from another node, whose connection is named ``name``; None: the
+        connection has ended. Called on the server's thread."""
         message = None if payload is None else json.loads(payload)
         self._events.put(("report", int(name), message))
 
     def rank_ended(self, generation: int, rank: int, code: int) -> None:
-        """Queue the end of a rank; called by the rank's thread. ``generation`` is the number of the
-        start.
-        """
+        """Queue the end of a rank with its exit code. Called on a thread of the rank.
+        ``generation`` is the number of the start to which the rank belongs."""
         self._events.put(("rank", generation, rank, code))
 
     def child_ended(self, node: int, code: int) -> None:
-        """Queue the end of the command that starts a node's launcher."""
+        """Queue that the command which started a node's launcher has ended, with its exit code."""
         self._events.put(("child", node, code))
 
     def report(self, message: dict[str, Any]) -> None:
-        """Send a report of this node to the coordinator, which is in this process or at the first
-        node.
-        """
+        """Send a message of this node to the coordinator, which is in this process or on the first
+        node."""
         if self.line is None:
             self._events.put(("report", self.index, message))
             return
@@ -79,14 +76,15 @@ class LaunchSupervisor:
             self._events.put(("order", None))
 
     def send(self, node: int, message: dict[str, Any]) -> None:
-        """Send an order of the coordinator to a node."""
+        """Send an order of the coordinator, which is in this process, to a node."""
         if self.node is not None and node == self.index:
             self._events.put(("order", message))
         elif self.server is not None:
             self.server.send(str(node), json.dumps(message).encode())
 
     def listen(self, line: socket.socket) -> None:
-        """Receive orders over the connection ``line`` from the coordinator on another node."""
+        """Receive orders of the coordinator on another node over the connection ``line``, in a
+        separate thread."""
         self.line = line
         threading.Thread(target=self._read, args=(line,), name="aitne-orders", daemon=True).start()
 
@@ -101,7 +99,7 @@ class LaunchSupervisor:
     # --- the loop --------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Run until the end; return the exit code of the run."""
+        """Process events until the run has ended, and return its exit code."""
         try:
             while True:
                 code = self._step()

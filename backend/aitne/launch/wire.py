@@ -1,4 +1,4 @@
-"""Frames between launchers and ranks, and the proof that both ends know the run's token.
+"""Messages (frames) between launchers and ranks, and the proof that both ends know the run's token.
 
 A frame is four bytes of length, big endian, and as many bytes of payload. The token itself is never
 sent: each end sends 16 random bytes, and receives them back under HMAC-SHA256 (RFC 2104) with the
@@ -16,24 +16,25 @@ import time
 
 MAGIC = b"aitne-rendezvous-1\n"
 MOST_BYTES = 64 * 1024 * 1024
-"""Maximum size of a frame; an address, a handle or a link check is far smaller."""
+"""Maximum size of a frame in bytes; real messages are far smaller."""
 NONCE = 16
 _LENGTH = struct.Struct("!I")
 _ASK_AFTER_S, _ASK_TIMES, _GIVE_UP_S = 15, 3, 45
 
 
 class RunTokenError(ConnectionError):
-    """Error: the peer does not belong to this run because it does not know the token."""
+    """Error: the other end of the connection does not belong to this run, because it does not know
+    the token."""
 
 
 def keep(
     sock: socket.socket, *, ask_after_s: int = _ASK_AFTER_S, give_up_s: int = _GIVE_UP_S
 ) -> None:
-    """Enable TCP keepalive, so that a persistent connection ends when its peer loses power or
+    """Enable TCP keepalive, so that a persistent connection ends when the other end loses power or
     network.
 
-    The peer is probed after ``ask_after_s`` seconds of silence, and given up after ``give_up_s``
-    seconds.
+    The other end is probed after ``ask_after_s`` seconds of silence, and the connection is closed
+    after ``give_up_s`` seconds.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -45,17 +46,19 @@ def keep(
 
 
 def frame(payload: bytes) -> bytes:
-    """Return the frame of ``payload``. Raises ``ValueError`` if it is too long."""
+    """Return ``payload`` as a frame, with its length in front. Raises ``ValueError`` if it is too
+    long."""
     if len(payload) > MOST_BYTES:
         raise ValueError(f"{len(payload)} bytes are more than a message holds ({MOST_BYTES})")
     return _LENGTH.pack(len(payload)) + payload
 
 
 def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
-    """Return the payload of the next frame.
+    """Receive the next frame and return its payload.
 
     Raises:
-        TimeoutError: the frame did not arrive before ``deadline`` (of ``time.monotonic``).
+        TimeoutError: the frame did not arrive before ``deadline`` (``time.monotonic``; None: no
+            limit).
         ConnectionError: the other end has closed the connection, or uses another protocol.
     """
     (length,) = _LENGTH.unpack(_exactly(sock, _LENGTH.size, deadline))
@@ -65,7 +68,7 @@ def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
 
 
 def cut(buffer: bytearray) -> bytes | None:
-    """Remove the first frame from ``buffer`` and return its payload; None if it is incomplete."""
+    """Remove the first frame from ``buffer`` and return its payload; None if no frame is complete."""
     if len(buffer) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(buffer)
@@ -79,20 +82,21 @@ def cut(buffer: bytearray) -> bytes | None:
 
 
 def proof(token: str, who: bytes, first: bytes, second: bytes) -> bytes:
-    """Return the value that proves to the peer that the sender knows the token.
+    """Return the value with which one end proves to the other that it knows the token.
 
-    ``who`` names the sender's side, so that the value cannot be sent back as the peer's own proof;
-    ``first`` and ``second`` are random values of both sides.
+    ``who`` names the side that sends it, so that the value cannot be sent back as the other side's
+    proof; ``first`` and ``second`` are the random values of both sides.
     """
     return hmac.new(token.encode(), who + first + second, hashlib.sha256).digest()
 
 
 def prove(sock: socket.socket, token: str, deadline: float) -> None:
-    """Perform the client's part of the handshake.
+    """Perform the client's part of the handshake, in which both ends prove that they know the
+    token.
 
     Raises:
         RunTokenError: another program or run listens there.
-        TimeoutError: the server did not answer before ``deadline``.
+        TimeoutError: the server did not answer before ``deadline`` (``time.monotonic``).
         ConnectionError: the server has closed the connection.
     """
     greeting = _exactly(sock, len(MAGIC), deadline)

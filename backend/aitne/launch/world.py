@@ -1,7 +1,8 @@
-"""Rank of this process in its program, determined from the environment of its launcher.
+"""Position of this process among the ranks of its program, read from the environment variables of
+its launcher.
 
-Names are torch's (https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables); a
-node rank is what Horovod calls a cross rank where every node has equally many ranks.
+Names are torch's (https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables).
+Where every node has equally many ranks, the node rank is what Horovod calls the cross rank.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 @dataclass(frozen=True)
 class RankTopology:
-    """Position of one rank in the run: rank, local rank and cross rank, with the number of ranks
-    that each of them counts, as Horovod defines them.
+    """Position of one rank in the run: its rank, local rank and cross rank as Horovod defines them,
+    each with the corresponding number of ranks.
 
     Ranks are numbered node by node.
     """
@@ -29,15 +30,17 @@ class RankTopology:
     local_rank: int = 0
     local_size: int = 1
     cross_rank: int = 0
-    """Number of this rank's node among the nodes that have a rank of its local rank."""
+    """Index of this rank's node among the nodes that have a rank with its local rank."""
     cross_size: int = 1
-    """Number of nodes that have a rank of its local rank."""
+    """Number of nodes that have a rank with its local rank."""
     source: str = "none"
-    """Origin of the numbers: ``aitne``, ``horovod``, ``mpi``, ``slurm``, ``torchrun``, ``none``."""
+    """Launcher whose variables gave the position: ``aitne``, ``horovod``, ``mpi``, ``slurm``,
+    ``torchrun``; ``none`` for a single process."""
 
 
 _LAST_STEP = 0xFFFFFFF0 - 1
-"""Largest Slurm step that srun started; above it are the steps batch, extern and interactive."""
+"""Largest step id of a Slurm step that srun has started. Larger ones are the steps batch, extern
+and interactive."""
 _MPI = (
     # https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-var.html
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -46,18 +49,19 @@ _MPI = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
 )  # fmt: skip
 _SEVERAL = ("OMPI_MCA_orte_ess_num_procs", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
-"""Variables that indicate other tasks if larger than 1, even without variables of the rank
-itself."""
+"""Variables that show, with a value above 1, that there are other ranks, even if no variable has
+this process's own rank."""
 
 
 def detect(environ: Mapping[str, str]) -> RankTopology:
-    """Return the world that a launcher's variables define; without any: a world of one rank.
+    """Return the position that a launcher's environment variables give this process; without such
+    variables, that of the only rank.
 
     Of nested launchers the innermost counts: aitne-run, then torchrun, then mpirun, then srun.
 
     Raises:
-        LaunchError: variables are incomplete or contradict each other, or a launcher of several tasks
-            has started this process without saying which one it is.
+        LaunchError: variables are incomplete or contradict each other, or a launcher of several
+            ranks has started this process without saying which one it is.
     """
     if environ.get("AITNE_RENDEZVOUS"):
         return _horovod(environ, "aitne")
@@ -79,13 +83,14 @@ def detect(environ: Mapping[str, str]) -> RankTopology:
 
 
 def settled(world: RankTopology, nodes: Sequence[int]) -> RankTopology:
-    """Return the same rank with local and cross ranks derived from the nodes of all ranks.
+    """Return the same rank with local and cross ranks that follow from the nodes of all ranks.
 
-    A launcher need not tell on which node the other ranks are; they know it after the rendezvous.
+    A launcher need not tell on which nodes the other ranks are; they learn it from each other when
+    they connect.
 
     Args:
-        world: position of this process, as its launcher tells it.
-        nodes: for each rank the number of its node.
+        world: position of this process according to its launcher.
+        nodes: number of the node of each rank, by rank.
     """
     here = nodes[world.rank]
     local = [rank for rank, node in enumerate(nodes) if node == here]
@@ -102,9 +107,8 @@ def settled(world: RankTopology, nodes: Sequence[int]) -> RankTopology:
 
 
 def layout(ranks: Sequence[int], source: str = "aitne") -> list[RankTopology]:
-    """Return the positions of all ranks, numbered node by node; ``ranks`` are the numbers of ranks
-    of the nodes.
-    """
+    """Return the positions of all ranks, numbered node by node. ``ranks`` has the number of ranks
+    on each node."""
     worlds: list[RankTopology] = []
     for node, count in enumerate(ranks):
         for local_rank in range(count):
@@ -193,9 +197,10 @@ def _mpi(environ: Mapping[str, str]) -> RankTopology | None:
 
 
 def _pmix(environ: Mapping[str, str], slurm: RankTopology | None) -> RankTopology | None:
-    """Return Slurm's world of a PMIx task. Raises ``LaunchError`` if there is none.
+    """Return the position of a task started with PMIx, which is that of its Slurm step. Raises
+    ``LaunchError`` if it was not started by Slurm.
 
-    PMIx provides a task's number in a variable, but the number of tasks only through its server.
+    PMIx provides the rank in a variable, but the number of ranks only through its server.
     """
     rank = _number(environ, "PMIX_RANK")
     if slurm is None or slurm.rank != rank:
@@ -207,7 +212,8 @@ def _pmix(environ: Mapping[str, str], slurm: RankTopology | None) -> RankTopolog
 
 
 def _guessed_cross(world: RankTopology) -> RankTopology:
-    """Return the world with cross ranks, guessed from the placement of ranks in blocks or in turns.
+    """Return the position with a cross rank, which is guessed: nodes are filled one after the
+    other, or ranks are placed on them in turn.
 
     MPI does not provide the node of a rank.
     """
@@ -220,7 +226,8 @@ def _guessed_cross(world: RankTopology) -> RankTopology:
 
 
 def _of(mpi: RankTopology, slurm: RankTopology | None) -> RankTopology:
-    """Return the world that MPI defines, completed by the job step in which it was started."""
+    """Return the position according to MPI, completed with that of the Slurm step ``slurm`` if both
+    agree. Raises ``LaunchError`` if the local rank is unknown."""
     same = slurm is not None and (slurm.rank, slurm.size) == (mpi.rank, mpi.size)
     if slurm is not None and same:
         return replace(slurm, source="mpi")
@@ -235,7 +242,9 @@ def _of(mpi: RankTopology, slurm: RankTopology | None) -> RankTopology:
 
 
 def _plain(environ: Mapping[str, str], outer: RankTopology | None) -> RankTopology:
-    """Return the world of torch's variables that a script has set without torchrun."""
+    """Return the position according to torch's variables (``RANK``, ``WORLD_SIZE``) that a script
+    has set without torchrun. ``outer`` is the position according to an outer launcher. Raises
+    ``LaunchError``."""
     rank, size = _place(environ, "RANK", "WORLD_SIZE")
     if outer is not None and (outer.rank, outer.size) == (rank, size):
         return outer  # a script's own variables need not be complete
@@ -274,7 +283,8 @@ def _inner(inner: RankTopology, outer: RankTopology | None, names: str) -> RankT
 
 
 def _refuse_alone(environ: Mapping[str, str]) -> None:
-    """Raise ``LaunchError`` if the variables indicate several tasks but not which one this is.
+    """Raise ``LaunchError`` if variables show that there are several ranks, but not which one this
+    process is.
 
     Processes that each consider themselves the only one would train separate models unnoticed.
     """

@@ -35,7 +35,8 @@ export interface paths {
         put?: never;
         /**
          * Log in with name and password
-         * @description Log in with name and password; the answer sets the login cookie, or 202 asks for a code.
+         * @description Log in with name and password; the answer sets the login cookie, or 202 if a code of the
+         *     second factor is required.
          */
         post: operations["login"];
         delete?: never;
@@ -92,8 +93,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Receive the browser from an identity provider and redirect it to a page of the portal
-         * @description Receive the browser from an identity provider and redirect it to a page of the portal.
+         * Complete a login at an identity provider
+         * @description Complete a login at an identity provider. The provider redirects the browser to this route,
+         *     which redirects it to a page of the portal.
          */
         get: operations["end_login"];
         put?: never;
@@ -155,7 +157,7 @@ export interface paths {
         put?: never;
         /**
          * Set a new password with the token of an administrator's link
-         * @description Set a new password with the token of an administrator's link. All sign-ins end.
+         * @description Set a new password with the token of an administrator's link. All logins of the account end.
          */
         post: operations["reset_password"];
         delete?: never;
@@ -194,8 +196,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End acting as another user
-         * @description End acting as another user.
+         * End the impersonation of another user
+         * @description End the impersonation of another user.
          */
         post: operations["end_impersonation"];
         delete?: never;
@@ -254,11 +256,11 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Return the program's token once its user has confirmed the code, a single time
-         * @description Return the program's token once its user has confirmed the code, a single time.
+         * Return the program's token, once, after its user has confirmed the code
+         * @description Return the program's token, once, after its user has confirmed the code.
          *
-         *     Until then the answer is 409 with the code `authorization_pending`; requests in quicker
-         *     succession than the interval are answered 429.
+         *     Until then the answer is 409 with the code `authorization_pending`, or 429 if requests follow
+         *     each other faster than the interval.
          */
         post: operations["redeem_device_login"];
         delete?: never;
@@ -278,8 +280,8 @@ export interface paths {
         put?: never;
         /**
          * Confirm or refuse the login of the program that shows this code
-         * @description Confirm or refuse the login of the program that shows this code. A confirmation lets the
-         *     program have an access token of yours.
+         * @description Confirm or refuse the login of the program that shows this code. If you confirm, the program
+         *     gets an access token of yours.
          */
         post: operations["confirm_device_login"];
         delete?: never;
@@ -323,8 +325,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Log out everywhere
-         * @description Log out everywhere. Your terminals end, and access to your sessions.
+         * Log out in all browsers
+         * @description Log out in all browsers. Your terminals and your access to sessions end.
          */
         delete: operations["revoke_sign_ins"];
         options?: never;
@@ -363,8 +365,7 @@ export interface paths {
         put?: never;
         /**
          * Set your password
-         * @description Set your password. All sign-ins except the current one end, with your terminals and access to
-         *     your sessions.
+         * @description Set your password. All other logins end, with your terminals and access to your sessions.
          */
         post: operations["change_password"];
         delete?: never;
@@ -546,8 +547,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove a user's second factor, and end the user's sign-ins
-         * @description Remove a user's second factor, and end the user's sign-ins.
+         * Remove a user's second factor, and end the user's logins
+         * @description Remove a user's second factor, and end the user's logins.
          */
         post: operations["reset_second_factor"];
         delete?: never;
@@ -567,8 +568,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * End all sign-ins of a user, with terminals and access to sessions
-         * @description End all sign-ins of a user, with terminals and access to sessions.
+         * End all logins of a user, with the user's terminals and access to sessions
+         * @description End all logins of a user, with the user's terminals and access to sessions.
          */
         delete: operations["sign_out_user"];
         options?: never;
@@ -604,8 +605,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the personal access tokens, without their secrets
-         * @description List the personal access tokens, without their secrets.
+         * List your personal access tokens, without their secrets
+         * @description List your personal access tokens, without their secrets; administrators may name another
+         *     user.
          */
         get: operations["list_tokens"];
         put?: never;
@@ -632,7 +634,8 @@ export interface paths {
         post?: never;
         /**
          * Revoke a token
-         * @description Revoke a token. Requests with it are rejected; the owner's streams and terminals end.
+         * @description Revoke a token. Later requests with it are rejected, and its owner's streams and terminals
+         *     end.
          */
         delete: operations["delete_token"];
         options?: never;
@@ -648,14 +651,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List all accounts, for administrators
-         * @description List all accounts, for administrators.
+         * List all accounts
+         * @description List all accounts; administrators only.
          */
         get: operations["list_users"];
         put?: never;
         /**
-         * Create an account, for administrators
-         * @description Create an account, for administrators.
+         * Create an account
+         * @description Create an account; administrators only.
          */
         post: operations["create_user"];
         delete?: never;
@@ -672,8 +675,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return your own account, or any for administrators
-         * @description Return your own account, or any for administrators.
+         * Return your own account, or any account as an administrator
+         * @description Return your own account, or any account as an administrator.
          */
         get: operations["get_user"];
         put?: never;
@@ -683,7 +686,7 @@ export interface paths {
         head?: never;
         /**
          * Change an account
-         * @description Change an account. A new password ends its logins and terminals, and so does disabling it.
+         * @description Change an account. A new password, or disabling the account, ends its logins and terminals.
          */
         patch: operations["update_user"];
         trace?: never;
@@ -696,14 +699,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List your projects, or all for administrators
-         * @description List your projects, or all for administrators.
+         * List your projects
+         * @description List your projects; administrators see all.
          */
         get: operations["list_projects"];
         put?: never;
         /**
-         * Create a project, or request one where administrators approve them
-         * @description Create a project, or request one where administrators approve them.
+         * Create a project, or request one if administrators must approve projects
+         * @description Create a project, or request one if administrators must approve projects.
          */
         post: operations["create_project"];
         delete?: never;
@@ -720,8 +723,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one of your projects, or any for administrators
-         * @description Return one of your projects, or any for administrators.
+         * Return one of your projects, or any project as an administrator
+         * @description Return one of your projects, or any project as an administrator.
          */
         get: operations["get_project"];
         put?: never;
@@ -730,8 +733,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the title or description of a project, for its managers
-         * @description Change the title or description of a project, for its managers.
+         * Change the title or description of a project
+         * @description Change the title or description of a project; managers only.
          */
         patch: operations["update_project"];
         trace?: never;
@@ -746,9 +749,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Approve a requested project, for administrators
-         * @description Approve a requested project, for administrators. A scheduler with accounts has it after the next
-         *     sync.
+         * Approve a requested project
+         * @description Approve a requested project; administrators only. If the scheduler has accounts, the
+         *     project's is created by the next sync.
          */
         post: operations["approve_project"];
         delete?: never;
@@ -767,8 +770,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Decline a requested project, or a requested later end, for administrators
-         * @description Decline a requested project, or a requested later end, for administrators.
+         * Decline a requested project, or a requested later end
+         * @description Decline a requested project, or a requested later end; administrators only.
          */
         post: operations["decline_project"];
         delete?: never;
@@ -787,8 +790,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Close a project for new jobs, for its managers
-         * @description Close a project for new jobs, for its managers. Waiting and running jobs are kept.
+         * Close a project for new jobs
+         * @description Close a project for new jobs; managers only. Pending and running jobs continue.
          */
         post: operations["close_project"];
         delete?: never;
@@ -807,9 +810,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Reopen a closed project, for its managers
-         * @description Reopen a closed project, for its managers; one that an administrator closed, for
-         *     administrators.
+         * Reopen a closed project
+         * @description Reopen a closed project; managers only, or administrators only if an administrator closed it.
          */
         post: operations["reopen_project"];
         delete?: never;
@@ -827,8 +829,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set the end of the project, for administrators
-         * @description Set the end of the project, for administrators. An expired project becomes active again.
+         * Set the end of the project
+         * @description Set the end of the project; administrators only. An expired project becomes active again.
          */
         put: operations["set_project_end"];
         post?: never;
@@ -848,8 +850,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Request a later end of the project, for its managers
-         * @description Request a later end of the project, for its managers.
+         * Request a later end of the project
+         * @description Request a later end of the project; managers only.
          */
         post: operations["ask_for_time"];
         delete?: never;
@@ -867,8 +869,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set the hours that the project may use, for administrators
-         * @description Set the hours that the project may use, for administrators; an empty budget removes the
+         * Set the hours that the project may use
+         * @description Set the hours that the project may use; administrators only. An empty budget removes the
          *     limit.
          */
         put: operations["set_project_budget"];
@@ -888,9 +890,9 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set how long ended jobs of the project are kept, for its managers, within what the site permits
-         * @description Set how long ended jobs of the project are kept, for its managers, within what the site
-         *     permits; an empty value is the site's.
+         * Set how long ended jobs of the project are kept, within what the site permits
+         * @description Set how long ended jobs of the project are kept, within what the site permits; managers only.
+         *     An empty value means the site's own.
          */
         put: operations["set_project_retention"];
         post?: never;
@@ -929,14 +931,15 @@ export interface paths {
         };
         get?: never;
         /**
-         * Add a member, or change a member's role and limits, for the project's managers
-         * @description Add a member, or change a member's role and limits, for the project's managers.
+         * Add a member, or change a member's role and limits
+         * @description Add a member, or change a member's role and limits; managers only.
          */
         put: operations["put_member"];
         post?: never;
         /**
-         * Remove a member, for the project's managers
-         * @description Remove a member, for the project's managers; members may remove themselves. Jobs continue.
+         * Remove a member
+         * @description Remove a member; managers only, but members may remove themselves. The member's jobs
+         *     continue.
          */
         delete: operations["remove_member"];
         options?: never;
@@ -957,9 +960,9 @@ export interface paths {
          */
         get: operations["get_limits"];
         /**
-         * Replace the limits that the project is granted, for administrators
-         * @description Replace the limits that the project is granted, for administrators. The scheduler applies them at
-         *     once or, if its accounting holds them, after the next sync.
+         * Replace the limits that the project is granted
+         * @description Replace the limits that the project is granted; administrators only. The scheduler applies
+         *     them at once or, if its accounting holds them, after the next sync.
          */
         put: operations["set_limits"];
         post?: never;
@@ -978,8 +981,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set limits of the project below those that it is granted, for its managers
-         * @description Set limits of the project below those that it is granted, for its managers.
+         * Set limits of the project that are stricter than those it is granted
+         * @description Set limits of the project that are stricter than those it is granted; managers only.
          */
         put: operations["set_own_limits"];
         post?: never;
@@ -1003,8 +1006,8 @@ export interface paths {
         get: operations["compare_accounts"];
         put?: never;
         /**
-         * Apply to Slurm's accounts exactly the differences that were shown
-         * @description Apply to Slurm's accounts exactly the differences that were shown.
+         * Apply differences to Slurm's accounts, if they are still exactly those that were shown
+         * @description Apply differences to Slurm's accounts, if they are still exactly those that were shown.
          */
         post: operations["sync_accounts"];
         delete?: never;
@@ -1022,7 +1025,8 @@ export interface paths {
         };
         /**
          * Return the usage of each user's jobs in the project for a month
-         * @description Return the usage of each user's jobs in the project for a month. Each GPU counts.
+         * @description Return the usage of each user's jobs in the project for a month. GPU-hours count each GPU of
+         *     a job.
          */
         get: operations["project_usage"];
         put?: never;
@@ -1041,8 +1045,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the same usage as CSV (RFC 4180), with a column for each type of GPU
-         * @description Return the same usage as CSV (RFC 4180), with a column for each type of GPU.
+         * Return usage of the project as CSV (RFC 4180), with a column for each type of GPU
+         * @description Return usage of the project as CSV (RFC 4180), with a column for each type of GPU.
          */
         get: operations["project_usage_csv"];
         put?: never;
@@ -1102,8 +1106,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the project's waiting jobs with owner, reason and expected start
-         * @description List the project's waiting jobs with owner, reason and expected start.
+         * List the project's pending jobs with owner, reason and expected start
+         * @description List the project's pending jobs with owner, reason and expected start.
          */
         get: operations["project_waiting"];
         put?: never;
@@ -1122,8 +1126,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the usage of all your projects in a month, or of all projects for administrators
-         * @description Return the usage of all your projects in a month, or of all projects for administrators.
+         * Return the usage of all your projects in a month
+         * @description Return the usage of all your projects in a month; administrators get all projects.
          */
         get: operations["usage"];
         put?: never;
@@ -1142,14 +1146,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the project's invitations, without their links, for its managers
-         * @description List the project's invitations, without their links, for its managers.
+         * List the project's invitations, without their links
+         * @description List the project's invitations, without their links; managers only.
          */
         get: operations["list_invitations"];
         put?: never;
         /**
-         * Create an invitation link, for the project's managers
-         * @description Create an invitation link, for the project's managers. It is shown only once.
+         * Create an invitation link
+         * @description Create an invitation link; managers only. It is shown only once.
          */
         post: operations["create_invitation"];
         delete?: never;
@@ -1169,8 +1173,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke an invitation, for the project's managers
-         * @description Revoke an invitation, for the project's managers. Users who have joined remain members.
+         * Revoke an invitation
+         * @description Revoke an invitation; managers only. Users who have joined remain members.
          */
         delete: operations["revoke_invitation"];
         options?: never;
@@ -1189,7 +1193,8 @@ export interface paths {
         put?: never;
         /**
          * Return the project and the inviter of an invitation
-         * @description Return the project and the inviter of an invitation. Needs the link, but no login.
+         * @description Return the project and the inviter of an invitation. This needs the secret of the link, but
+         *     no login.
          */
         post: operations["preview_invitation"];
         delete?: never;
@@ -1225,8 +1230,8 @@ export interface paths {
         put?: never;
         /**
          * Join the project of an invitation
-         * @description Join the project of an invitation. For a member it changes nothing and does not count as a
-         *     use.
+         * @description Join the project of an invitation. If you are already a member, nothing changes and the
+         *     invitation is not used up.
          */
         post: operations["accept_invitation"];
         delete?: never;
@@ -1245,9 +1250,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Return the job that would be submitted, and whether it fits and starts now
-         * @description Return the job that would be submitted, and whether it fits and starts now. Nothing is
-         *     stored.
+         * Return the job that a job file would create, whether it fits and whether it can start now
+         * @description Return the job that a job file would create, whether it fits and whether it can start now.
+         *     Nothing is stored.
          */
         post: operations["plan_job"];
         delete?: never;
@@ -1270,8 +1275,8 @@ export interface paths {
         get: operations["list_jobs"];
         put?: never;
         /**
-         * Submit a job file, including its ``type``
-         * @description Submit a job file, including its ``type``.
+         * Submit a job file, which may describe a job or a session
+         * @description Submit a job file, which may describe a job or a session.
          */
         post: operations["create_job"];
         delete?: never;
@@ -1291,8 +1296,8 @@ export interface paths {
         put?: never;
         /**
          * Submit up to 100 job files in one transaction
-         * @description Submit up to 100 job files in one transaction. Each is validated by itself: a refused one has
-         *     a problem in place of its job, and the others are submitted.
+         * @description Submit up to 100 job files in one transaction. Each is validated by itself: for a rejected
+         *     one the answer contains a problem in place of its job, and the others are submitted.
          */
         post: operations["create_jobs"];
         delete?: never;
@@ -1332,9 +1337,9 @@ export interface paths {
         put?: never;
         /**
          * Request cancellation of many jobs at once
-         * @description Request cancellation of many jobs at once. Either those named, or all that match and have not
-         *     ended, if their number is ``expected`` (otherwise 409, and none is cancelled). Each has its own
-         *     outcome.
+         * @description Request cancellation of many jobs at once. Either those in `ids`, or all unfinished ones that
+         *     match `filter`, if their number is `expected` (otherwise 409, and none is cancelled). The answer
+         *     has an outcome for each.
          */
         post: operations["cancel_jobs"];
         delete?: never;
@@ -1354,9 +1359,9 @@ export interface paths {
         put?: never;
         /**
          * Delete many ended jobs at once, with their folders
-         * @description Delete many ended jobs at once, with their folders. Either those named, or all that match and
-         *     have ended, if their number is ``expected`` (otherwise 409, and none is deleted). Each has its
-         *     own outcome.
+         * @description Delete many ended jobs at once, with their folders. Either those in `ids`, or all ended ones
+         *     that match `filter`, if their number is `expected` (otherwise 409, and none is deleted). The
+         *     answer has an outcome for each.
          */
         post: operations["delete_jobs"];
         delete?: never;
@@ -1380,9 +1385,9 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete an ended job with its log, metrics and job folder, which includes checkpoints written there
-         * @description Delete an ended job with its log, metrics and job folder, which includes checkpoints written
-         *     there. It can be seen until its folder is removed; usage stays counted.
+         * Delete an ended job with its log, metrics and job folder, including checkpoints in it
+         * @description Delete an ended job with its log, metrics and job folder, including checkpoints in it. The
+         *     job remains visible until its folder is removed; its usage is still counted.
          */
         delete: operations["delete_job"];
         options?: never;
@@ -1444,8 +1449,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Hold a job that waits, or the waiting tasks of an array job, until it is released
-         * @description Hold a job that waits, or the waiting tasks of an array job, until it is released.
+         * Hold a pending job, or the pending tasks of an array job, until it is released
+         * @description Hold a pending job, or the pending tasks of an array job, until it is released.
          */
         post: operations["hold_job"];
         delete?: never;
@@ -1507,8 +1512,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the position of a waiting job in the queue, as far as the scheduler reports it, and advice
-         * @description Return the position of a waiting job in the queue, as far as the scheduler reports it, and
+         * Return the position of a pending job in the queue, as far as the scheduler reports it, and advice
+         * @description Return the position of a pending job in the queue, as far as the scheduler reports it, and
          *     advice.
          */
         get: operations["get_job_queue"];
@@ -1568,8 +1573,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the exact batch script of the job
-         * @description Return the exact batch script of the job.
+         * Return the batch script of the job exactly as it was submitted to the scheduler
+         * @description Return the batch script of the job exactly as it was submitted to the scheduler.
          */
         get: operations["get_job_script"];
         put?: never;
@@ -1588,8 +1593,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the resources that the job's processes used
-         * @description Return the resources that the job's processes used.
+         * Return measurements of the resources that the job's processes used, and a summary
+         * @description Return measurements of the resources that the job's processes used, and a summary.
          */
         get: operations["get_job_metrics"];
         put?: never;
@@ -1609,8 +1614,8 @@ export interface paths {
         };
         /**
          * Return the profile of a distributed job's collectives
-         * @description Return the profile of a distributed job's collectives; as text/plain in Prometheus' text
-         *     format.
+         * @description Return the profile of a distributed job's collectives. With `Accept: text/plain` it has
+         *     Prometheus' text format.
          */
         get: operations["get_job_profile"];
         put?: never;
@@ -1711,8 +1716,8 @@ export interface paths {
         };
         /**
          * Return the metrics that the job's program recorded
-         * @description Return the metrics that the job's program recorded: the last value of each, and its
-         *     course.
+         * @description Return the metrics that the job's program recorded: the last value of each, and its values
+         *     over time.
          */
         get: operations["get_job_results"];
         put?: never;
@@ -1859,7 +1864,7 @@ export interface paths {
         put?: never;
         /**
          * Return the URL of the session
-         * @description Return the URL of the session; 409 until it is READY.
+         * @description Return the URL of the session; the answer is 409 while it is not READY.
          */
         post: operations["open_session"];
         delete?: never;
@@ -1898,8 +1903,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Report that the session is in use, so that its idle time starts again
-         * @description Report that the session is in use, so that its idle time starts again.
+         * Report that the session is in use, so that its idle time starts again from zero
+         * @description Report that the session is in use, so that its idle time starts again from zero.
          */
         post: operations["keep_session"];
         delete?: never;
@@ -1956,14 +1961,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the images that you may use, or all for administrators, without their packages
-         * @description List the images that you may use, or all for administrators, without their packages.
+         * List the images that you may use, without their packages
+         * @description List the images that you may use, without their packages; administrators see all.
          */
         get: operations["list_images"];
         put?: never;
         /**
-         * Register an image, for administrators
-         * @description Register an image, for administrators. Its files are read completely and must have the given
+         * Register an image
+         * @description Register an image; administrators only. Its files are read completely and must have the given
          *     digests. An existing version gets the additional artifacts; the same request again changes
          *     nothing.
          */
@@ -1982,23 +1987,23 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one image with its software bill
-         * @description Return one image with its software bill.
+         * Return one image with its software bill of materials
+         * @description Return one image with its software bill of materials.
          */
         get: operations["get_image"];
         put?: never;
         post?: never;
         /**
-         * Delete an image that is neither offered nor in use from the catalogue, for administrators
-         * @description Delete an image that is neither offered nor in use from the catalogue, for administrators.
+         * Delete an image that is neither offered nor in use from the catalogue
+         * @description Delete an image that is neither offered nor in use from the catalogue; administrators only.
          *     Its files are kept; the answer lists them.
          */
         delete: operations["remove_image"];
         options?: never;
         head?: never;
         /**
-         * Retire an image, offer it again, or set the projects that may use it, for administrators
-         * @description Retire an image, offer it again, or set the projects that may use it, for administrators.
+         * Retire an image, offer it again, or set the projects that may use it
+         * @description Retire an image, offer it again, or set the projects that may use it; administrators only.
          */
         patch: operations["update_image"];
         trace?: never;
@@ -2013,8 +2018,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Record the result of a verification, for administrators
-         * @description Record the result of a verification, for administrators. A damaged image is not offered.
+         * Record the result of a verification
+         * @description Record the result of a verification; administrators only. A damaged image is no longer
+         *     offered.
          */
         post: operations["note_image_verification"];
         delete?: never;
@@ -2031,9 +2037,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the datasets that you may read, or all for administrators
-         * @description List the datasets that you may read, or all for administrators; every version, including
-         *     retired ones.
+         * List all versions of the datasets that you may read, including retired ones
+         * @description List all versions of the datasets that you may read, including retired ones; administrators
+         *     see all.
          */
         get: operations["list_datasets"];
         put?: never;
@@ -2188,8 +2194,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the limits of trees
-         * @description Return the limits of trees.
+         * Return the limits on uploaded working trees
+         * @description Return the limits on uploaded working trees.
          */
         get: operations["get_tree_limits"];
         put?: never;
@@ -2209,10 +2215,10 @@ export interface paths {
         };
         get?: never;
         /**
-         * Store the list of a tree's files (JSON as `core/trees.py` describes it), and return the contents that are missing
-         * @description Store the list of a tree's files (JSON as `core/trees.py` describes it), and return the
-         *     contents that are missing. A job can name the tree in `tree` once nothing is missing: send the
-         *     list again after the contents.
+         * Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return the contents that are missing
+         * @description Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return
+         *     the contents that are missing. After uploading those, send the list again; once nothing is
+         *     missing, a job can name the tree in `tree`.
          */
         put: operations["put_tree"];
         post?: never;
@@ -2231,9 +2237,9 @@ export interface paths {
         };
         get?: never;
         /**
-         * Store contents of a tree, each after a line with its sha256, a space and its size in bytes
-         * @description Store contents of a tree, each after a line with its sha256, a space and its size in bytes.
-         *     Contents before an invalid one are kept.
+         * Store contents of a working tree's files, each after a line with its sha256, a space and its size in bytes
+         * @description Store contents of a working tree's files, each after a line with its sha256, a space and its
+         *     size in bytes. Contents before an invalid one are kept.
          */
         put: operations["put_tree_blobs"];
         post?: never;
@@ -2412,14 +2418,15 @@ export interface paths {
         get?: never;
         /**
          * Store a secret, or replace its value
-         * @description Store a secret, or replace its value. Jobs name it in `secrets` and find it in their
-         *     environment.
+         * @description Store a secret, or replace its value. A job that names it in `secrets` gets it as an
+         *     environment variable.
          */
         put: operations["put_secret"];
         post?: never;
         /**
          * Delete a secret
-         * @description Delete a secret. Jobs that run keep it; jobs that have not started fail.
+         * @description Delete a secret. Running jobs keep its value; jobs that need it and have not started will
+         *     fail.
          */
         delete: operations["delete_secret"];
         options?: never;
@@ -2475,8 +2482,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the templates, the entries of the launch form
-         * @description List the templates, the entries of the launch form.
+         * List the job templates, which the portal offers for starting jobs and sessions
+         * @description List the job templates, which the portal offers for starting jobs and sessions.
          */
         get: operations["list_templates"];
         put?: never;
@@ -2516,7 +2523,8 @@ export interface paths {
         };
         /**
          * List the nodes in their last known state
-         * @description List the nodes in their last known state; 304 if the ETag still matches.
+         * @description List the nodes in their last known state; the answer is 304 if the ETag in `If-None-Match` is
+         *     current.
          */
         get: operations["list_nodes"];
         put?: never;
@@ -2536,8 +2544,8 @@ export interface paths {
         };
         /**
          * List the partitions with their limits and the resources of their nodes
-         * @description List the partitions with their limits and the resources of their nodes; 304 as for the
-         *     nodes.
+         * @description List the partitions with their limits and the resources of their nodes; the answer is 304 if
+         *     the ETag in `If-None-Match` is current.
          */
         get: operations["list_partitions"];
         put?: never;
@@ -2578,8 +2586,8 @@ export interface paths {
         };
         /**
          * Return the load of the cluster over the last day or week
-         * @description Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs, and
-         *     waiting jobs.
+         * @description Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs,
+         *     and pending jobs.
          */
         get: operations["get_cluster_history"];
         put?: never;
@@ -2679,8 +2687,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Stream changes as server-sent events
-         * @description Stream changes as server-sent events.
+         * Stream changes of jobs and other objects that you may see, as server-sent events
+         * @description Stream changes of jobs and other objects that you may see, as server-sent events.
          *
          *     The first message is ``hello``. ``reset`` means that events were skipped: read the objects
          *     again.
@@ -2763,14 +2771,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List your current announcements
-         * @description List your current announcements; for administrators also all others.
+         * List your current announcements, or all of them as an administrator
+         * @description List your current announcements, or all of them as an administrator.
          */
         get: operations["list_announcements"];
         put?: never;
         /**
-         * Publish an announcement, for administrators
-         * @description Publish an announcement, for administrators.
+         * Publish an announcement
+         * @description Publish an announcement; administrators only.
          */
         post: operations["create_announcement"];
         delete?: never;
@@ -2787,23 +2795,23 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one of your announcements, or any for administrators
-         * @description Return one of your announcements, or any for administrators.
+         * Return one of your announcements, or any announcement as an administrator
+         * @description Return one of your announcements, or any announcement as an administrator.
          */
         get: operations["get_announcement"];
         put?: never;
         post?: never;
         /**
-         * Delete an announcement, for administrators
-         * @description Delete an announcement, for administrators.
+         * Delete an announcement
+         * @description Delete an announcement; administrators only.
          */
         delete: operations["delete_announcement"];
         options?: never;
         head?: never;
         /**
-         * Change an announcement, for administrators
-         * @description Change an announcement, for administrators. Users who have dismissed it see it again if its
-         *     text or severity changes.
+         * Change an announcement
+         * @description Change an announcement; administrators only. If its text or severity changes, users who have
+         *     dismissed it see it again.
          */
         patch: operations["update_announcement"];
         trace?: never;
@@ -2841,16 +2849,16 @@ export interface paths {
          */
         get: operations["get_maintenance"];
         /**
-         * Start a maintenance now or later, for administrators
-         * @description Start a maintenance now or later, for administrators; it replaces an earlier one.
+         * Start a maintenance now or later
+         * @description Start a maintenance now or later; administrators only. It replaces an earlier one.
          *
          *     Running jobs continue. New jobs are accepted, and held until the end.
          */
         put: operations["set_maintenance"];
         post?: never;
         /**
-         * End the maintenance, or cancel a scheduled one, for administrators
-         * @description End the maintenance, or cancel a scheduled one, for administrators.
+         * End the maintenance, or cancel a scheduled one
+         * @description End the maintenance, or cancel a scheduled one; administrators only.
          */
         delete: operations["end_maintenance"];
         options?: never;
@@ -2912,8 +2920,8 @@ export interface paths {
          * Return a ticket that opens one terminal, or one SSH connection, in your running job
          * @description Return a ticket that opens one terminal, or one SSH connection, in your running job.
          *
-         *     Within a minute open the WebSocket `/api/v1/jobs/{job_id}/terminal` and send the ticket in its first
-         *     message; docs/reference/terminal-protocol.md says what follows.
+         *     Open the WebSocket `/api/v1/jobs/{job_id}/terminal` within a minute and send the ticket in its
+         *     first message. The messages that follow are described in docs/reference/terminal-protocol.md.
          */
         post: operations["create_terminal"];
         delete?: never;
@@ -3085,8 +3093,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a webhook and its waiting deliveries
-         * @description Delete a webhook and its waiting deliveries.
+         * Delete a webhook and its pending deliveries
+         * @description Delete a webhook and its pending deliveries.
          */
         delete: operations["delete_webhook"];
         options?: never;
@@ -3167,8 +3175,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the batch jobs that leave their GPUs idle, for administrators
-         * @description List the batch jobs that leave their GPUs idle, for administrators.
+         * List the batch jobs that leave their GPUs idle
+         * @description List the batch jobs that leave their GPUs idle; administrators only.
          */
         get: operations["list_idle_gpus"];
         put?: never;
@@ -3215,7 +3223,10 @@ export interface components {
          * @enum {string}
          */
         Action: "open" | "extend" | "stop" | "cancel" | "attach" | "hold" | "release" | "resubmit" | "continue" | "delete";
-        /** @description A piece of advice on a queued job: an action that would help, or when the job can start. */
+        /**
+         * @description Piece of advice on a queued job: an action that would help, or the time at which the job can
+         *     start.
+         */
         Advice: {
             /** @description A sentence, or its beginning where `at` or `jobs` complete it. */
             text: string;
@@ -3228,8 +3239,8 @@ export interface components {
             jobs: components["schemas"]["NamedJob"][];
         };
         /**
-         * @description Changes of an announcement; omitted fields keep their values. ``ends_at`` null: shown until
-         *     it is deleted.
+         * @description Changes of an announcement; omitted fields keep their values. With ``ends_at`` null the
+         *     announcement is shown until it is deleted.
          */
         AnnouncementChanges: {
             /** @description Plain text. */
@@ -3252,7 +3263,7 @@ export interface components {
             /** @description Number of announcements on all pages. */
             total: number;
         };
-        /** @description Announcement with the user's own state of it. */
+        /** @description Announcement, with whether the requesting user has dismissed it or may do so. */
         AnnouncementView: {
             /**
              * @description Identifier, which never changes.
@@ -3302,27 +3313,27 @@ export interface components {
             /** @description Title for display. */
             title: string;
             /**
-             * @description A name from the portal's icon set.
+             * @description Name of an icon in the portal's icon set.
              * @default notebook
              */
             icon: string;
             /**
-             * @description An image need not have it; the session is then without.
+             * @description Whether the session can run without the app, if the image does not have it.
              * @default false
              */
             optional: boolean;
             /**
-             * @description Starter of the app, such as `jupyterhub`.
+             * @description Name of what starts the app, such as `jupyterhub`.
              * @default jupyterhub
              */
             kind: string;
             /**
-             * @description Path to which Open leads, below the app's base URL.
+             * @description Path below the app's base URL that the portal opens.
              * @default /lab
              */
             path: string;
             /**
-             * @description Check that decides whether it answers.
+             * @description Check by which the agent determines that the app answers.
              * @default {
              *       "path": "/",
              *       "timeout_s": 120
@@ -3331,8 +3342,8 @@ export interface components {
             readiness: components["schemas"]["ReadinessFile"];
         };
         /**
-         * @description An app of a session. The first one is the program that listens on a port; the others are
-         *     further pages of that program.
+         * @description App of a session. The first one is a program that listens on a port; the others are further
+         *     pages of that program.
          *
          *     ``kind`` names what starts the app: ``jupyterhub`` is the single-user server, which gets its
          *     environment from JupyterHub.
@@ -3343,27 +3354,27 @@ export interface components {
             /** @description Title for display. */
             title: string;
             /**
-             * @description A name from the portal's icon set.
+             * @description Name of an icon in the portal's icon set.
              * @default notebook
              */
             icon: string;
             /**
-             * @description An image need not have it; the session is then without.
+             * @description Whether the session can run without the app, if the image does not have it.
              * @default false
              */
             optional: boolean;
             /**
-             * @description Starter of the app, such as `jupyterhub`.
+             * @description Name of what starts the app, such as `jupyterhub`.
              * @default jupyterhub
              */
             kind: string;
             /**
-             * @description Path to which Open leads, below the app's base URL.
+             * @description Path below the app's base URL that the portal opens.
              * @default /lab
              */
             path: string;
             /**
-             * @description Check that decides whether it answers.
+             * @description Check by which the agent determines that the app answers.
              * @default {
              *       "path": "/",
              *       "timeout_s": 120
@@ -3371,7 +3382,10 @@ export interface components {
              */
             readiness: components["schemas"]["Readiness"];
         };
-        /** @description Grants of an approved project. Omitted fields are as requested, or none. */
+        /**
+         * @description Decision on a requested project: its end, budget and limits. An omitted end is as requested;
+         *     an omitted budget or limit means none.
+         */
         Approval: {
             /** @description Its end; null: the requested one. */
             expires_at?: string | null;
@@ -3382,37 +3396,37 @@ export interface components {
         };
         /** @description Storage area: a folder of a user or project, and the adapter of its storage system. */
         Area: {
-            /** @description `home`, `scratch`, … */
+            /** @description Name of the area, such as `home` or `scratch`. */
             name: string;
-            /** @description Kind of its owner. */
+            /** @description Kind of the area: a folder of a user or of a project. */
             kind: components["schemas"]["AreaKind"];
             /** @description Absolute path. */
             path: string;
             /**
-             * @description Adapter that serves it: `posix`, `nfs`, `beegfs`, …
+             * @description Name of the storage adapter, such as `posix`, `nfs` or `beegfs`.
              * @default posix
              */
             adapter: string;
-            /** @description Project of a project's folder. */
+            /** @description Name of the project, for a project's folder; null otherwise. */
             project?: string | null;
-            /** @description The mount point it lies on, where a site named one. */
+            /** @description Mount point of its file system, if the site has configured it; null otherwise. */
             mount?: string | null;
         };
         /**
-         * @description Facts about a storage area. A fact that could not be determined is None, and ``problem``
-         *     states why.
+         * @description State of a storage area. A value that could not be determined is None, and ``problem``
+         *     contains the reason.
          */
         AreaFacts: {
-            /** @description The folder. */
+            /** @description Storage area that is described. */
             area: components["schemas"]["Area"];
-            /** @description Whether the folder exists, on a file system that is mounted. */
+            /** @description Whether the folder exists and its file system is mounted. */
             available: boolean;
             /**
-             * @description Whether its user may write there.
+             * @description Whether the user may write to the folder.
              * @default false
              */
             writable: boolean;
-            /** @description `ext4`, `nfs4`, `beegfs`, … */
+            /** @description Type of the file system, such as `ext4`, `nfs4` or `beegfs`; null: unknown. */
             file_system?: string | null;
             /** @description Size of the file system in bytes. */
             total_bytes?: number | null;
@@ -3422,14 +3436,17 @@ export interface components {
             user_quota?: components["schemas"]["Quota"] | null;
             /** @description The project's quota; null: there is none, or it is unknown. */
             project_quota?: components["schemas"]["Quota"] | null;
-            /** @description null: not a parallel file system. */
+            /** @description Distribution of files in the folder; null if it is not on a parallel file system. */
             striping?: components["schemas"]["Striping"] | null;
             /**
-             * @description Targets on which a parallel file system keeps the content.
+             * @description Targets on which a parallel file system stores files of the folder; empty otherwise.
              * @default []
              */
             targets: components["schemas"]["StorageTarget"][];
-            /** @description Problem, or fact that could not be determined, as a sentence. */
+            /**
+             * @description Sentence about a problem, or about a value that could not be determined; null if there is
+             *     none.
+             */
             problem?: string | null;
         };
         /**
@@ -3437,19 +3454,22 @@ export interface components {
          * @enum {string}
          */
         AreaKind: "user" | "project";
-        /** @description The file or Docker image with which one runtime starts an image. */
+        /** @description File or Docker image from which one runtime starts a container. */
         Artifact: {
-            /** @description The runtime's name: `apptainer` or `docker`. */
+            /** @description Name of the runtime, such as `apptainer` or `docker`. */
             runtime: string;
-            /** @description Digest of the file, or Docker's own id of the image. */
+            /** @description Digest of the file, or the ID that Docker assigned to the image. */
             digest: string;
             /** @description Size in bytes. */
             size_bytes: number;
-            /** @description The file, absolute; null: the runtime's own store holds it under the digest. */
+            /**
+             * @description Absolute path of the file; null: the runtime's own store contains the image under the
+             *     digest.
+             */
             path?: string | null;
             /**
-             * @description Modification time of the file when it was verified: a node that sees another checks the
-             *     content.
+             * @description Modification time of the file when it was verified, in nanoseconds since 1970. If it differs,
+             *     the node verifies the content again.
              */
             mtime_ns?: number | null;
         };
@@ -3458,7 +3478,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Artifact"][];
         };
-        /** @description Result of checking the hashes of the whole audit log. */
+        /** @description Result of checking the chain of hashes over the whole audit log. */
         AuditCheck: {
             /** @description Whether no entry was changed, removed or inserted. */
             intact: boolean;
@@ -3471,7 +3491,7 @@ export interface components {
             /** @description Problem with that entry. */
             problem?: string | null;
         };
-        /** @description One entry of the log. */
+        /** @description Stored entry of the audit log, with its number and hashes. */
         AuditEntry: {
             /**
              * Format: date-time
@@ -3558,7 +3578,7 @@ export interface components {
             /** @description Whether new jobs are refused because the budget is used up. */
             exhausted: boolean;
         };
-        /** @description The job of one job file, or the problem for which the file was refused. */
+        /** @description Result for one job file: the job that was created, or the problem for which it was rejected. */
         BatchResult: {
             /** @description The new job; null if the file was refused. */
             job: components["schemas"]["JobView"] | null;
@@ -3570,7 +3590,7 @@ export interface components {
              */
             replayed: boolean;
         };
-        /** @description Results of a request to submit several jobs, in its order. */
+        /** @description Results of a request to submit several job files, in the order of the request. */
         BatchResults: {
             /** @description Number of new jobs. */
             created: number;
@@ -3608,7 +3628,10 @@ export interface components {
             /** @description First month that counts for a total budget; unset: the month in which it is set. */
             since?: string | null;
         };
-        /** @description Jobs to cancel: either ``ids``, or ``filter`` and ``expected``. */
+        /**
+         * @description Jobs to cancel: either those in ``ids``, or all that match ``filter``, whose number must be
+         *     ``expected``.
+         */
         CancelJobs: {
             /** @description Jobs and sessions to cancel. */
             ids?: string[] | null;
@@ -3629,7 +3652,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Cancelled"][];
         };
-        /** @description One job of a request to cancel several, and the outcome for this job. */
+        /** @description Result for one job in a request to cancel several jobs. */
         Cancelled: {
             /**
              * Format: uuid
@@ -3642,12 +3665,12 @@ export interface components {
             name?: string | null;
             /** @description Current state. */
             state?: components["schemas"]["JobState"] | null;
-            /** @description Sentence that tells why nothing was done. */
+            /** @description Sentence that explains why nothing was done; null if the job is cancelled. */
             reason?: string | null;
         };
         /**
-         * @description Free and used GPUs of the cluster by type; ``stale`` if the scheduler has not answered for
-         *     too long.
+         * @description Free and used GPUs of the cluster by type; ``stale`` is True if the scheduler's last answer
+         *     is too old to rely on.
          */
         Capacity: {
             /** @description GPUs, by type. */
@@ -3657,7 +3680,7 @@ export interface components {
             /** @description Whether the data is older than it should be. */
             stale: boolean;
         };
-        /** @description A difference between now and the time when the job ran, such as a newer image. */
+        /** @description Difference between the time when the job ran and now, such as a newer image. */
         Change: {
             /** @description Kind: code, packages, image, dataset or template. */
             kind: string;
@@ -3668,7 +3691,7 @@ export interface components {
             /** @description Description of the change, as a sentence. */
             message: string;
         };
-        /** @description Reason for closing a project, for its members. */
+        /** @description Reason for closing a project, which its members can read. */
         Closing: {
             /**
              * @description The reason.
@@ -3678,8 +3701,8 @@ export interface components {
             reason: string;
         };
         /**
-         * @description Resources of the nodes that accept jobs, how much of them is allocated, and the waiting jobs:
-         *     a sample, or means over samples.
+         * @description Resources of the nodes that accept jobs, how much of them is allocated, and the number of
+         *     pending jobs: one sample, or means over samples.
          */
         ClusterLoad: {
             /**
@@ -3702,7 +3725,7 @@ export interface components {
             /** @description Number of jobs that wait for resources. */
             waiting_jobs: number;
         };
-        /** @description A code of the device, or a recovery code. */
+        /** @description Code of the user's second factor: from the authenticator app, or a recovery code. */
         CodeUse: {
             /**
              * @description Six-digit code of the authenticator app, or a recovery code.
@@ -3710,7 +3733,7 @@ export interface components {
              */
             code: string;
         };
-        /** @description One of the two compared jobs, as the head of its column shows it. */
+        /** @description One of the two compared jobs, as described in the heading of its column. */
         Compared: {
             /**
              * Format: uuid
@@ -3733,7 +3756,7 @@ export interface components {
             /** @description Uncommitted changes; null: unknown. */
             diff: string | null;
         };
-        /** @description Comparison of two jobs: all fields in which they may differ. */
+        /** @description Comparison of two jobs, with the values of all fields in which they may differ. */
         Comparison: {
             /** @description The first run. */
             a: components["schemas"]["Compared"];
@@ -3744,7 +3767,7 @@ export interface components {
             /** @description Sections of the comparison. */
             sections: components["schemas"]["Section"][];
         };
-        /** @description The ``container`` part of a job: how the image is run. */
+        /** @description Content of ``container`` in a job file: how a container of the image is started. */
         ContainerOptions: {
             /** @description apptainer or docker; omitted: the site's choice among those of the image. */
             runtime?: string | null;
@@ -3759,7 +3782,7 @@ export interface components {
              */
             network: boolean;
         };
-        /** @description One version of one dataset. In the catalogue only once its manifest is complete. */
+        /** @description One version of a dataset in the catalogue. It exists only after its manifest was uploaded. */
         Dataset: {
             /** @description Name. */
             name: string;
@@ -3771,7 +3794,7 @@ export interface components {
              */
             description: string;
             /**
-             * @description Terms under which it may be used.
+             * @description Licence or other terms under which the dataset may be used.
              * @default
              */
             licence: string;
@@ -3783,10 +3806,13 @@ export interface components {
             size_bytes: number;
             /** @description Number of files. */
             files: number;
-            /** @description sha256 of the manifest's text (`core.datasets`), by which the platform keeps it. */
+            /**
+             * @description SHA-256 digest of the manifest's text (`core.datasets`), which identifies the stored
+             *     manifest.
+             */
             manifest: string;
             /**
-             * @description Projects whose members may read it. The owner always may.
+             * @description Projects whose members may read the dataset, in addition to its owner.
              * @default []
              */
             projects: string[];
@@ -3800,12 +3826,12 @@ export interface components {
             /** @description Login name of the user who verified it. */
             verified_by?: string | null;
             /**
-             * @description Number of paths that differed, were missing or additional at the last verification; null:
-             *     there was none.
+             * @description Number of paths that differed, were missing or were additional in the last verification;
+             *     null: it was never verified.
              */
             damaged_files?: number | null;
             /**
-             * @description New jobs may not name it.
+             * @description Whether new jobs cannot name the dataset any more.
              * @default false
              */
             retired: boolean;
@@ -3820,7 +3846,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Dataset"][];
         };
-        /** @description Version of a dataset that a job reads, fixed when the job is created. */
+        /** @description Version of a dataset that a job reads, chosen when the job is created. */
         DatasetUse: {
             /** @description Name. */
             name: string;
@@ -3828,7 +3854,7 @@ export interface components {
             version: string;
             /** @description Absolute path. */
             path: string;
-            /** @description Digest of the manifest, which names the files. */
+            /** @description Digest of the manifest, which lists the files of this version. */
             manifest: string;
         };
         /** @description Result of a verification of a dataset. */
@@ -3838,7 +3864,10 @@ export interface components {
             /** @description Number of missing or different files. */
             damaged_files: number;
         };
-        /** @description Ended jobs to delete: either ``ids``, or ``filter`` and ``expected``. */
+        /**
+         * @description Ended jobs to delete: either those in ``ids``, or all that match ``filter``, whose number
+         *     must be ``expected``.
+         */
         DeleteJobs: {
             /** @description Jobs and sessions to delete. */
             ids?: string[] | null;
@@ -3859,7 +3888,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Deleted"][];
         };
-        /** @description One job of a request to delete several, and the outcome for this job. */
+        /** @description Result for one job in a request to delete several jobs. */
         Deleted: {
             /**
              * Format: uuid
@@ -3872,10 +3901,10 @@ export interface components {
             name?: string | null;
             /** @description Current state. */
             state?: components["schemas"]["JobState"] | null;
-            /** @description Sentence that tells why nothing was done. */
+            /** @description Sentence that explains why nothing was done; null if the deletion was requested. */
             reason?: string | null;
         };
-        /** @description Last deliveries of a webhook, or of the user's mails, newest first. */
+        /** @description Latest deliveries to a webhook, or of mails to the user, newest first. */
         DeliveryList: {
             /** @description The last 20 deliveries. */
             items: components["schemas"]["DeliveryView"][];
@@ -3885,7 +3914,7 @@ export interface components {
          * @enum {string}
          */
         DeliveryState: "waiting" | "sent" | "failed";
-        /** @description One delivery of a notification. */
+        /** @description Delivery of one notification by mail or to a webhook, with the outcome of its attempts. */
         DeliveryView: {
             /** @description Identifier; grows with time. */
             id: number;
@@ -3922,7 +3951,7 @@ export interface components {
             /** @description The program's secret. */
             device_code: string;
         };
-        /** @description A user's answer to a program that shows a code. */
+        /** @description Decision of a user about the login of a program: confirm or refuse it. */
         DeviceLoginAnswer: {
             /** @description The code, as the program shows it. */
             user_code: string;
@@ -3945,7 +3974,7 @@ export interface components {
              */
             expires_in: number | string | null;
         };
-        /** @description Codes of a login that has begun, named as in RFC 8628. */
+        /** @description Codes of a login that has begun, with the names of RFC 8628. */
         DeviceLoginCodes: {
             /** @description Secret of the program, to be exchanged for a token. */
             device_code: string;
@@ -3965,20 +3994,23 @@ export interface components {
             /** @description Name of the token to create, such as the program and its machine. */
             name: string;
         };
-        /** @description One difference between Slurm's accounting and the platform, in words. */
+        /** @description One difference between Slurm's accounting and the platform, described in words. */
         Difference: {
-            /** @description Project of the account. */
+            /** @description Name of the project, which is also the name of the Slurm account. */
             project: string;
-            /** @description User of the association; null means the project's own. */
+            /** @description User of the Slurm association; null means the association of the account itself. */
             user: string | null;
-            /** @description What differs: `project`, `member`, `default project`, `QOS` or a limit in words. */
+            /**
+             * @description Name of the property that differs: `project`, `member`, `default project`, `QOS` or
+             *     the description of a limit.
+             */
             field: string;
-            /** @description Value in Slurm. */
+            /** @description Value in Slurm's accounting. */
             slurm: string;
-            /** @description Value on the platform, which Slurm is to get. */
+            /** @description Value on the platform, which Slurm gets when the differences are applied. */
             platform: string;
         };
-        /** @description The ``distributed`` part of a job file: its commands run on every rank of every node. */
+        /** @description Content of ``distributed`` in a job file: the commands run on every rank of every node. */
         DistributedFile: {
             /**
              * @description Transport of the tensors: auto, gloo, nccl, or the name of a transport.
@@ -4023,7 +4055,7 @@ export interface components {
              */
             compress: string;
             /**
-             * @description Programs on each node.
+             * @description Number of ranks that the agent starts on each node.
              * @default 1
              */
             ranks_per_node: number;
@@ -4033,14 +4065,14 @@ export interface components {
             /** @description Reason, shown with the node. */
             reason: string;
         };
-        /** @description The time limit with its default and maximum for this template. */
+        /** @description Time limit with its default and maximum for this template. */
         DurationLimit: {
             /** @description Default value. */
             default: number;
             /** @description Maximum. */
             max?: number | null;
         };
-        /** @description Secret for an authenticator app. It is shown only once. */
+        /** @description Secret of a second factor for the user's authenticator app. It is shown only once. */
         EnrolmentView: {
             /** @description The secret, to enter by hand if there is no camera. */
             secret: string;
@@ -4061,11 +4093,14 @@ export interface components {
             url: string | null;
         };
         /**
-         * @description Kind of environment that holds the packages.
+         * @description Kind of environment that contains the Python packages of a job.
          * @enum {string}
          */
         EnvironmentKind: "venv" | "conda" | "system" | "image";
-        /** @description The ``environment`` part of a job: software loaded on the node before the program. */
+        /**
+         * @description Content of ``environment`` in a job file: software that is loaded on the node before the
+         *     program starts.
+         */
         EnvironmentOptions: {
             /**
              * @description Environment modules to load, in this order.
@@ -4082,10 +4117,11 @@ export interface components {
             setup?: string[];
         };
         /**
-         * @description One event row. ``id`` grows in commit order, so a reader that has seen N has seen all before.
+         * @description One entry of the event log. ``id`` grows in commit order, so a reader that has seen an ID has
+         *     seen all earlier events.
          *
          *     ``kind`` is ``job.state``, ``job.changed``, ``job.created``, ``nodes.changed`` …; ``owner`` and
-         *     ``project`` determine who may see it (None: every user who is logged in).
+         *     ``project`` determine which users may see it (both None: every user who is logged in).
          */
         Event: {
             /** @description Identifier, which never changes. */
@@ -4097,11 +4133,11 @@ export interface components {
             time: string;
             /** @description Kind of the change: `job.state`, `nodes.changed`, … */
             kind: string;
-            /** @description The job it is about; null: no job. */
+            /** @description ID of the job that changed; null if the event is not about a job. */
             job_id?: string | null;
-            /** @description The user whom it concerns; null: every user, or a project. */
+            /** @description User who may see the event; null: the members of `project`, or all users. */
             owner?: string | null;
-            /** @description Project whose members it concerns. */
+            /** @description Project whose members may see the event; null: none. */
             project?: string | null;
             /** @description Details of the change, by kind. */
             data?: {
@@ -4169,7 +4205,7 @@ export interface components {
             remedies: components["schemas"]["Remedy"][];
         };
         /**
-         * @description Cause of a job's failure.
+         * @description Kind of cause of a job's failure.
          * @enum {string}
          */
         FailureCause: "out_of_memory" | "gpu_out_of_memory" | "time_limit" | "quota_exceeded" | "disk_full" | "module_not_found" | "import_failed" | "library_not_found" | "file_not_found" | "permission_denied" | "command_not_found" | "not_executable" | "killed" | "crashed" | "terminated" | "signal" | "error" | "other";
@@ -4189,18 +4225,18 @@ export interface components {
             /** @description What is allowed; null: see the message. */
             allowed?: string | null;
         };
-        /** @description One invalid field, named as in the request, and what is allowed. */
+        /** @description Invalid field of a request, with the value that was sent and the allowed values. */
         FieldProblemView: {
             /** @description Dotted path of the field: `resources.gpu`. */
             field: string;
             /** @description The same as a sentence for users. */
             message: string;
-            /** @description The value that was given, as text; null: none. */
+            /** @description Value that was sent, as text; null if none was sent. */
             value: string | null;
-            /** @description What is allowed; null: see the message. */
+            /** @description Allowed values; null if the message describes them. */
             allowed: string | null;
         };
-        /** @description Number of GPUs of a type that are free from a time on. */
+        /** @description Number of GPUs of one type that are free from a time on, in a forecast. */
         FreeGpus: {
             /**
              * Format: date-time
@@ -4252,36 +4288,36 @@ export interface components {
             untracked_cut: boolean;
         };
         /**
-         * @description Direction of a metric: smaller or larger values are better.
+         * @description Direction of a metric: whether smaller or larger values are better.
          * @enum {string}
          */
         Goal: "min" | "max";
         /** @description The GPUs of one type on all nodes. */
         GpuCapacity: {
-            /** @description null: GPUs without a type. */
+            /** @description GPU type; null means GPUs without a type. */
             type: string | null;
             /** @description Number of GPUs of this type. */
             total: number;
-            /** @description Number that a job could get now. */
+            /** @description Number that could be allocated to a job now. */
             free: number;
             /** @description Amount in use. */
             used: number;
-            /** @description Number on nodes that accept no jobs. */
+            /** @description Number on nodes that start no jobs. */
             unavailable: number;
             /** @description Number in use by jobs whose end is unknown, such as those past their time limit. */
             end_unknown: number;
-            /** @description Requested by waiting jobs; requests without a type count for every type. */
+            /** @description Number that pending jobs request; requests without a type count for every type. */
             waiting: number;
-            /** @description Latest time at which the next one is released; null: unknown. */
+            /** @description Time by which the next GPU is released at the latest; null if that is unknown. */
             next_free_at: string | null;
-            /** @description Steps of how many are free, the first of them now, if nothing else is started. */
+            /** @description Number of free GPUs over time, beginning now, if no further job is started. */
             forecast: components["schemas"]["FreeGpus"][];
         };
         /** @description Number of GPUs of one type on one node (a MIG profile is a type of its own). */
         GpuCount: {
-            /** @description null: GPUs without a type. */
+            /** @description GPU type; null means GPUs without a type. */
             type: string | null;
-            /** @description Number of them on the node. */
+            /** @description Number of these GPUs on the node. */
             total: number;
             /** @description Amount in use. */
             used: number;
@@ -4298,7 +4334,7 @@ export interface components {
             /** @description Maximum. */
             max?: number | null;
         };
-        /** @description GPUs on each node: how many, and of which type if that matters. */
+        /** @description Number of GPUs on each node, and their type (None: any type). */
         GpuRequest: {
             /** @description Number. */
             count: number;
@@ -4306,8 +4342,8 @@ export interface components {
             type?: string | null;
         };
         /**
-         * @description Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
-         *     could get now.
+         * @description Number of GPUs of one type on all nodes of a partition. ``free`` counts those that could be
+         *     allocated to a job now.
          */
         GpuSum: {
             /** @description GPU type; null means GPUs without a type. */
@@ -4323,7 +4359,7 @@ export interface components {
         GresCount: {
             /** @description Name. */
             name: string;
-            /** @description Number of them on the node. */
+            /** @description Number of units on the node. */
             total: number;
             /** @description Amount in use. */
             used: number;
@@ -4351,27 +4387,27 @@ export interface components {
          */
         HealthState: "ok" | "unknown" | "degraded" | "down";
         /**
-         * @description Components that enforce the job's limits of memory and CPUs beside the scheduler: the runtime
-         *     or the agent.
+         * @description Components besides the scheduler that enforce the job's limits of memory and CPUs: the
+         *     runtime or the agent.
          */
         HeldBy: {
             /**
-             * @description The container runtime holds it.
+             * @description Whether the container runtime enforces the limits.
              * @default false
              */
             runtime: boolean;
             /**
-             * @description The agent ends it when it takes more memory.
+             * @description Whether the agent limits the job's memory with a cgroup.
              * @default false
              */
             agent_memory: boolean;
             /**
-             * @description The agent binds it to its CPUs.
+             * @description Whether the agent limits the job's CPUs with a cgroup.
              * @default false
              */
             agent_cpus: boolean;
         };
-        /** @description Facts about the first node of the job: system, kernel, CPU and GPU driver. */
+        /** @description Description of the first node of the job: system, kernel, CPU and GPU driver. */
         HostState: {
             /** @description Name of the node. */
             node: string;
@@ -4384,21 +4420,21 @@ export interface components {
             /** @description Version of the GPU driver. */
             gpu_driver?: string | null;
         };
-        /** @description Proof of identity: one of the two fields. */
+        /** @description Proof of identity: either a code of the second factor or the password. */
         IdentityProof: {
             /** @description Code of the authenticator app, or a recovery code. */
             code?: string | null;
             /** @description The user's own password. */
             password?: string | null;
         };
-        /** @description Batch jobs that leave their GPUs idle. */
+        /** @description Running batch jobs that do not use their GPUs. */
         IdleGpuJobs: {
             /** @description Jobs, longest idle first. */
             items: components["schemas"]["JobView"][];
             /** @description Number of GPUs that they hold. */
             gpus: number;
         };
-        /** @description One version of one image in the catalogue. Only what was verified is ever in it. */
+        /** @description One version of an image in the catalogue, added after its artifacts were verified. */
         Image: {
             /** @description Name. */
             name: string;
@@ -4409,12 +4445,12 @@ export interface components {
              * @default
              */
             description: string;
-            /** @description The apps that sessions may start in it. */
+            /** @description Apps that sessions may start in the image. */
             apps?: {
                 [key: string]: components["schemas"]["ImageApp"];
             };
             /**
-             * @description Requirements on a node that runs it.
+             * @description Requirements that a node must meet to run the image.
              * @default {}
              */
             needs: components["schemas"]["ImageNeeds"];
@@ -4422,10 +4458,10 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /** @description At least one, at most one of each runtime. */
+            /** @description Artifacts of the image: at least one, and at most one for each runtime. */
             artifacts: components["schemas"]["Artifact"][];
             /**
-             * @description The software bill; left out of lists.
+             * @description Packages of the image (its software bill); empty in lists of images.
              * @default []
              */
             packages: components["schemas"]["Package"][];
@@ -4435,7 +4471,7 @@ export interface components {
              */
             state: components["schemas"]["ImageState"];
             /**
-             * @description Projects whose members see it; empty: all users.
+             * @description Projects whose members may use the image; empty: all users may.
              * @default []
              */
             projects: string[];
@@ -4448,10 +4484,13 @@ export interface components {
             created_by: string;
             /** @description Time of the last verification; null: never. */
             verified_at?: string | null;
-            /** @description Result of the last verification if it failed, as a sentence; such an image is not offered. */
+            /**
+             * @description Problem that the last verification found, as a sentence; null if it found none. New jobs
+             *     cannot use a damaged image.
+             */
             damage?: string | null;
         };
-        /** @description A program of the image that a session can show, by the kind of app that starts it. */
+        /** @description Program in the image that a session can start and show, by the kind of app that starts it. */
         ImageApp: {
             /**
              * @description Kind.
@@ -4468,12 +4507,12 @@ export interface components {
             /** @description Only for members of these projects; empty: for all users. */
             projects?: string[] | null;
         };
-        /** @description Images by name, newest first, without their packages. */
+        /** @description Images by name, newest version first, without their packages. */
         ImageList: {
             /** @description Entries of this page. */
             items: components["schemas"]["Image"][];
         };
-        /** @description Requirements of an image on the node. */
+        /** @description Requirements of an image on the node that runs it. */
         ImageNeeds: {
             /** @description CUDA release of the image: the node's driver must support it or a later one. */
             cuda?: string | null;
@@ -4484,13 +4523,13 @@ export interface components {
          */
         ImageState: "offered" | "retired";
         /**
-         * @description The image that a job uses, fixed when the job is created, so that later versions of the image
-         *     do not change the job.
+         * @description Image that a job uses. It is chosen when the job is created, so that later versions of the
+         *     image do not change the job.
          */
         ImageUse: {
             /** @description `name:version`, or the path of an image of the user's own. */
             reference: string;
-            /** @description null: the user's own image, which is not verified. */
+            /** @description Digest of the artifact; null for a user's own image, which is not verified. */
             digest?: string | null;
             /** @description Absolute path. */
             path?: string | null;
@@ -4502,7 +4541,7 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /** @description The interpreter of the app that the job shows. */
+            /** @description Path of the Python interpreter for the app that the job starts; null if there is none. */
             python?: string | null;
             /** @description CUDA release that the node's driver must support. */
             cuda?: string | null;
@@ -4512,7 +4551,7 @@ export interface components {
             /** @description The damage, as a sentence; null: none. */
             damage: string | null;
         };
-        /** @description State while an administrator acts as the user. */
+        /** @description Administrator who acts as the current user, and until when. */
         Impersonation: {
             /**
              * @description The administrator.
@@ -4536,14 +4575,17 @@ export interface components {
             /** @description Options that could not be converted, with reasons. */
             notes: components["schemas"]["Note"][];
         };
-        /** @description The time without activity after which a session ends, with its default and maximum. */
+        /**
+         * @description Inactivity duration of a session (time without activity after which it ends), with its
+         *     default and maximum.
+         */
         InactivityLimit: {
             /** @description Default value. */
             default?: number | null;
             /** @description Maximum. */
             max?: number | null;
         };
-        /** @description A number in the launch form, such as of nodes, with its default and bounds. */
+        /** @description Number in the launch form, such as the number of nodes, with its default and bounds. */
         IntLimit: {
             /** @description Default value. */
             default: number;
@@ -4556,8 +4598,8 @@ export interface components {
             max?: number | null;
         };
         /**
-         * @description Link that makes any user who opens it a member. Its secret is shown once and stored
-         *     hashed.
+         * @description Link that makes any user who opens it a member of a project. Its secret is shown once; only a
+         *     hash is stored.
          */
         Invitation: {
             /** @description Identifier of the invitation; it is not a secret. */
@@ -4597,7 +4639,10 @@ export interface components {
             /** @description The invitations. */
             items: components["schemas"]["Invitation"][];
         };
-        /** @description Invitation as the holder of its link sees it before joining: the project and who invites. */
+        /**
+         * @description Invitation as shown to a user who has opened its link but not joined: the project and the
+         *     inviting user.
+         */
         InvitationPreview: {
             /** @description Name of the project. */
             project: string;
@@ -4726,12 +4771,12 @@ export interface components {
                 sweep?: components["schemas"]["SweepFile"] | null;
             }[];
         };
-        /** @description Change of a job. */
+        /** @description Change of an array job: how many of its tasks may run at once. */
         JobChange: {
             /** @description Maximum number of tasks of the array that run at once; null: no limit. */
             max_parallel: number | null;
         };
-        /** @description Number of jobs in each state; a state without any is omitted. */
+        /** @description Number of jobs in each state; states without jobs are omitted. */
         JobCounts: {
             /** @description Number of jobs that match. */
             total: number;
@@ -4742,14 +4787,14 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description The explanation of a job's failure; null: it has not failed. */
+        /** @description Explanation of a job's failure; null if it has not failed. */
         JobFailure: {
             /** @description What happened, and what can be done. */
             failure: components["schemas"]["Failure"] | null;
         };
         /**
-         * @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
-         *     schema.
+         * @description Content of a ``*.aitne.yml`` file, and of the body of ``POST /api/v1/jobs`` and
+         *     ``/sessions``.
          */
         "JobFile-Input": {
             /** @description Options of the container; only with an image. */
@@ -4848,8 +4893,8 @@ export interface components {
             sweep?: components["schemas"]["SweepFile"] | null;
         };
         /**
-         * @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
-         *     schema.
+         * @description Content of a ``*.aitne.yml`` file, and of the body of ``POST /api/v1/jobs`` and
+         *     ``/sessions``.
          */
         "JobFile-Output": {
             /** @description Options of the container; only with an image. */
@@ -4947,7 +4992,7 @@ export interface components {
             /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
         };
-        /** @description Job folders of a user's ended jobs, as they were measured when the jobs ended. */
+        /** @description Total size of the job folders of a user's ended jobs, as measured after the jobs ended. */
         JobFolders: {
             /** @description Number of ended jobs with a folder that was measured. */
             jobs: number;
@@ -4964,12 +5009,12 @@ export interface components {
             summary: components["schemas"]["SampleSummary"];
         };
         /**
-         * @description Way by which a job was submitted: through the platform, or past it with the scheduler's own
-         *     commands.
+         * @description Origin of a job: submitted through the platform, or directly with the scheduler's own
+         *     commands, such as sbatch.
          * @enum {string}
          */
         JobOrigin: "platform" | "outside";
-        /** @description One page of jobs, newest first; ``total`` counts all that match. */
+        /** @description One page of jobs, newest first; ``total`` is the number of jobs on all pages. */
         JobPage: {
             /** @description Entries of this page. */
             items: components["schemas"]["JobView"][];
@@ -4978,24 +5023,21 @@ export interface components {
             /** @description Number of entries on all pages. */
             total: number;
         };
-        /**
-         * @description Position of a job in the queue, by the scheduler's priority, among the jobs of this
-         *     platform.
-         */
+        /** @description Position of a job in the queue of this platform's jobs, ordered by the scheduler's priority. */
         JobQueue: {
             /** @description Position; null: it does not wait, or there are no priorities. */
             position: components["schemas"]["QueuePosition"] | null;
             /** @description Advice on how to start earlier; often empty. */
             advice: components["schemas"]["Advice"][];
         };
-        /** @description The scheduler's raw record; null: none, or not reported yet. */
+        /** @description Raw record of the job as the scheduler reports it; null if there is none, or none yet. */
         JobRecord: {
             /** @description Fields as the scheduler names them. */
             record: {
                 [key: string]: unknown;
             } | null;
         };
-        /** @description Filter for jobs: that for sessions, with the type of job. */
+        /** @description Filter for jobs: the conditions for sessions, and the type of the job. */
         JobSearch: {
             /**
              * @description Only these states; may be repeated.
@@ -5052,7 +5094,7 @@ export interface components {
             origin?: components["schemas"]["JobOrigin"] | null;
         };
         /**
-         * @description Sort key of a job list. A job without such a time yet counts as the latest.
+         * @description Sort key for a list of jobs. A job that does not have the time yet counts as the latest.
          * @enum {string}
          */
         JobSort: "created" | "started" | "ended" | "duration" | "name" | "owner" | "project" | "state" | "gpus";
@@ -5107,7 +5149,7 @@ export interface components {
                 [key: string]: string | number | boolean;
             };
             /**
-             * @description `bare`, `name:version`, or the path of an image of the owner's own.
+             * @description Image of the job: `bare` (none), `name:version`, or the path of the owner's own image.
              * @default bare
              */
             image: string;
@@ -5128,7 +5170,7 @@ export interface components {
             commands: string[];
             /** @description How its ranks are started; null: it has no ranks. */
             distributed?: components["schemas"]["DistributedSpec"] | null;
-            /** @description The user's variables and the template's `AITNE_PARAM_*`; never a secret. */
+            /** @description Environment variables of the user, and the template's `AITNE_PARAM_*`; never secrets. */
             env?: {
                 [key: string]: string;
             };
@@ -5157,7 +5199,7 @@ export interface components {
             /** @description Sessions: time without activity after which it ends; null: none. */
             inactivity_duration_s?: number | null;
             /**
-             * @description Conditions under which a new attempt starts by itself.
+             * @description Conditions under which the platform starts a new attempt.
              * @default {
              *       "max": 0,
              *       "on": []
@@ -5176,27 +5218,24 @@ export interface components {
             name: string;
             /** @description Project to which it is accounted. */
             project: string;
-            /** @description null: the node as it is. */
+            /** @description Image with its digest; null if the job has no image. */
             image_use?: components["schemas"]["ImageUse"] | null;
-            /**
-             * @description The home folder of the account that it runs as; null in records from before there were
-             *     images.
-             */
+            /** @description Home folder of the Unix account of the job; null in records of releases without images. */
             home?: string | null;
             /**
-             * @description The owner's other folders, and the project's.
+             * @description Storage areas of the owner and the project, except the home folder.
              * @default []
              */
             areas: components["schemas"]["Area"][];
-            /** @description Folder for caches instead of home. */
+            /** @description Folder in which programs store caches; null: in the home folder. */
             caches?: string | null;
             /**
-             * @description The programs that a session serves.
+             * @description Apps that a session starts; empty for a batch job.
              * @default []
              */
             apps: components["schemas"]["AppSpec"][];
             /**
-             * @description Components that enforce its memory and CPUs beside the scheduler.
+             * @description Components besides the scheduler that enforce the job's memory and CPUs.
              * @default {
              *       "runtime": false,
              *       "agent_memory": false,
@@ -5205,8 +5244,8 @@ export interface components {
              */
             held_by: components["schemas"]["HeldBy"];
             /**
-             * @description First session of a chain of sessions that continue one another, which all share its
-             *     workspace.
+             * @description ID of the first session in a chain of sessions that continue one another and share its
+             *     workspace; null: the session continues none.
              */
             lineage?: string | null;
         };
@@ -5216,11 +5255,12 @@ export interface components {
          */
         JobState: "PENDING_SUBMIT" | "SUBMITTING" | "UNCERTAIN" | "QUEUED" | "STARTING" | "RUNNING" | "READY" | "SUSPENDED" | "COMPLETING" | "COMPLETED" | "FAILED" | "CANCELLED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "NODE_FAILED" | "PREEMPTED" | "LOST" | "UNKNOWN";
         /**
-         * @description Type of a job: a batch job ends by itself; a session has apps in which its owner works.
+         * @description Type of a job: a batch job ends by itself; a session runs apps, such as JupyterLab, that its
+         *     owner uses in a browser.
          * @enum {string}
          */
         JobType: "job" | "session";
-        /** @description A job, session or array task, flat, with its stages and the permitted actions. */
+        /** @description Job, session or array task as the API returns it, with its stages and the permitted actions. */
         JobView: {
             /**
              * Format: uuid
@@ -5252,7 +5292,7 @@ export interface components {
             /** @description Why it waits or why it ended, as a sentence. */
             message: string | null;
             /**
-             * @description Counted from 1; a retry by the platform is the next one.
+             * @description Number of the attempt, counted from 1; each retry by the platform increases it.
              * @default 1
              */
             attempt: number;
@@ -5261,9 +5301,9 @@ export interface components {
              * @default 0
              */
             restart_count: number;
-            /** @description Exit code of the program; null: none yet, or a signal ended it. */
+            /** @description Exit code of the program; null: it has not ended, or a signal ended it. */
             exit_code: number | null;
-            /** @description Number of the signal that ended the program; null: none did. */
+            /** @description Number of the signal that ended the program; null if no signal did. */
             signal: number | null;
             /**
              * @description Names of the nodes on which the job runs or ran.
@@ -5276,11 +5316,11 @@ export interface components {
             partition: string | null;
             /** @description Priority in the queue while it waits; higher is sooner. */
             priority: number | null;
-            /** @description For an array task: its array job. */
+            /** @description ID of the array job, for an array task; null otherwise. */
             array_job_id: string | null;
-            /** @description For an array task: its index. */
+            /** @description Index of the task, for an array task; null otherwise. */
             array_task_id: number | null;
-            /** @description Id of the job in the scheduler. */
+            /** @description ID of the job in the scheduler; null before the scheduler has accepted it. */
             scheduler_id: string | null;
             /** @description Path of the log of a job from outside, of an array with wildcards such as %a (the task's index); null: it has none, or the platform keeps the log. */
             log_path: string | null;
@@ -5291,15 +5331,15 @@ export interface components {
             created_at: string;
             /** @description Time at which the scheduler accepted the job. */
             submitted_at: string | null;
-            /** @description Time at which the scheduler gave it nodes. */
+            /** @description Time at which the scheduler allocated nodes to the job. */
             allocated_at: string | null;
             /** @description Time at which the agent started the user's program. */
             started_at: string | null;
-            /** @description For sessions: time at which the app answered. */
+            /** @description Time at which the app of a session first answered; null for batch jobs. */
             ready_at: string | null;
             /** @description Time at which it ended. */
             ended_at: string | null;
-            /** @description Time at which its time limit ends; null: not yet known. */
+            /** @description Time at which the job reaches its time limit; null: not yet known. */
             expires_at: string | null;
             /** @description Start time that the scheduler expects; null: unknown. */
             expected_start_at: string | null;
@@ -5371,7 +5411,7 @@ export interface components {
                 [key: string]: string | number | boolean;
             };
             /**
-             * @description `bare`, `name:version`, or the path of an image of the owner's own.
+             * @description Image of the job: `bare` (none), `name:version`, or the path of the owner's own image.
              * @default bare
              */
             image: string;
@@ -5392,7 +5432,7 @@ export interface components {
             commands: string[];
             /** @description How its ranks are started; null: it has no ranks. */
             distributed: components["schemas"]["DistributedSpec"] | null;
-            /** @description The user's variables and the template's `AITNE_PARAM_*`; never a secret. */
+            /** @description Environment variables of the user, and the template's `AITNE_PARAM_*`; never secrets. */
             env: {
                 [key: string]: string;
             };
@@ -5421,7 +5461,7 @@ export interface components {
             /** @description Sessions: time without activity after which it ends; null: none. */
             inactivity_duration_s: number | null;
             /**
-             * @description Conditions under which a new attempt starts by itself.
+             * @description Conditions under which the platform starts a new attempt.
              * @default {
              *       "max": 0,
              *       "on": []
@@ -5445,7 +5485,7 @@ export interface components {
             /** @description Actions that the user may perform on the job now. */
             actions: components["schemas"]["Action"][];
         };
-        /** @description The saved views of the jobs page, and the columns of the table that has no name. */
+        /** @description Saved views of the jobs page, and the columns of the table when no view is selected. */
         JobViews: {
             /**
              * @description Columns of the table; empty: the default ones.
@@ -5453,7 +5493,7 @@ export interface components {
              */
             columns: string[];
             /**
-             * @description In the order in which they are shown.
+             * @description Saved views, in the order in which they are shown.
              * @default []
              */
             views: components["schemas"]["SavedView"][];
@@ -5461,7 +5501,7 @@ export interface components {
         /** @description The user's latest launches, newest first. */
         "LastLaunch-Input": {
             /**
-             * @description Newest first.
+             * @description Job files that were launched, newest first.
              * @default []
              */
             items: components["schemas"]["Launch-Input"][];
@@ -5469,7 +5509,7 @@ export interface components {
         /** @description The user's latest launches, newest first. */
         "LastLaunch-Output": {
             /**
-             * @description Newest first.
+             * @description Job files that were launched, newest first.
              * @default []
              */
             items: components["schemas"]["Launch-Output"][];
@@ -5485,7 +5525,7 @@ export interface components {
             file: components["schemas"]["JobFile-Input"];
             /**
              * Format: date-time
-             * @description When it was launched.
+             * @description Time at which the job was created.
              */
             launched_at: string;
         };
@@ -5500,33 +5540,36 @@ export interface components {
             file: components["schemas"]["JobFile-Output"];
             /**
              * Format: date-time
-             * @description When it was launched.
+             * @description Time at which the job was created.
              */
             launched_at: string;
         };
         /**
-         * @description Level of a notification, shown as its urgency.
+         * @description Level of urgency of a notification.
          * @enum {string}
          */
         Level: "info" | "success" | "warning" | "error";
-        /** @description Use of one limit, in total and by user, as the scheduler counts it. */
+        /** @description Current use of one limit, in total and by user, as the scheduler counts it. */
         LimitUse: {
-            /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
+            /** @description Name of a field of `Limits`; for a GPU type, `max_gpus_by_type.<type>`. */
             limit: string;
             /** @description Amount in use. */
             used: number;
-            /** @description Value that the scheduler enforces, which may differ from the project's until a sync. */
+            /**
+             * @description Limit that the scheduler enforces; it may differ from the project's limit until the next
+             *     synchronization.
+             */
             maximum: number | null;
-            /** @description Use by each member, by Unix account. */
+            /** @description Use of the limit by each member, by name of the Unix account. */
             by_user: {
                 [key: string]: number;
             };
-            /** @description Text such as `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
+            /** @description Text about the use, such as `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
             summary: string | null;
         };
         /**
-         * @description Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
-         *     association.
+         * @description Maximum amounts; None means no limit. The names in parentheses are the options of sacctmgr
+         *     for an association.
          */
         "Limits-Input": {
             /** @description GPUs in use at once (GrpTRES gres/gpu). */
@@ -5556,8 +5599,8 @@ export interface components {
             qos: string[];
         };
         /**
-         * @description Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
-         *     association.
+         * @description Maximum amounts; None means no limit. The names in parentheses are the options of sacctmgr
+         *     for an association.
          */
         "Limits-Output": {
             /** @description GPUs in use at once (GrpTRES gres/gpu). */
@@ -5599,11 +5642,11 @@ export interface components {
             items: components["schemas"]["ClusterLoad"][];
         };
         /**
-         * @description Period of the cluster's history that is shown.
+         * @description Period for which the portal shows the load of the cluster.
          * @enum {string}
          */
         LoadPeriod: "day" | "week";
-        /** @description A line of a job's log. */
+        /** @description One line of a job's log, with its position. */
         LogLine: {
             /** @description The line without escape sequences, shortened if it is long. */
             text: string;
@@ -5653,7 +5696,7 @@ export interface components {
             /** @description Secret of the link: the part after `#link=`. */
             token: string;
         };
-        /** @description Identity sources of this platform. */
+        /** @description Ways to log in to this platform: name and password, and external identity providers. */
         LoginSources: {
             /** @description The platform's name. */
             title: string;
@@ -5692,15 +5735,18 @@ export interface components {
             size_bytes: number;
         };
         /**
-         * @description The current user. ``csrf_token`` is sent as ``X-CSRF-Token``; null if a token authenticates
-         *     the request.
+         * @description The current user. ``csrf_token`` must be sent as ``X-CSRF-Token``; null if the request has an
+         *     access token.
          */
         Me: {
             /** @description The user who is logged in. */
             user: components["schemas"]["MeUser"];
             /** @description Names of the user's projects. */
             projects: string[];
-            /** @description Value for `X-CSRF-Token`; null if a token authenticates the request. */
+            /**
+             * @description Value to send as `X-CSRF-Token` with changing requests; null if the request has an access
+             *     token.
+             */
             csrf_token: string | null;
             /** @description Description of the platform. */
             platform: components["schemas"]["PlatformInfo"];
@@ -5715,17 +5761,20 @@ export interface components {
             display_name: string;
             /** @description Role, which determines the permitted actions. */
             role: components["schemas"]["Role"];
-            /** @description Project of jobs that name none. */
+            /** @description Project to which jobs belong that name no project. */
             default_project: string;
         };
-        /** @description Member of a project with the limits that apply, and whether Slurm has the membership. */
+        /**
+         * @description Member of a project with the limits that apply, and whether the membership exists in
+         *     Slurm.
+         */
         Member: {
-            /** @description The project. */
+            /** @description Name of the project. */
             project: string;
             /** @description Login name of the user. */
             user: string;
             /**
-             * @description Limits of this user here, beside the project's limits.
+             * @description Limits of this user in the project, in addition to the limits of the project.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
@@ -5748,7 +5797,7 @@ export interface components {
             /** @description Whether Slurm lets the member use the account; false: only after an administrator synchronizes the two; null: the scheduler keeps no accounts. */
             in_slurm: boolean | null;
         };
-        /** @description A membership; omitted fields keep their values. */
+        /** @description Role, limits and default project of a member; omitted fields keep their values. */
         MemberChanges: {
             /** @description The member's own limits; they replace all earlier ones. */
             limits?: components["schemas"]["Limits-Input"] | null;
@@ -5762,12 +5811,12 @@ export interface components {
         };
         /** @description Membership of one user in one project, with the user's role and limits there. */
         Membership: {
-            /** @description The project. */
+            /** @description Name of the project. */
             project: string;
             /** @description Login name of the user. */
             user: string;
             /**
-             * @description Limits of this user here, beside the project's limits.
+             * @description Limits of this user in the project, in addition to the limits of the project.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
@@ -5813,14 +5862,14 @@ export interface components {
             /** @description GPU-hours. */
             gpu_hours: number;
         };
-        /** @description Job that an advice refers to. */
+        /** @description Job that a piece of advice refers to. */
         NamedJob: {
             /**
              * Format: uuid
              * @description Identifier, which never changes.
              */
             id: string;
-            /** @description Its name. */
+            /** @description Name of the job. */
             name: string;
             /** @description Its owner, for administrators; null: the owner of the queued job. */
             owner?: string | null;
@@ -5856,7 +5905,7 @@ export interface components {
         /** @description Artifact to register: the file or Docker image that one runtime starts. */
         NewArtifact: {
             /**
-             * @description Name of the runtime that starts it.
+             * @description Name of the runtime that starts the artifact.
              * @example apptainer
              */
             runtime: string;
@@ -5870,7 +5919,7 @@ export interface components {
             /** @description File in the folder of images; omitted: the image is in the runtime's own store. */
             path?: string | null;
         };
-        /** @description Dataset version to add to the catalogue; its manifest was uploaded before. */
+        /** @description Dataset version to add to the catalogue; its manifest must have been uploaded before. */
         NewDataset: {
             /** @description Name. */
             name: string;
@@ -5882,7 +5931,7 @@ export interface components {
              */
             description: string;
             /**
-             * @description Terms under which it may be used.
+             * @description Licence or other terms under which the dataset may be used.
              * @default
              */
             licence: string;
@@ -5928,7 +5977,7 @@ export interface components {
                 [key: string]: components["schemas"]["ImageApp"];
             };
             /**
-             * @description Requirements on a node that runs the image.
+             * @description Requirements that a node must meet to run the image.
              * @default {}
              */
             needs: components["schemas"]["ImageNeeds"];
@@ -5962,7 +6011,7 @@ export interface components {
              */
             lifetime: number | string;
         };
-        /** @description Period of maintenance, in which no new work starts. */
+        /** @description Period of maintenance, in which no new jobs start. */
         NewMaintenance: {
             /** @description Time at which it starts; omitted: now. */
             starts_at?: string | null;
@@ -5982,7 +6031,7 @@ export interface components {
             /** @description Version. */
             version: string;
             /**
-             * @description Package source, such as a package manager.
+             * @description Name of the package manager that installed the package.
              * @example debian
              * @example python
              */
@@ -6001,8 +6050,8 @@ export interface components {
             delete_tokens: boolean;
         };
         /**
-         * @description A project. One that an administrator creates has the named manager or no members; any other
-         *     has its creator as manager.
+         * @description Project to create. If an administrator creates it, it has the named manager or no members;
+         *     otherwise its creator becomes its manager.
          */
         NewProject: {
             /**
@@ -6099,15 +6148,18 @@ export interface components {
             cluster: string;
             /** @description Current state. */
             state: components["schemas"]["NodeState"];
-            /** @description Reason why it is down or drained, and who set that where the scheduler reports it. */
+            /**
+             * @description Reason why the node is down or drained, with the account that set it if the scheduler reports
+             *     that.
+             */
             reason?: string | null;
-            /** @description Number of its CPUs. */
+            /** @description Number of CPUs of the node. */
             cpu_total: number;
             /** @description Number of CPUs that are allocated to jobs. */
             cpu_used: number;
-            /** @description Memory that jobs may be given. */
+            /** @description Memory in bytes that can be allocated to jobs. */
             memory_total_bytes: number;
-            /** @description Allocated, not measured. */
+            /** @description Memory in bytes that is allocated to jobs, used or not. */
             memory_used_bytes: number;
             /**
              * @description GPUs, by type.
@@ -6115,23 +6167,23 @@ export interface components {
              */
             gpus: components["schemas"]["GpuCount"][];
             /**
-             * @description Other generic resources.
+             * @description Generic resources (GRES) of the node other than GPUs.
              * @default []
              */
             gres: components["schemas"]["GresCount"][];
             /**
-             * @description Words by which jobs ask for it.
+             * @description Features of the node, which jobs can name as constraints.
              * @default []
              */
             features: string[];
             /**
-             * @description The partitions it belongs to.
+             * @description Names of the partitions that contain the node.
              * @default []
              */
             partitions: string[];
-            /** @description Its name or number on the network, if that is not `name`. */
+            /** @description Host name or IP address of the node, if it is not `name`. */
             address?: string | null;
-            /** @description The scheduler's own word, such as `IDLE+DRAIN`. */
+            /** @description State in the scheduler's own terms, such as `IDLE+DRAIN`. */
             scheduler_state?: string | null;
             /**
              * Format: date-time
@@ -6139,7 +6191,7 @@ export interface components {
              */
             seen_at: string;
         };
-        /** @description Last drain of a node through the platform. */
+        /** @description Last drain of a node that an administrator requested through the platform. */
         NodeDrain: {
             /** @description Identifier, which never changes. */
             id: number;
@@ -6212,22 +6264,25 @@ export interface components {
          * @enum {string}
          */
         NodeState: "idle" | "mixed" | "allocated" | "draining" | "drained" | "down" | "reserved" | "powered_off" | "unknown";
-        /** @description Note on an option of the script that the job file does not have, or has differently. */
+        /**
+         * @description Note on an option of the script that the job file does not contain, or contains with another
+         *     meaning.
+         */
         Note: {
-            /** @description The line in the script, from 1. */
+            /** @description Line number in the script, from 1. */
             line: number;
-            /** @description The option it is about. */
+            /** @description Name of the option. */
             option: string;
             /** @description The same as a sentence for users. */
             message: string;
             /**
-             * @description Whether the job would run differently from sbatch.
+             * @description Whether the job would run differently than with sbatch.
              * @default true
              */
             changes_execution: boolean;
         };
         /**
-         * @description Kind of event that users are notified of.
+         * @description Kind of notification, for which users choose channels.
          * @enum {string}
          */
         NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled" | "account_security";
@@ -6265,7 +6320,10 @@ export interface components {
              */
             mail?: string | null;
         };
-        /** @description Notification settings of the user: channels, address, choices by kind. */
+        /**
+         * @description Notification settings of the user: mail address, available channels, and the chosen ones for
+         *     each kind.
+         */
         NotificationSettingsView: {
             /**
              * @description Channels of this site; `browser` is the inbox and the portal.
@@ -6344,7 +6402,7 @@ export interface components {
             read_at: string | null;
         };
         /**
-         * @description Type of the numbers drawn from a range.
+         * @description Type of the numbers that are drawn from a range.
          * @enum {string}
          */
         NumberType: "float" | "int";
@@ -6359,10 +6417,13 @@ export interface components {
             name: string;
             /** @description Version. */
             version: string;
-            /** @description `debian` or `python`. */
+            /** @description Package manager, such as `debian` or `python`. */
             source: string;
         };
-        /** @description The Python packages that the job's programs could import, by the packages' own metadata. */
+        /**
+         * @description Python packages that the job's programs can import, according to the metadata of the
+         *     packages.
+         */
         Packages: {
             /** @description Kind of environment. */
             kind: components["schemas"]["EnvironmentKind"];
@@ -6381,8 +6442,8 @@ export interface components {
             cut: boolean;
         };
         /**
-         * @description Field of a template's launch form. Its value reaches the job as the variable
-         *     ``AITNE_PARAM_<NAME>``.
+         * @description Parameter of a template, which is a field of its launch form. The job gets its value in the
+         *     environment variable ``AITNE_PARAM_<NAME>``.
          */
         Parameter: {
             /** @description Name. */
@@ -6396,15 +6457,15 @@ export interface components {
              * @default
              */
             description: string;
-            /** @description null: the user must enter one. */
+            /** @description Default value; null: the user must enter a value. */
             default?: string | number | boolean | null;
             /** @description Minimum. */
             minimum?: number | null;
             /** @description Maximum. */
             maximum?: number | null;
-            /** @description Values that may be chosen; empty: anything of its type. */
+            /** @description Permitted values; empty: all values of the type. */
             choices?: string[];
-            /** @description A regular expression that the whole value must match. */
+            /** @description Regular expression that the whole value must match; null: any text. */
             pattern?: string | null;
             /**
              * @description Maximum number of characters.
@@ -6413,8 +6474,8 @@ export interface components {
             max_length: number;
         };
         /**
-         * @description Type of a parameter in the launch form, which determines its control and the
-         *     accepted values.
+         * @description Type of a parameter in the launch form, which determines its input control and the accepted
+         *     values.
          * @enum {string}
          */
         ParameterType: "string" | "text" | "integer" | "number" | "boolean" | "choice" | "path";
@@ -6472,7 +6533,7 @@ export interface components {
             name: string;
             /** @description Whether the partition accepts jobs. */
             up: boolean;
-            /** @description Whether jobs that name no partition go to this one. */
+            /** @description Whether jobs that name no partition are submitted to this one. */
             default: boolean;
             /** @description Node list in Slurm's notation: `gpu[01-04]`. */
             nodes: string;
@@ -6490,9 +6551,9 @@ export interface components {
             gpus: components["schemas"]["GpuSum"][];
             /** @description Features that jobs can name as constraints. */
             features: string[];
-            /** @description Longest time limit of a job in seconds; null means no limit. */
+            /** @description Maximum time limit of a job in seconds; null means no limit. */
             max_time_s: number | null;
-            /** @description Time limit in seconds of a job that names none. */
+            /** @description Time limit in seconds of a job that requests none; null if the partition has no default. */
             default_time_s: number | null;
             /** @description Maximum number of nodes of a job; null means no limit. */
             max_nodes: number | null;
@@ -6506,32 +6567,32 @@ export interface components {
          * @enum {string}
          */
         Phase: "off" | "scheduled" | "on";
-        /** @description Job as it would be submitted, shown before the submission: nothing is stored. */
+        /** @description Job as it would be submitted, shown before the submission; nothing is stored. */
         Plan: {
-            /** @description The job as it would be made. */
+            /** @description Specification of the job that would be created. */
             spec: components["schemas"]["JobSpec"];
-            /** @description Whether the cluster, empty, could ever run it. */
+            /** @description Whether the cluster could ever run the job, if no other job ran. */
             fits: boolean;
-            /** @description Whether the resources are free at this moment. */
+            /** @description Whether the job would start at once, because its resources are free. */
             starts_now: boolean;
-            /** @description Reason why it does not start now, in plain words. */
+            /** @description Reason why the job would not start at once; null if it would. */
             pending_reason?: string | null;
             /**
-             * @description Warnings that deserve attention, as sentences.
+             * @description Warnings about the job, one sentence each.
              * @default []
              */
             warnings: string[];
-            /** @description Time at which the scheduler plans to start it; null: it gives none. */
+            /** @description Time at which the scheduler expects to start the job; null: it makes no forecast. */
             expected_start_at?: string | null;
             /**
-             * @description Components that enforce its memory and its CPUs, a sentence each.
+             * @description Sentences about which components enforce the job's limits of memory and CPUs.
              * @default []
              */
             enforcement: string[];
-            /** @description The exact batch script. */
+            /** @description Batch script that would be submitted. */
             script: string;
             /**
-             * @description Settings of a sweep's tasks, by index.
+             * @description Parameter settings of a sweep, by array index; empty without a sweep.
              * @default []
              */
             settings: {
@@ -6546,7 +6607,7 @@ export interface components {
             version: string;
             /** @description Name of the cluster. */
             cluster: string;
-            /** @description Scheduler that runs its jobs: `local`, `slurm_cli`, … */
+            /** @description Adapter through which jobs reach the scheduler: `local`, `slurm_cli`, … */
             scheduler: string;
             /** @description Whether administrators can drain nodes of this cluster. */
             can_drain: boolean;
@@ -6557,9 +6618,9 @@ export interface components {
             limits_applied: components["schemas"]["LimitsApplied"];
             /** @description How long the site keeps ended jobs, in seconds. */
             retention: components["schemas"]["RetentionSettings"];
-            /** @description Origin of sessions; JupyterHub's where each user has a host of its own. */
+            /** @description Origin of session URLs; JupyterHub's own if each user's sessions have a separate host. */
             sessions_origin: string;
-            /** @description Unix account under which all users' jobs run, where users trust each other; else null. */
+            /** @description Unix account under which the jobs of all users run; null if each user has an account. */
             shared_account: string | null;
             /** @description Whether each user's jobs run as a Unix account of the user, which must exist. */
             unix_accounts: boolean;
@@ -6568,22 +6629,22 @@ export interface components {
             /** @description The site's documentation for users; null: none is set. */
             documentation_url: string | null;
             /**
-             * @description The `host:port` to connect to where a program cannot resolve `*.localhost`; null: a
-             *     session's URL is enough.
+             * @description Address `host:port` to connect to if a program cannot resolve `*.localhost`; null if a
+             *     session's URL can be used directly.
              */
             sessions_address: string | null;
         };
-        /** @description A point of the profile's chart: measurements of a part of the run. */
+        /** @description Measurements of one period of the run, a point of the profile's chart. */
         Point: {
             /** @description Seconds since the run started. */
             t_s: number;
             /** @description Number of steps in this period. */
             steps: number;
-            /** @description Seconds in a step, on average. */
+            /** @description Mean duration of a step in seconds. */
             step_s?: number | null;
-            /** @description Share of the steps in which a collective ran. */
+            /** @description Share of the time of the steps in which a collective was running, from 0 to 1. */
             communicating?: number | null;
-            /** @description Share of the steps in which the program was blocked by it. */
+            /** @description Share of the time of the steps in which the program waited for a collective, from 0 to 1. */
             blocked?: number | null;
         };
         /** @description Language and appearance of the portal. */
@@ -6618,8 +6679,8 @@ export interface components {
             file: components["schemas"]["JobFile-Output"];
         };
         /**
-         * @description An error (RFC 9457): ``detail`` describes the reason and the remedy, ``code`` is for
-         *     programs.
+         * @description Description of an error (RFC 9457). ``detail`` has the reason and the remedy for users,
+         *     ``code`` the kind of error for programs.
          */
         Problem: {
             /**
@@ -6627,18 +6688,18 @@ export interface components {
              * @example urn:aitne:problem:invalid_input
              */
             type: string;
-            /** @description Meaning of the status. */
+            /** @description Meaning of the HTTP status. */
             title: string;
             /** @description The HTTP status. */
             status: number;
-            /** @description Reason, and remedy. */
+            /** @description Reason of the error and how to resolve it. */
             detail: string;
             /** @description Path of the request. */
             instance: string;
-            /** @description Kind of the problem for programs; stable. */
+            /** @description Kind of the error for programs; it does not change between versions. */
             code: string;
             /**
-             * @description Each invalid field.
+             * @description Invalid fields of the request; empty for other errors.
              * @default []
              */
             problems: components["schemas"]["FieldProblemView"][];
@@ -6646,55 +6707,55 @@ export interface components {
         /** @description Profile of the collectives of a distributed job until ``written_at``. */
         Profile: {
             /**
-             * @description The version of this document.
+             * @description Version of the document's format.
              * @default 1
              * @constant
              */
             schema: 1;
             /**
              * Format: date-time
-             * @description Time at which the program wrote it.
+             * @description Time at which the program wrote the document.
              */
             written_at: string;
             /**
-             * @description Nothing more will come.
+             * @description Whether the program writes no later document.
              * @default false
              */
             final: boolean;
             /** @description World size: the number of ranks. */
             size: number;
             /**
-             * @description Number of steps that were done.
+             * @description Number of steps that were completed.
              * @default 0
              */
             steps: number;
-            /** @description Seconds in a step, on average. */
+            /** @description Mean duration of a step in seconds. */
             step_s?: number | null;
             /**
              * @description Seconds since the run started.
              * @default 0
              */
             elapsed_s: number;
-            /** @description Share of the steps in which a collective ran. */
+            /** @description Share of the time of the steps in which a collective was running, from 0 to 1. */
             communicating?: number | null;
-            /** @description Share of the steps in which the program was blocked by it. */
+            /** @description Share of the time of the steps in which the program waited for a collective, from 0 to 1. */
             blocked?: number | null;
-            /** @description Share of the communication that was overlapped with computation. */
+            /** @description Share of the communication time that overlapped with computation, from 0 to 1. */
             overlap?: number | null;
-            /** @description null: no rank keeps the others waiting. */
+            /** @description Rank for which the other ranks wait; null if there is none. */
             straggler?: components["schemas"]["Straggler"] | null;
             /**
-             * @description By operation and message size.
+             * @description Statistics by operation and message size.
              * @default []
              */
             table: components["schemas"]["SizeRow"][];
             /**
-             * @description By rank.
+             * @description Measurements of each rank.
              * @default []
              */
             ranks: components["schemas"]["RankRow"][];
             /**
-             * @description Course of the run, oldest point first.
+             * @description Measurements of consecutive periods of the run, oldest first.
              * @default []
              */
             history: components["schemas"]["Point"][];
@@ -6709,7 +6770,7 @@ export interface components {
              */
             title: string;
             /**
-             * @description The login names of its members.
+             * @description User names of its members.
              * @default []
              */
             members: string[];
@@ -6839,11 +6900,14 @@ export interface components {
          */
         ProjectRole: "member" | "manager";
         /**
-         * @description State of a project in its life cycle. Only an active one takes new jobs.
+         * @description State of a project in its life cycle. Only an active project accepts new jobs.
          * @enum {string}
          */
         ProjectState: "requested" | "active" | "expired" | "closed";
-        /** @description Protection of an account, for administrators. */
+        /**
+         * @description Protection of an account: second factor, lock after failed logins, logins. Administrators
+         *     only.
+         */
         ProtectionView: {
             /**
              * @description Identity source.
@@ -6859,13 +6923,13 @@ export interface components {
             /** @description Number of browsers in which the user is logged in. */
             sign_ins: number;
         };
-        /** @description A job's position among the waiting jobs of this platform in one partition. */
+        /** @description Position of a job among the pending jobs of this platform in one partition. */
         QueuePosition: {
-            /** @description Counted from 1. */
+            /** @description Position in the queue, counted from 1. */
             position: number;
-            /** @description Number of jobs that wait there. */
+            /** @description Number of pending jobs in the partition. */
             waiting: number;
-            /** @description Partition in which the job waits. */
+            /** @description Name of the partition. */
             partition: string;
         };
         /**
@@ -6873,13 +6937,13 @@ export interface components {
          *     much is used.
          */
         Quota: {
-            /** @description Amount that is used, in bytes. */
+            /** @description Number of bytes in use; null: unknown. */
             used_bytes?: number | null;
-            /** @description null: no limit. */
+            /** @description Maximum number of bytes; null: no limit. */
             limit_bytes?: number | null;
-            /** @description Number of files that exist. */
+            /** @description Number of files in use; null: unknown. */
             used_files?: number | null;
-            /** @description null: no limit. */
+            /** @description Maximum number of files; null: no limit. */
             limit_files?: number | null;
         };
         /** @description Range of numbers from which a random sweep draws the values of a parameter. */
@@ -6918,29 +6982,29 @@ export interface components {
         };
         /** @description Measurements of one rank: its steps and its time in communication. */
         RankRow: {
-            /** @description Its number. */
+            /** @description Number of the rank. */
             rank: number;
-            /** @description Number of its node. */
+            /** @description Number of the rank's node. */
             node: number;
-            /** @description Number of steps that it has done. */
+            /** @description Number of steps that the rank has completed. */
             steps: number;
-            /** @description Seconds in a step, on average. */
+            /** @description Mean duration of a step in seconds. */
             step_s?: number | null;
-            /** @description Share of its steps in which a collective ran. */
+            /** @description Share of the time of its steps in which a collective was running, from 0 to 1. */
             communicating?: number | null;
-            /** @description Share of its steps in which it was blocked by others. */
+            /** @description Share of the time of its steps in which it waited for a collective, from 0 to 1. */
             blocked?: number | null;
-            /** @description Share of its communication that was overlapped with computation. */
+            /** @description Share of the communication time that overlapped with computation, from 0 to 1. */
             overlap?: number | null;
-            /** @description Duration of a step without the time spent waiting for others. */
+            /** @description Mean duration of a step in seconds, without the time spent waiting for other ranks. */
             own_s?: number | null;
             /**
-             * @description Number of records that it has written.
+             * @description Number of records in the rank's profile.
              * @default 0
              */
             records: number;
             /**
-             * @description Records that were lost.
+             * @description Number of records that were lost and are missing in the profile.
              * @default 0
              */
             dropped: number;
@@ -6957,8 +7021,8 @@ export interface components {
             ids?: number[] | null;
         };
         /**
-         * @description Check by which the agent detects that an app answers: any HTTP response below 500 on
-         *     ``path``.
+         * @description Check by which the agent determines that an app answers: an HTTP response on ``path`` with a
+         *     status below 500.
          */
         Readiness: {
             /**
@@ -6998,7 +7062,7 @@ export interface components {
              */
             recovery_codes: string[];
         };
-        /** @description Reason for declining a project's request. */
+        /** @description Reason for declining a requested project or a requested later end. */
         Refusal: {
             /** @description The reason. */
             reason: string;
@@ -7013,11 +7077,11 @@ export interface components {
             max_duration_s?: number | null;
         };
         /**
-         * @description Kind of a remedy: what a user can do with one action.
+         * @description Kind of remedy: what the user can do with one action in the portal.
          * @enum {string}
          */
         RemedyKind: "resubmit" | "packages";
-        /** @description The ``repo`` part of a job: a git repository that is cloned before the job starts. */
+        /** @description Content of ``repo`` in a job file: a git repository that is cloned before the job starts. */
         RepoOptions: {
             /**
              * @description Address of the repository, as the cluster reaches it: https://, ssh:// or file:///, or git@host:path; without a password.
@@ -7052,17 +7116,17 @@ export interface components {
             /** @description End time. */
             ends_at?: string | null;
             /**
-             * @description The names of its nodes.
+             * @description Names of the reserved nodes.
              * @default []
              */
             nodes: string[];
             /**
-             * @description Accounts it is kept for.
+             * @description Slurm accounts that may use the reservation.
              * @default []
              */
             accounts: string[];
             /**
-             * @description Unix accounts it is kept for.
+             * @description Unix accounts that may use the reservation.
              * @default []
              */
             users: string[];
@@ -7072,7 +7136,7 @@ export interface components {
             /** @description The login name. */
             name: string;
         };
-        /** @description Link that sets a new password for the account, once, until ``expires_at``. */
+        /** @description Link with which the owner of the account can set a new password, once, until ``expires_at``. */
         ResetLink: {
             /** @description The link; send it over a secure channel. */
             url: string;
@@ -7082,7 +7146,7 @@ export interface components {
              */
             expires_at: string;
         };
-        /** @description New password, set through a link. */
+        /** @description New password, set with the secret of a password reset link. */
         ResetUse: {
             /** @description The part of the link after `#token=`. */
             token: string;
@@ -7094,7 +7158,7 @@ export interface components {
              */
             delete_tokens: boolean;
         };
-        /** @description Resources of a job with all defaults filled in. */
+        /** @description Resources that a job requests, with all defaults filled in. */
         Resources: {
             /**
              * @description Number of nodes of the job.
@@ -7102,34 +7166,40 @@ export interface components {
              */
             nodes: number;
             /**
-             * @description CPUs per node, of all tasks together.
+             * @description Number of CPUs on each node, for all tasks together.
              * @default 1
              */
             cpu: number;
-            /** @description Tasks that `srun` starts on each node; null: the scheduler's default. */
+            /** @description Number of tasks that `srun` starts on each node; null: the scheduler's default. */
             tasks_per_node?: number | null;
-            /** @description CPUs of each task; null: not requested, so each has one if there is a number of tasks. */
+            /**
+             * @description Number of CPUs for each task; null: not requested, so each task has one if the number of
+             *     tasks is given.
+             */
             cpus_per_task?: number | null;
             /**
-             * @description Memory per node.
+             * @description Memory on each node, in bytes.
              * @default 1073741824
              */
             memory_bytes: number;
             /**
-             * @description GPUs per node.
+             * @description GPUs on each node.
              * @default {
              *       "count": 0
              *     }
              */
             gpu: components["schemas"]["GpuRequest"];
-            /** @description Other generic resources per node, by the scheduler's name (`shard`, `fpga:u280`). */
+            /**
+             * @description Generic resources (GRES) other than GPUs on each node, by the scheduler's name (`shard`,
+             *     `fpga:u280`).
+             */
             gres?: {
                 [key: string]: number;
             };
         };
         /**
-         * @description The ``resources`` part of a job file; what is left out comes from the template or the
-         *     site.
+         * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template or
+         *     the site.
          */
         "ResourcesFile-Input": {
             /** @description Number of nodes. */
@@ -7150,8 +7220,8 @@ export interface components {
             } | null;
         };
         /**
-         * @description The ``resources`` part of a job file; what is left out comes from the template or the
-         *     site.
+         * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template or
+         *     the site.
          */
         "ResourcesFile-Output": {
             /** @description Number of nodes. */
@@ -7171,17 +7241,14 @@ export interface components {
                 [key: string]: number;
             } | null;
         };
-        /** @description Changes to a job that is submitted again; what is not set stays as it was. */
+        /** @description Changes to a job that is resubmitted; fields that are not set keep their values. */
         ResubmitOptions: {
             /** @description Memory on each node, such as 16G. */
             memory?: number | string | null;
             /** @description Time limit, such as 4h. */
             max_duration?: number | string | null;
         };
-        /**
-         * @description Metrics of a job's program, which its agent has read from the files that the
-         *     program writes.
-         */
+        /** @description Metrics of a job's program, which its agent has read from files that the program writes. */
         Results: {
             /**
              * @description Version of this schema.
@@ -7215,7 +7282,10 @@ export interface components {
              */
             notes: string[];
         };
-        /** @description Time for which a project keeps its ended jobs. An omitted value is the site's. */
+        /**
+         * @description Time for which a project keeps its ended jobs. For an omitted value, the site's setting
+         *     applies.
+         */
         "Retention-Input": {
             /**
              * @description How long ended jobs are kept, in seconds, or `forever`.
@@ -7228,7 +7298,10 @@ export interface components {
              */
             keep_failed_jobs?: number | string | null;
         };
-        /** @description Time for which a project keeps its ended jobs. An omitted value is the site's. */
+        /**
+         * @description Time for which a project keeps its ended jobs. For an omitted value, the site's setting
+         *     applies.
+         */
         "Retention-Output": {
             /**
              * @description How long ended jobs are kept, in seconds, or `forever`.
@@ -7253,7 +7326,7 @@ export interface components {
             /** @description Longest time that a project's managers can set; unset: the site's own times, so that a project can only shorten them. */
             max_keep_jobs?: number | "forever" | null;
         };
-        /** @description Conditions and number of retries of a job that ended badly. */
+        /** @description Conditions under which a failed job is retried, and the number of retries. */
         RetryFile: {
             /**
              * @description Maximum number of retries.
@@ -7274,12 +7347,12 @@ export interface components {
              */
             max: number;
             /**
-             * @description Termination reasons after which it runs again.
+             * @description Termination reasons after which the job is retried.
              * @default []
              */
             on: components["schemas"]["TerminationReason"][];
         };
-        /** @description Number of sign-ins that were revoked. */
+        /** @description Number of logins that were ended. */
         RevokedSignIns: {
             /** @description Number of revoked sign-ins. */
             revoked: number;
@@ -7302,7 +7375,7 @@ export interface components {
             /** @description Unit of the values: bytes, seconds or share; null: none. */
             unit?: string | null;
         };
-        /** @description Measurement of the resource use of a job's processes on one node, at one time. */
+        /** @description Sample of the resource usage of a job's processes on one node, at one time. */
         Sample: {
             /**
              * Format: date-time
@@ -7311,24 +7384,24 @@ export interface components {
             time: string;
             /** @description Name of the node. */
             node: string;
-            /** @description CPUs in use since the sample before: 1.0 is one core busy. */
+            /** @description Mean number of CPUs in use since the previous sample: 1.0 is one fully used core. */
             cpu: number;
             /** @description Memory in bytes. */
             memory_bytes: number;
             /**
-             * @description Number of its processes.
+             * @description Number of processes of the job on the node.
              * @default 0
              */
             processes: number;
             /**
-             * @description Per GPU: `index`, `utilization` (0..1), `memory_bytes`.
+             * @description Values of each GPU: `index`, `utilization` (0..1), `memory_bytes`.
              * @default []
              */
             gpu: {
                 [key: string]: unknown;
             }[];
         };
-        /** @description Summary of a run in three numbers; None if nothing was measured. */
+        /** @description Summary of the resources that a job used; null for values that were not measured. */
         SampleSummary: {
             /** @description CPUs in use, on average: 1.0 is one busy core. */
             cpu_mean: number | null;
@@ -7345,12 +7418,12 @@ export interface components {
              */
             columns: string[];
             /**
-             * @description Key by which it is sorted.
+             * @description Key by which the table is sorted.
              * @default created
              */
             sort: components["schemas"]["JobSort"];
             /**
-             * @description The greatest first.
+             * @description Whether the greatest value comes first.
              * @default true
              */
             descending: boolean;
@@ -7369,28 +7442,28 @@ export interface components {
             name: string;
         };
         /**
-         * @description Availability of the scheduler. While it does not answer, the states of jobs may be out of
-         *     date.
+         * @description Availability of the scheduler. While it does not answer, the stored states of jobs may be
+         *     outdated.
          */
         SchedulerStatus: {
-            /** @description Whether it answered the last query. */
+            /** @description Whether the scheduler answered the last query. */
             responding: boolean;
             /**
              * Format: date-time
-             * @description Time since which it answers, or at which it answered last.
+             * @description Time since which it has been answering or, if it does not, of its last answer.
              */
             since: string;
-            /** @description Its own message, or the error of the query. */
+            /** @description Message of the scheduler, or the error of the last query; null if there is none. */
             message?: string | null;
         };
         /**
-         * @description Scope of an access token: what the token permits, at most what its owner may do.
+         * @description Scope of an access token: actions that it permits, if its owner may take them.
          * @enum {string}
          */
         Scope: "read" | "write" | "admin";
         /**
-         * @description Answer to a correct first step: `POST /auth/totp` with the ticket and a code is the second
-         *     step.
+         * @description Response to a correct password if a second factor is required. The login is completed by
+         *     `POST /auth/totp` with the ticket and a code.
          */
         SecondFactorNeeded: {
             /**
@@ -7408,7 +7481,7 @@ export interface components {
             /** @description Second factor to set up now, as the site requires one; null: there is one. */
             enrol: components["schemas"]["EnrolmentView"] | null;
         };
-        /** @description The second step of a login. */
+        /** @description Ticket and code of the second step of a login. */
         SecondStepUse: {
             /** @description The ticket of the first step. */
             ticket: string;
@@ -7418,7 +7491,7 @@ export interface components {
              */
             code: string;
         };
-        /** @description The value of a secret. */
+        /** @description Value of a secret, in a request that stores it. */
         SecretValue: {
             /** @description Value of the environment variable. It is never shown again. */
             value: string;
@@ -7437,7 +7510,7 @@ export interface components {
             /** @description Reason why the section is incomplete, as a sentence. */
             note?: string | null;
         };
-        /** @description A job file whose type is session, as it must be here. */
+        /** @description Job file of a session: its type is always ``session``. */
         SessionFile: {
             /** @description Options of the container; only with an image. */
             container?: components["schemas"]["ContainerOptions"] | null;
@@ -7535,7 +7608,7 @@ export interface components {
             /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
         };
-        /** @description URL of the session, on the origin of the sessions. */
+        /** @description URL of a session. Sessions have another origin than the portal. */
         SessionUrl: {
             /** @description URL. */
             url: string;
@@ -7583,12 +7656,12 @@ export interface components {
             /** @description Remaining hours, never below zero; null: no budget. */
             remaining: number | null;
         };
-        /** @description Sign-ins of the user, most recently used first. */
+        /** @description Browsers in which the user is logged in, most recently used first. */
         SignInList: {
             /** @description The sign-ins. */
             items: components["schemas"]["SignInView"][];
         };
-        /** @description One browser in which the user is logged in. */
+        /** @description Login of the user in one browser, and whether it is the one that sent this request. */
         SignInView: {
             /** @description Identifier of the sign-in; it is not a secret. */
             id: string;
@@ -7638,7 +7711,10 @@ export interface components {
             user: components["schemas"]["MeUser"];
             /** @description Names of the user's projects. */
             projects: string[];
-            /** @description Value for `X-CSRF-Token`; null if a token authenticates the request. */
+            /**
+             * @description Value to send as `X-CSRF-Token` with changing requests; null if the request has an access
+             *     token.
+             */
             csrf_token: string | null;
             /** @description Description of the platform. */
             platform: components["schemas"]["PlatformInfo"];
@@ -7647,38 +7723,35 @@ export interface components {
             /** @description Codes of a second factor that was just set up, shown only once; else empty. */
             recovery_codes: string[];
         };
-        /**
-         * @description Row of the profile's table: the collectives of one operation within one range of message
-         *     sizes.
-         */
+        /** @description Statistics of one operation for one range of message sizes, a row of the profile's table. */
         SizeRow: {
-            /** @description The operation: `allreduce`, `broadcast`, … */
+            /** @description Name of the collective: `allreduce`, `broadcast`, … */
             op: string;
-            /** @description Messages of at least so many bytes. */
+            /** @description Minimum message size in bytes. */
             from_bytes: number;
-            /** @description null: no bound. */
+            /** @description Message size in bytes below which the row applies; null: no upper bound. */
             to_bytes?: number | null;
-            /** @description Number of operations, of the rank with most; so `bytes`. */
+            /** @description Number of operations of the rank that executed the most. */
             count: number;
-            /** @description Number of bytes that it moved. */
+            /** @description Number of bytes that the rank with the most transferred. */
             bytes: number;
-            /** @description Mean of the ranks that took part. */
+            /** @description Mean time in seconds over the participating ranks. */
             time_s: number;
-            /** @description The least that a rank spent, in seconds. */
+            /** @description Smallest time of a rank, in seconds. */
             fastest_s?: number | null;
-            /** @description The most that a rank spent, in seconds. */
+            /** @description Largest time of a rank, in seconds. */
             slowest_s?: number | null;
             /**
-             * @description As NVIDIA's nccl-tests define it.
+             * @description Bus bandwidth in bytes per second, as defined by NVIDIA's nccl-tests.
              * @default 0
              */
             bus_bytes_per_s: number;
         };
         /**
-         * @description The ``slurm`` part of a job: options that only Slurm has.
+         * @description Content of ``slurm`` in a job file: options that exist only in Slurm.
          *
-         *     A field becomes the option of sbatch of the same name, unless
-         *     ``adapters/schedulers/_slurm/options.py`` says otherwise.
+         *     A field is passed as the option of sbatch with the same name, unless
+         *     ``adapters/schedulers/_slurm/options.py`` defines another one.
          */
         "SlurmOptions-Input": {
             /** @description One partition, or several separated by commas: the first that can start the job is used. */
@@ -7724,10 +7797,10 @@ export interface components {
             extra?: string[];
         };
         /**
-         * @description The ``slurm`` part of a job: options that only Slurm has.
+         * @description Content of ``slurm`` in a job file: options that exist only in Slurm.
          *
-         *     A field becomes the option of sbatch of the same name, unless
-         *     ``adapters/schedulers/_slurm/options.py`` says otherwise.
+         *     A field is passed as the option of sbatch with the same name, unless
+         *     ``adapters/schedulers/_slurm/options.py`` defines another one.
          */
         "SlurmOptions-Output": {
             /** @description One partition, or several separated by commas: the first that can start the job is used. */
@@ -7772,7 +7845,10 @@ export interface components {
             /** @description Further options of sbatch that the site permits. */
             extra?: string[];
         };
-        /** @description Record of what a job ran with: image, datasets, modules, job file, and facts from its agent. */
+        /**
+         * @description Snapshot of a job's environment: image, datasets, modules, job file, and the part that its
+         *     agent sent.
+         */
         Snapshot: {
             /** @description Attempt of the job; a retry takes a new snapshot. */
             attempt: number;
@@ -7794,7 +7870,7 @@ export interface components {
          * @enum {string}
          */
         SourceKind: "default" | "file" | "environment" | "command_line" | "found";
-        /** @description Facts that an SSH client needs to connect to a job. */
+        /** @description Settings that an SSH client needs to connect to a job. */
         SshFacts: {
             /**
              * @description The user name for `ssh`.
@@ -7803,11 +7879,11 @@ export interface components {
             account: string;
         };
         /**
-         * @description A stage in the life of a job, as the portal draws it; ``detail`` says why the present stage
-         *     lasts or how it ended.
+         * @description Stage of a job as shown in the portal; ``detail`` says why the current stage lasts or how it
+         *     ended.
          */
         Stage: {
-            /** @description Key of the step. */
+            /** @description Key that identifies the stage. */
             key: components["schemas"]["StageKey"];
             /** @description Title for display. */
             title: string;
@@ -7817,26 +7893,27 @@ export interface components {
             started_at?: string | null;
             /** @description Time at which it ended. */
             ended_at?: string | null;
-            /** @description Reason why it lasts or why it ended. */
+            /** @description Reason why the stage lasts or how it ended; null if there is none. */
             detail?: string | null;
         };
         /**
-         * @description The stages in their order; ``running`` and ``done`` are a job's, the last two a session's.
+         * @description Stages in their order; ``running`` and ``done`` occur only for batch jobs, the last two only
+         *     for sessions.
          * @enum {string}
          */
         StageKey: "submitted" | "queued" | "starting" | "running" | "done" | "connecting" | "ready";
         /**
-         * @description Progress of a stage.
+         * @description Status of a stage: what has happened in it so far.
          * @enum {string}
          */
         StageStatus: "done" | "current" | "waiting" | "failed" | "skipped";
-        /** @description ``StopWhen`` with its values resolved. */
+        /** @description Condition of ``StopWhen`` with its defaults filled in. */
         StopSpec: {
-            /** @description The metric that is compared. */
+            /** @description Name of the metric that is compared. */
             metric: string;
-            /** @description Whether more of it is better. */
+            /** @description Whether larger or smaller values of the metric are better. */
             goal: components["schemas"]["Goal"];
-            /** @description Value that is good enough. */
+            /** @description Value of the metric with which the sweep has reached its goal. */
             value: number;
         };
         /** @description Condition under which the result of one task is good enough to cancel the other tasks. */
@@ -7852,7 +7929,7 @@ export interface components {
         StorageTarget: {
             /** @description Name. */
             name: string;
-            /** @description In the file system's own words, such as `Online/Good`. */
+            /** @description State in the file system's own terms, such as `Online/Good`. */
             state: string;
             /** @description Capacity of the target in bytes. */
             total_bytes?: number | null;
@@ -7861,11 +7938,14 @@ export interface components {
         };
         /** @description The storage areas of one user with their quotas, and problems in reading them. */
         StorageView: {
-            /** @description Unix account of the areas; null if the user has none; `problems` tells why. */
+            /**
+             * @description Unix account whose areas these are; null if the user has none, and `problems` contains the
+             *     reason.
+             */
             account: string | null;
             /** @description Areas, the home folder first. */
             areas: components["schemas"]["AreaFacts"][];
-            /** @description Sentences for the user: areas that are missing, full or cannot be queried. */
+            /** @description Sentences for the user about areas that are missing, full or cannot be queried. */
             problems: string[];
             /**
              * Format: date-time
@@ -7875,30 +7955,30 @@ export interface components {
         };
         /** @description The straggler: the rank for which the others wait. */
         Straggler: {
-            /** @description Its number. */
+            /** @description Number of the rank. */
             rank: number;
-            /** @description Number of its node. */
+            /** @description Number of the rank's node. */
             node: number;
-            /** @description Additional time that it computes in each step, beyond the median of the others. */
+            /**
+             * @description Additional seconds that the rank computes in each step, compared with the median of the other
+             *     ranks.
+             */
             behind_s: number;
-            /** @description `behind_s` as a share of the step. */
+            /** @description Ratio of `behind_s` to the duration of a step, from 0 to 1. */
             share?: number | null;
         };
         /** @description Distribution of a file's content over the targets of a parallel file system. */
         Striping: {
-            /**
-             * @description Pattern by which content is spread, in the file system's own term: `raid0`, `mirror`,
-             *     …
-             */
+            /** @description Method of distribution in the file system's own terms, such as `raid0` or `mirror`. */
             pattern: string;
-            /** @description Number of bytes that lie on one target before the next. */
+            /** @description Number of consecutive bytes of a file on one target; null: unknown. */
             chunk_bytes?: number | null;
-            /** @description Number of targets over which a new file in this folder is spread. */
+            /** @description Number of targets over which a new file in this folder is distributed; null: unknown. */
             targets?: number | null;
-            /** @description The storage pool that new files go to. */
+            /** @description Name of the storage pool for new files; null: unknown. */
             pool?: string | null;
         };
-        /** @description A sweep with all its tasks. */
+        /** @description Sweep of an array job, with all its tasks. */
         Sweep: {
             /**
              * Format: uuid
@@ -7920,7 +8000,10 @@ export interface components {
             /** @description Tasks by index. */
             tasks: components["schemas"]["SweepTask"][];
         };
-        /** @description The ``sweep`` part of a job file: the job becomes an array with one task for each setting. */
+        /**
+         * @description Content of ``sweep`` in a job file: the job becomes an array with one task for each parameter
+         *     setting.
+         */
         SweepFile: {
             /**
              * @description grid: every combination; random: a number of samples; list: the first values together, then the second ones, and so on.
@@ -7970,22 +8053,22 @@ export interface components {
          *     setting for each task from it.
          */
         SweepSpec: {
-            /** @description Method by which settings are chosen. */
+            /** @description Method by which parameter settings are chosen. */
             method: components["schemas"]["Method"];
-            /** @description For each name its values or its range. */
+            /** @description Values or range of each parameter, by name. */
             parameters: {
                 [key: string]: components["schemas"]["RangeSpec"] | (string | number | boolean)[];
             };
-            /** @description Number of samples; null for a grid. */
+            /** @description Number of random settings; null for other methods. */
             samples?: number | null;
             /**
-             * @description Seed of the random numbers: the same seed, the same settings.
+             * @description Seed of the random numbers: the same seed results in the same settings.
              * @default 0
              */
             seed: number;
             /** @description Maximum number of tasks that run at once; null means no maximum. */
             max_parallel?: number | null;
-            /** @description The metric by which settings are ranked. */
+            /** @description Name of the metric by which settings are ranked; null: they are not ranked. */
             metric?: string | null;
             /**
              * @description Whether larger or smaller values of the metric are better.
@@ -8028,9 +8111,12 @@ export interface components {
             cluster: string;
             /** @description Differences between Slurm and the platform. */
             differences: components["schemas"]["Difference"][];
-            /** @description Entries that only one side knows and that stay unchanged, each with its reason. */
+            /**
+             * @description Entries that exist only in Slurm or only on the platform and are not changed, each with the
+             *     reason.
+             */
             unmanaged: string[];
-            /** @description Digest of these differences, to be sent back to apply them. */
+            /** @description Digest of the differences, which `apply` takes. */
             digest: string;
             /**
              * @description Whether the differences were applied to Slurm.
@@ -8038,12 +8124,15 @@ export interface components {
              */
             applied: boolean;
         };
-        /** @description ``digest`` of the differences that were shown, so that no others are applied. */
+        /**
+         * @description Request to apply differences between the projects and Slurm's accounts. ``digest`` identifies
+         *     the differences that were shown, so that no others are applied.
+         */
         SyncRequest: {
             /** @description Digest of the differences that were shown. */
             digest: string;
         };
-        /** @description The part of a job's snapshot that its agent sends. */
+        /** @description Part of a job's snapshot that its agent sends. */
         Taken: {
             /**
              * @description Version of this schema.
@@ -8069,7 +8158,7 @@ export interface components {
              */
             notes: string[];
         };
-        /** @description The schema of ``jobtemplates/*.yaml``. */
+        /** @description Content of a template file, ``jobtemplates/*.yaml``. */
         Template: {
             /** @description Name. */
             name: string;
@@ -8083,20 +8172,20 @@ export interface components {
              */
             description: string;
             /**
-             * @description A name from the portal's icon set; an unknown one shows the default.
+             * @description Name of an icon in the portal's icon set; an unknown name has the default icon.
              * @default terminal
              */
             icon: string;
             /** @description Type of the jobs that are created from it. */
             type: components["schemas"]["JobType"];
             /**
-             * @description Default of the form; a user may choose another that has the template's apps.
+             * @description Default image; a user may choose another one that has the template's apps.
              * @default bare
              */
             image: string;
-            /** @description The fields of its form. */
+            /** @description Parameters of the template, which are fields of its launch form. */
             parameters?: components["schemas"]["Parameter"][];
-            /** @description Resource fields of the form. */
+            /** @description Resources in the launch form, with their defaults and bounds. */
             resources?: components["schemas"]["TemplateResources"];
             /** @description Environment variables of its programs. */
             env?: {
@@ -8104,11 +8193,11 @@ export interface components {
             };
             /** @description Commands that run one after the other; a session has none. */
             commands?: string[];
-            /** @description The programs that a session serves. */
+            /** @description Apps that a session starts; empty for batch jobs. */
             apps?: components["schemas"]["AppFile"][];
-            /** @description Options of its ranks; null: it has none. */
+            /** @description Distribution of the commands over ranks; null: they run without ranks. */
             distributed?: components["schemas"]["TemplateDistributed"] | null;
-            /** @description The path parameter that names the folder it runs in; omitted: home. */
+            /** @description Name of the path parameter whose value becomes the working folder; null: the home folder. */
             workdir_from?: string | null;
         };
         /**
@@ -8117,14 +8206,14 @@ export interface components {
          */
         TemplateDistributed: {
             /**
-             * @description Name of the integer parameter with the number of ranks per node; its value 0 stands for one
-             *     rank for each GPU of a node, or one rank without GPUs.
+             * @description Name of the integer parameter with the number of ranks per node; its value 0 means one rank
+             *     for each GPU of a node, or one rank without GPUs.
              */
             ranks_per_node_from?: string | null;
             /** @description Name of the choice parameter with the backend. */
             backend_from?: string | null;
         };
-        /** @description Templates; ``problems`` is filled for administrators only. */
+        /** @description Job templates. ``problems`` lists rejected template files, for administrators only. */
         TemplateList: {
             /** @description Entries of this page. */
             items: components["schemas"]["Template"][];
@@ -8166,7 +8255,10 @@ export interface components {
             /** @description Error in the file. */
             reason: string;
         };
-        /** @description Resource fields of the form; one that is left out is not offered. */
+        /**
+         * @description Resources in the launch form, with defaults and bounds; an omitted resource cannot be changed
+         *     there.
+         */
         TemplateResources: {
             /**
              * @description Number of nodes of the job.
@@ -8178,7 +8270,7 @@ export interface components {
              */
             nodes: components["schemas"]["IntLimit"];
             /**
-             * @description On each node.
+             * @description Number of CPUs on each node.
              * @default {
              *       "default": 1,
              *       "min": 1
@@ -8186,14 +8278,14 @@ export interface components {
              */
             cpu: components["schemas"]["IntLimit"];
             /**
-             * @description On each node.
+             * @description Memory on each node, in bytes.
              * @default {
              *       "default": 2147483648,
              *       "min": 1048576
              *     }
              */
             memory: components["schemas"]["MemoryLimit"];
-            /** @description On each node. */
+            /** @description Number and type of GPUs on each node. */
             gpu?: components["schemas"]["GpuLimit"];
             /**
              * @description Time limit of the job.
@@ -8203,12 +8295,12 @@ export interface components {
              */
             max_duration: components["schemas"]["DurationLimit"];
             /**
-             * @description Time for which a session may go without activity.
+             * @description Time without activity after which a session ends.
              * @default {}
              */
             inactivity_duration: components["schemas"]["InactivityLimit"];
         };
-        /** @description Node on which a terminal is requested. */
+        /** @description Node of the job on which a terminal is requested. */
         TerminalRequest: {
             /**
              * @description One of the job's nodes; null: its first one.
@@ -8217,8 +8309,8 @@ export interface components {
             node?: string | null;
         };
         /**
-         * @description Reason why an attempt ended, finer than its state. Names a metric label, so the set stays
-         *     small.
+         * @description Reason why an attempt ended, more specific than its state. It is used as a label of metrics,
+         *     so there are few values.
          * @enum {string}
          */
         TerminationReason: "completed" | "failed" | "cancelled" | "timed_out" | "out_of_memory" | "node_failed" | "preempted" | "lost" | "rejected" | "dependency_failed" | "duplicate" | "idle" | "goal_reached" | "start_failed";
@@ -8303,7 +8395,7 @@ export interface components {
             /** @description The token itself, which is shown only once. */
             token: string;
         };
-        /** @description Limits of the platform for the trees that users upload. */
+        /** @description Limits on the trees that users upload. */
         TreeLimits: {
             /** @description Maximum number of files and links of a tree. */
             max_files: number;
@@ -8312,7 +8404,10 @@ export interface components {
             /** @description Bytes that all trees of a user may have. */
             quota_bytes: number;
         };
-        /** @description Tree whose list of files the platform has, with the contents that it lacks. */
+        /**
+         * @description Tree of which the platform has the list of files, and the file contents that are still
+         *     missing.
+         */
         TreeStatus: {
             /** @description sha256 that identifies the tree. */
             digest: string;
@@ -8327,7 +8422,7 @@ export interface components {
             /** @description sha256 of the contents to be uploaded; empty: the tree is complete. */
             missing: string[];
         };
-        /** @description Tree that a job runs in. */
+        /** @description Tree (uploaded working tree) of which the job runs in a copy. */
         TreeUse: {
             /** @description sha256 that identifies the tree. */
             digest: string;
@@ -8349,9 +8444,9 @@ export interface components {
             unread: number;
         };
         /**
-         * @description Usage of one month, from its first to its last moment in UTC, by project and user.
+         * @description Usage of one month, which begins and ends at midnight UTC, by project and user.
          *
-         *     The present month counts until ``as_of``.
+         *     The current month is counted until ``as_of``.
          */
         UsageReport: {
             /** @description The month, such as 2026-03. */
@@ -8374,7 +8469,7 @@ export interface components {
             /** @description One for each user of each project. */
             rows: components["schemas"]["UsageRow"][];
         };
-        /** @description Usage of one user's jobs of one project in the month. */
+        /** @description Usage in one month by one user's jobs in one project. */
         UsageRow: {
             /** @description The project. */
             project: string;
@@ -8391,7 +8486,7 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description User with an account. The password's hash is not part of it. */
+        /** @description User with an account; the hash of the password is not included. */
         User: {
             /** @description Name. */
             name: string;
@@ -8405,18 +8500,18 @@ export interface components {
              * @default user
              */
             role: components["schemas"]["Role"];
-            /** @description The project of a job that names none. */
+            /** @description Project of the user's jobs that name no project. */
             default_project: string;
             /**
              * @description Whether logins to the account are disabled.
              * @default false
              */
             disabled: boolean;
-            /** @description Address of notifications by mail; null: unknown. */
+            /** @description Mail address for notifications; null: unknown. */
             mail?: string | null;
             /**
              * @description Identity source of the account, such as `ldap`; null: the platform itself, by password or
-             *     link.
+             *     one-time link.
              */
             source?: string | null;
             /**
@@ -8446,7 +8541,7 @@ export interface components {
              */
             source?: string | null;
         };
-        /** @description User in a list, with the last login. */
+        /** @description User in a list, with the time of the last login. */
         UserListItem: {
             /** @description Name. */
             name: string;
@@ -8460,18 +8555,18 @@ export interface components {
              * @default user
              */
             role: components["schemas"]["Role"];
-            /** @description The project of a job that names none. */
+            /** @description Project of the user's jobs that name no project. */
             default_project: string;
             /**
              * @description Whether logins to the account are disabled.
              * @default false
              */
             disabled: boolean;
-            /** @description Address of notifications by mail; null: unknown. */
+            /** @description Mail address for notifications; null: unknown. */
             mail?: string | null;
             /**
              * @description Identity source of the account, such as `ldap`; null: the platform itself, by password or
-             *     link.
+             *     one-time link.
              */
             source?: string | null;
             /**
@@ -8516,7 +8611,7 @@ export interface components {
          * @enum {string}
          */
         UserSort: "name" | "created" | "last_login";
-        /** @description Waiting times for nodes of one user's jobs that started in the month. */
+        /** @description Statistics of the time in the queue of one user's jobs that started in the month. */
         UserWait: {
             /** @description Owner of the jobs. */
             user: string;
@@ -8549,7 +8644,7 @@ export interface components {
             /** @description Start that the scheduler expects. */
             expected_start_at: string | null;
         };
-        /** @description Page of the project's queued jobs, the oldest request last. */
+        /** @description One page of the project's queued jobs; the job submitted first comes last. */
         WaitingPage: {
             /** @description Jobs of this page. */
             items: components["schemas"]["WaitingJob"][];
@@ -8631,7 +8726,7 @@ export interface components {
             /** @description Why it is disabled. */
             disabled_reason: string | null;
         };
-        /** @description A file that was changed while the job ran. */
+        /** @description File that was changed while the job ran. */
         WrittenFile: {
             /** @description Path below the job's folder. */
             path: string;
@@ -8643,7 +8738,10 @@ export interface components {
              */
             modified_at: string;
         };
-        /** @description The files of a job's folder that were changed while it ran, by the job itself or by others. */
+        /**
+         * @description Files in a job's folder that were changed while the job ran, by the job itself or by other
+         *     processes.
+         */
         WrittenFiles: {
             /**
              * @description Version of this schema.

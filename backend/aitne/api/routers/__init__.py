@@ -1,5 +1,6 @@
-"""The routes of ``/api/v1``, one module per noun. Thin: parse, call one service, present."""
+"""Routes of ``/api/v1``, one module for each kind of object. They parse requests, call one service
+each, and serialize the results."""
 
 V1 = "/api/v1"
-"""Prefix of all routes. Each router has it as its own prefix, so that a route knows its whole
-path."""
+"""Path prefix of all routes. It is part of each router's own prefix, so that a route's ``path`` is
+complete."""

@@ -1,5 +1,5 @@
-"""Routes of the user's own account (sign-ins, password, second factor), and of administrators for
-others."""
+"""Routes of the user's own account (logins, password, second factor), and of administrators for
+other accounts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def revoke_sign_ins(
         AskedFlag, Query(description="Keep the current browser logged in.")
     ] = True,
 ) -> RevokedSignIns:
-    """Log out everywhere. Your terminals end, and access to your sessions."""
+    """Log out in all browsers. Your terminals and your access to sessions end."""
     keep = _cookie(request, platform) if keep_current else None
     count = await platform.account.revoke_all(actor, keep=keep)
     await platform.logins_ended(actor.name)
@@ -95,8 +95,7 @@ async def revoke_sign_in(
 async def change_password(
     body: NewPassword, actor: Writer, request: Request, platform: PlatformDep
 ) -> None:
-    """Set your password. All sign-ins except the current one end, with your terminals and access to
-    your sessions."""
+    """Set your password. All other logins end, with your terminals and access to your sessions."""
     await platform.account.change_password(
         actor,
         body.password,
@@ -178,14 +177,14 @@ async def unlock_user(name: Name, actor: Admin, platform: PlatformDep) -> None:
 
 @router.post("/users/{name}/reset-second-factor", status_code=204, tags=["users"])
 async def reset_second_factor(name: Name, actor: Admin, platform: PlatformDep) -> None:
-    """Remove a user's second factor, and end the user's sign-ins."""
+    """Remove a user's second factor, and end the user's logins."""
     await platform.account.reset_factor(actor, name)
     await platform.logins_ended(name)
 
 
 @router.delete("/users/{name}/sign-ins", tags=["users"])
 async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> RevokedSignIns:
-    """End all sign-ins of a user, with terminals and access to sessions."""
+    """End all logins of a user, with the user's terminals and access to sessions."""
     count = await platform.account.sign_out(actor, name)
     await platform.logins_ended(name)
     return RevokedSignIns(revoked=count)
@@ -201,7 +200,7 @@ async def impersonate_user(
 
 
 def _cookie(request: Request, platform: PlatformServices) -> str | None:
-    """Return the login cookie of the request; None if it was authenticated by a token."""
+    """Return the value of the request's login cookie; None if it was authenticated by a token."""
     if request.headers.get("authorization"):
         return None
     return request.cookies.get(cookie_name(platform.settings))

@@ -1,4 +1,4 @@
-"""Routes for administrators: health and settings."""
+"""Routes of the platform's health and settings; administrators only."""
 
 from __future__ import annotations
 

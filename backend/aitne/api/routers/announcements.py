@@ -36,7 +36,7 @@ def _view(announcement: Announcement, *, dismissed: bool = False) -> Announcemen
 async def list_announcements(
     where: Annotated[AnnouncementQuery, Query()], actor: Reader, platform: PlatformDep
 ) -> AnnouncementPage:
-    """List your current announcements; for administrators also all others."""
+    """List your current announcements, or all of them as an administrator."""
     if where.all:
         page = await platform.announcements.all(actor, cursor=where.cursor, limit=where.limit)
         return AnnouncementPage(
@@ -53,7 +53,7 @@ async def list_announcements(
 async def create_announcement(
     body: NewAnnouncement, actor: Admin, platform: PlatformDep, response: Response, tags: TagsDep
 ) -> AnnouncementView:
-    """Publish an announcement, for administrators."""
+    """Publish an announcement; administrators only."""
     made = await platform.announcements.create(
         actor,
         text=body.text,
@@ -70,7 +70,7 @@ async def create_announcement(
 async def get_announcement(
     announcement_id: Id, actor: Reader, platform: PlatformDep, tags: TagsDep
 ) -> AnnouncementView:
-    """Return one of your announcements, or any for administrators."""
+    """Return one of your announcements, or any announcement as an administrator."""
     return tags.of(_view(await platform.announcements.get(actor, announcement_id)))
 
 
@@ -82,8 +82,8 @@ async def update_announcement(
     platform: PlatformDep,
     tags: TagsDep,
 ) -> AnnouncementView:
-    """Change an announcement, for administrators. Users who have dismissed it see it again if its
-    text or severity changes."""
+    """Change an announcement; administrators only. If its text or severity changes, users who have
+    dismissed it see it again."""
     changed = await platform.announcements.change(
         actor,
         announcement_id,
@@ -97,7 +97,7 @@ async def update_announcement(
 async def delete_announcement(
     announcement_id: Id, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> None:
-    """Delete an announcement, for administrators."""
+    """Delete an announcement; administrators only."""
     await platform.announcements.delete(
         actor, announcement_id, check=lambda announcement: tags.expect(_view(announcement))
     )
@@ -119,7 +119,7 @@ async def get_maintenance(actor: Reader, platform: PlatformDep, tags: TagsDep) -
 async def set_maintenance(
     body: NewMaintenance, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> MaintenanceView:
-    """Start a maintenance now or later, for administrators; it replaces an earlier one.
+    """Start a maintenance now or later; administrators only. It replaces an earlier one.
 
     Running jobs continue. New jobs are accepted, and held until the end.
     """
@@ -136,5 +136,5 @@ async def set_maintenance(
 
 @router.delete("/maintenance", tags=["maintenance"])
 async def end_maintenance(actor: Admin, platform: PlatformDep, tags: TagsDep) -> MaintenanceView:
-    """End the maintenance, or cancel a scheduled one, for administrators."""
+    """End the maintenance, or cancel a scheduled one; administrators only."""
     return await platform.maintenance.end(actor, check=tags.expect)

@@ -1,4 +1,4 @@
-"""Routes of the audit log, for administrators."""
+"""Routes of the audit log; administrators only."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ async def login(
     metrics: MetricsDep,
     _: Limited,
 ) -> Me | SecondFactorNeeded:
-    """Log in with name and password; the answer sets the login cookie, or 202 asks for a code."""
+    """Log in with name and password; the answer sets the login cookie, or 202 if a code of the
+    second factor is required."""
     check_origin(request, platform.settings, required=False)
     try:
         outcome = await platform.identity.login(body.username, body.password, visit_of(request))
@@ -140,7 +141,9 @@ async def start_login(
 async def end_login(
     source: Source, request: Request, platform: PlatformDep, metrics: MetricsDep, _: Limited
 ) -> RedirectResponse:
-    """Receive the browser from an identity provider and redirect it to a page of the portal."""
+    """Complete a login at an identity provider. The provider redirects the browser to this route,
+    which redirects it to a page of the portal.
+    """
     proof = request.cookies.get(_proof_name(platform), "")
     try:
         outcome, next_path = await platform.identity.finish_redirect(
@@ -189,7 +192,7 @@ async def create_login_link(caller: CallerDep, platform: PlatformDep) -> LoginLi
 async def reset_password(
     body: ResetUse, request: Request, platform: PlatformDep, metrics: MetricsDep, _: Limited
 ) -> ResetDone:
-    """Set a new password with the token of an administrator's link. All sign-ins end."""
+    """Set a new password with the token of an administrator's link. All logins of the account end."""
     check_origin(request, platform.settings, required=False)
     try:
         name = await platform.account.reset_password(
@@ -226,7 +229,7 @@ async def logout(
 
 @router.post("/auth/end-impersonation", status_code=204)
 async def end_impersonation(caller: CallerDep, request: Request, platform: PlatformDep) -> None:
-    """End acting as another user."""
+    """End the impersonation of another user."""
     cookie = request.cookies.get(cookie_name(platform.settings))
     await platform.account.end_impersonation(caller.actor, cookie)
 
@@ -238,7 +241,7 @@ async def get_me(caller: CallerDep, platform: PlatformDep) -> Me:
 
 
 def view_of_enrolment(enrolment: Enrolment) -> EnrolmentView:
-    """Return the view of a second factor's enrolment."""
+    """Return the API's representation of the secret for a second factor that is being set up."""
     return EnrolmentView(secret=enrolment.secret, uri=enrolment.uri, qr_svg=enrolment.qr_svg)
 
 
@@ -274,7 +277,8 @@ def _proof_name(platform: PlatformServices) -> str:
 
 
 def _own_path(path: str) -> str:
-    """Return the path if it leads to a page of this portal, else the path of the front page."""
+    """Return ``path`` if it is a path within this portal, otherwise ``/``. This prevents redirects
+    to other sites."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and path.startswith("/") and not path.startswith("//") else "/"
 

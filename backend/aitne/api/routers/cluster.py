@@ -22,7 +22,7 @@ router = APIRouter(prefix=V1)
 
 @router.get("/templates", tags=["templates"])
 async def list_templates(actor: Reader, platform: PlatformDep) -> TemplateList:
-    """List the templates, the entries of the launch form."""
+    """List the job templates, which the portal offers for starting jobs and sessions."""
     problems = platform.templates.problems() if actor.is_admin else ()
     return TemplateList(
         items=list(platform.templates.templates()),
@@ -47,7 +47,8 @@ async def get_template(
 async def list_nodes(
     request: Request, actor: Reader, platform: PlatformDep, written: WrittenClusterDep
 ) -> Response:
-    """List the nodes in their last known state; 304 if the ETag still matches."""
+    """List the nodes in their last known state; the answer is 304 if the ETag in `If-None-Match` is
+    current."""
     return written.nodes(await platform.cluster.look()).to(request)
 
 
@@ -55,8 +56,8 @@ async def list_nodes(
 async def list_partitions(
     request: Request, actor: Reader, platform: PlatformDep, written: WrittenClusterDep
 ) -> Response:
-    """List the partitions with their limits and the resources of their nodes; 304 as for the
-    nodes."""
+    """List the partitions with their limits and the resources of their nodes; the answer is 304 if
+    the ETag in `If-None-Match` is current."""
     return written.partitions(await platform.cluster.look()).to(request)
 
 
@@ -73,8 +74,8 @@ async def get_cluster_history(
     platform: PlatformDep,
     period: Annotated[LoadPeriod, Query(description="Period up to now.")] = LoadPeriod.DAY,
 ) -> LoadHistory:
-    """Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs, and
-    waiting jobs."""
+    """Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs,
+    and pending jobs."""
     return await platform.cluster.load(period)
 
 

@@ -1,4 +1,4 @@
-"""Routes of job files: from a batch script, and from an existing job."""
+"""Routes that create job files from a batch script or from an existing job."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WrittenJobFile(Frozen):
 
     @classmethod
     def of(cls, file: dict[str, Any]) -> Self:
-        """Return a job file with its YAML text."""
+        """Create the answer from a job file's fields, with the same file as YAML text."""
         return cls(yaml=write_job_file(file), file=file)
 
 
@@ -51,7 +51,8 @@ class ImportedJobFile(WrittenJobFile):
 
     @classmethod
     def from_script(cls, conversion: ImportedScript) -> Self:
-        """Return the job file of an import with its YAML text and notes."""
+        """Create the answer from a converted batch script: job file, YAML text, and notes on what
+        was not converted."""
         return cls(
             yaml=write_job_file(conversion.file), file=conversion.file, notes=list(conversion.notes)
         )

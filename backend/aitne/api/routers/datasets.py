@@ -32,8 +32,8 @@ _PACKED = {"schema": {"type": "string", "format": "binary"}}
 
 @router.get("/datasets")
 async def list_datasets(actor: Reader, platform: PlatformDep) -> DatasetList:
-    """List the datasets that you may read, or all for administrators; every version, including
-    retired ones."""
+    """List all versions of the datasets that you may read, including retired ones; administrators
+    see all."""
     return DatasetList(items=list(await platform.datasets.list(actor)))
 
 

@@ -31,7 +31,7 @@ class DeviceLoginStart(Strict):
 
 
 class DeviceLoginCodes(Frozen):
-    """Codes of a login that has begun, named as in RFC 8628."""
+    """Codes of a login that has begun, with the names of RFC 8628."""
 
     device_code: str
     """Secret of the program, to be exchanged for a token."""
@@ -54,7 +54,7 @@ class DeviceCodeUse(Strict):
 
 
 class DeviceLoginAnswer(Strict):
-    """A user's answer to a program that shows a code."""
+    """Decision of a user about the login of a program: confirm or refuse it."""
 
     user_code: str = Field(
         min_length=1, max_length=40, description="The code, as the program shows it."
@@ -88,10 +88,10 @@ async def begin_device_login(
 async def redeem_device_login(
     body: DeviceCodeUse, request: Request, platform: PlatformDep, metrics: MetricsDep
 ) -> TokenSecret:
-    """Return the program's token once its user has confirmed the code, a single time.
+    """Return the program's token, once, after its user has confirmed the code.
 
-    Until then the answer is 409 with the code `authorization_pending`; requests in quicker
-    succession than the interval are answered 429.
+    Until then the answer is 409 with the code `authorization_pending`, or 429 if requests follow
+    each other faster than the interval.
     """
     try:
         rates_of(request).device_polls.take(platform.device_logins.read(body.device_code))
@@ -118,8 +118,8 @@ async def redeem_device_login(
 async def confirm_device_login(
     body: DeviceLoginAnswer, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> None:
-    """Confirm or refuse the login of the program that shows this code. A confirmation lets the
-    program have an access token of yours."""
+    """Confirm or refuse the login of the program that shows this code. If you confirm, the program
+    gets an access token of yours."""
     notes |= {"approve": body.approve, "scopes": sorted(body.scopes)}
     if body.approve:
         await platform.device_logins.confirm(

@@ -34,7 +34,7 @@ async def stream_events(
         ),
     ] = None,
 ) -> Response:
-    """Stream changes as server-sent events.
+    """Stream changes of jobs and other objects that you may see, as server-sent events.
 
     The first message is ``hello``. ``reset`` means that events were skipped: read the objects
     again.

@@ -20,7 +20,8 @@ router = APIRouter(include_in_schema=False)
 
 
 class PartReadiness(Frozen):
-    """State of one part of the platform, with details if it does not work."""
+    """State of one part of the platform, with details if it does not work. The details need the
+    metrics token."""
 
     ok: bool
     detail: str | None = None
@@ -36,13 +37,14 @@ class PlatformReadiness(Frozen):
 
 @router.get("/healthz")
 async def healthz() -> dict[str, bool]:
-    """Answer that this process runs."""
+    """Confirm that this process runs."""
     return {"ok": True}
 
 
 @router.get("/readyz")
 async def readyz(request: Request, platform: PlatformDep, response: Response) -> PlatformReadiness:
-    """Answer 200 if submitted jobs are stored and processed; details need the metrics token."""
+    """Answer 200 if submitted jobs are stored and processed, otherwise 503. Details are included
+    only if the request has the metrics token."""
     parts = {
         "database": await _database(platform),
         "controller": await _controller(platform),
@@ -60,8 +62,10 @@ async def readyz(request: Request, platform: PlatformDep, response: Response) ->
 
 
 async def check_may_scrape(request: Request, platform: PlatformDep, metrics: MetricsDep) -> None:
-    """Accept the platform's metrics token, and administrators. Raises ``NotAllowed``,
-    ``NotAuthenticated``."""
+    """Check that the request has the platform's metrics token or comes from an administrator.
+
+    Raises ``NotAuthenticated`` without a valid credential, ``NotAllowed`` for other users.
+    """
     if not _has_metrics_token(request, platform):
         await get_admin(await get_caller(request, platform, metrics))
 

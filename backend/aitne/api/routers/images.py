@@ -19,7 +19,7 @@ Version = Annotated[ImageVersion, Path(description="Its version.")]
 
 @router.get("/images")
 async def list_images(actor: Reader, platform: PlatformDep) -> ImageList:
-    """List the images that you may use, or all for administrators, without their packages."""
+    """List the images that you may use, without their packages; administrators see all."""
     return ImageList(items=list(await platform.images.list(actor)))
 
 
@@ -27,7 +27,7 @@ async def list_images(actor: Reader, platform: PlatformDep) -> ImageList:
 async def register_image(
     body: NewImage, actor: Admin, platform: PlatformDep, response: Response
 ) -> Image:
-    """Register an image, for administrators. Its files are read completely and must have the given
+    """Register an image; administrators only. Its files are read completely and must have the given
     digests. An existing version gets the additional artifacts; the same request again changes
     nothing."""
     image = await platform.images.register(actor, body)
@@ -37,7 +37,7 @@ async def register_image(
 
 @router.get("/images/{name}/{version}")
 async def get_image(name: Name, version: Version, actor: Reader, platform: PlatformDep) -> Image:
-    """Return one image with its software bill."""
+    """Return one image with its software bill of materials."""
     return await platform.images.get(actor, name, version)
 
 
@@ -45,7 +45,7 @@ async def get_image(name: Name, version: Version, actor: Reader, platform: Platf
 async def update_image(
     name: Name, version: Version, body: ImageChanges, actor: Admin, platform: PlatformDep
 ) -> Image:
-    """Retire an image, offer it again, or set the projects that may use it, for administrators."""
+    """Retire an image, offer it again, or set the projects that may use it; administrators only."""
     return await platform.images.change(
         actor, name, version, state=body.state, projects=body.projects
     )
@@ -55,7 +55,8 @@ async def update_image(
 async def note_image_verification(
     name: Name, version: Version, body: ImageVerification, actor: Admin, platform: PlatformDep
 ) -> Image:
-    """Record the result of a verification, for administrators. A damaged image is not offered."""
+    """Record the result of a verification; administrators only. A damaged image is no longer
+    offered."""
     return await platform.images.note_verification(actor, name, version, body.damage)
 
 
@@ -63,6 +64,6 @@ async def note_image_verification(
 async def remove_image(
     name: Name, version: Version, actor: Admin, platform: PlatformDep
 ) -> ArtifactList:
-    """Delete an image that is neither offered nor in use from the catalogue, for administrators.
+    """Delete an image that is neither offered nor in use from the catalogue; administrators only.
     Its files are kept; the answer lists them."""
     return ArtifactList(items=list(await platform.images.remove(actor, name, version)))

@@ -1,5 +1,5 @@
-"""Routes for the platform's own processes: agents, with their job token, and the Hub's spawner,
-with the Hub's secret. They are not part of the public document."""
+"""Routes for the platform's own programs, not part of the public OpenAPI document: agents, which
+run inside jobs and send a job token, and JupyterHub's spawner, which sends a secret."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ router = APIRouter(include_in_schema=False)
 
 
 class LiveJobIds(Frozen):
-    """Sessions whose servers the Hub must keep."""
+    """Ids of the sessions that have not ended, whose servers JupyterHub must keep."""
 
     job_ids: list[UUID]
 
 
 async def get_job_token(request: Request) -> str:
-    """Return the job token of the request, not yet verified. Raises ``NotAuthenticated``."""
+    """Return the job token that an agent has sent; it is not verified here. Raises
+    ``NotAuthenticated`` if there is none."""
     token = bearer(request.headers)
     if token is None:
         raise NotAuthenticated("An agent sends its job's token as Authorization: Bearer.")
@@ -45,7 +46,8 @@ async def get_job_token(request: Request) -> str:
 
 
 async def check_hub(request: Request, platform: PlatformDep) -> None:
-    """Reject all callers except the Hub's spawner. Raises ``NotAuthenticated``."""
+    """Check that the request has the secret of the platform's own JupyterHub. Raises
+    ``NotAuthenticated``."""
     secret = read_secret(platform.settings, "hub_service_secret")
     token = bearer(request.headers) or ""
     if not hmac.compare_digest(token.encode(), secret.encode()):
@@ -60,8 +62,8 @@ Hub = Depends(check_hub)
 async def report(
     job_id: UUID, body: AgentReport, token: JobToken, request: Request, platform: PlatformDep
 ) -> AgentReply:
-    """Process a report of an agent. The job's own programs can send reports too, so their rate is
-    limited."""
+    """Process a report of a job's agent. The rate is limited, because the job's own programs can
+    read the job token and send reports too."""
     # By the token, not by the job: a sender without it must not use up the job's limit.
     rates_of(request).changes.take(f"job:{hashed(token)}")
     return await platform.agents.report(token, job_id, body)
@@ -74,14 +76,15 @@ async def get_handover(
     platform: PlatformDep,
     wait_s: Annotated[float, Query(ge=0, le=60)] = 0,
 ) -> Handover | Response:
-    """Return the server's environment that the Hub left for the agent; 204 if there is none yet."""
+    """Return the environment variables that JupyterHub stored for a session's server, after waiting
+    up to ``wait_s`` seconds for them; 204 if there are none yet."""
     handover = await platform.agents.handover(token, job_id, wait_s=wait_s)
     return Response(status_code=204) if handover is None else handover
 
 
 @router.get("/agent/v1/jobs/{job_id}/secrets")
 async def get_secrets(job_id: UUID, token: JobToken, platform: PlatformDep) -> JobSecrets:
-    """Return the values of the owner's secrets that the job names."""
+    """Return the values of the secrets that the job uses, which belong to the job's owner."""
     return await platform.agents.secrets(token, job_id)
 
 
@@ -89,7 +92,7 @@ async def get_secrets(job_id: UUID, token: JobToken, platform: PlatformDep) -> J
 async def get_tree(
     job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
 ) -> StreamingResponse:
-    """Return the tree in which the job runs."""
+    """Stream the uploaded working tree in which the job runs."""
     rates_of(request).changes.take(f"job:{hashed(token)}")
     length, pieces = await platform.agents.tree(token, job_id)
     headers = {"Content-Length": str(length)}
@@ -104,7 +107,7 @@ async def issue_certificate(
     request: Request,
     platform: PlatformDep,
 ) -> IssuedCertificate:
-    """Return a certificate for the key of a session's server."""
+    """Issue a TLS certificate for the key of a session's server."""
     rates_of(request).changes.take(f"job:{hashed(token)}")
     issued = await platform.agents.certificate(token, job_id, body)
     return IssuedCertificate(certificate=issued)
@@ -114,7 +117,7 @@ async def issue_certificate(
 async def get_session_status(
     job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
 ) -> SessionStatus:
-    """Return the end of a session and the resources in use, for its own page."""
+    """Return the session's end and the resources it uses, to be shown on its own page."""
     rates_of(request).changes.take(f"job:{hashed(token)}")
     return await platform.inside.status(token, job_id)
 
@@ -123,7 +126,8 @@ async def get_session_status(
 async def extend_own_session(
     job_id: UUID, body: SessionExtension, token: JobToken, request: Request, platform: PlatformDep
 ) -> SessionStatus:
-    """Extend a session from its own page. The audit log records it as its owner's action."""
+    """Extend a session from its own page. The audit log records it as an action of the session's
+    owner."""
     rates_of(request).changes.take(f"job:{hashed(token)}")
     actor = await platform.inside.owner(token, job_id)
     acts(request, actor)
@@ -133,17 +137,17 @@ async def extend_own_session(
 
 @router.get("/internal/hub/v1/jobs/{job_id}", dependencies=[Hub])
 async def hub_job(job_id: UUID, platform: PlatformDep) -> HubJob:
-    """Return the platform's record of a session."""
+    """Return the data of a session that JupyterHub's spawner needs."""
     return await platform.agents.hub_job(job_id)
 
 
 @router.put("/internal/hub/v1/jobs/{job_id}/handover", status_code=204, dependencies=[Hub])
 async def put_handover(job_id: UUID, body: Handover, platform: PlatformDep) -> None:
-    """Store the server's environment for the waiting agent."""
+    """Store the environment variables of a session's server, for which the job's agent waits."""
     await platform.agents.put_handover(job_id, body)
 
 
 @router.get("/internal/hub/v1/live", dependencies=[Hub])
 async def live_jobs(platform: PlatformDep) -> LiveJobIds:
-    """Return the sessions that have not ended."""
+    """Return the ids of the sessions that have not ended."""
     return LiveJobIds(job_ids=list(await platform.agents.live_job_ids()))

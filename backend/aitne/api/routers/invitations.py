@@ -26,7 +26,7 @@ InvitationId = Annotated[
 
 @router.get("/projects/{name}/invitations")
 async def list_invitations(name: Name, actor: Writer, platform: PlatformDep) -> InvitationList:
-    """List the project's invitations, without their links, for its managers."""
+    """List the project's invitations, without their links; managers only."""
     return InvitationList(items=list(await platform.invitations.list(actor, name)))
 
 
@@ -34,7 +34,7 @@ async def list_invitations(name: Name, actor: Writer, platform: PlatformDep) -> 
 async def create_invitation(
     name: Name, body: NewInvitationBody, actor: Writer, platform: PlatformDep
 ) -> InvitationLink:
-    """Create an invitation link, for the project's managers. It is shown only once."""
+    """Create an invitation link; managers only. It is shown only once."""
     made = await platform.invitations.create(
         actor, name, role=body.role, max_uses=body.max_uses, lifetime_s=body.lifetime
     )
@@ -45,7 +45,7 @@ async def create_invitation(
 async def revoke_invitation(
     name: Name, invitation_id: InvitationId, actor: Writer, platform: PlatformDep
 ) -> None:
-    """Revoke an invitation, for the project's managers. Users who have joined remain members."""
+    """Revoke an invitation; managers only. Users who have joined remain members."""
     await platform.invitations.revoke(actor, name, invitation_id)
 
 
@@ -53,7 +53,8 @@ async def revoke_invitation(
 async def preview_invitation(
     body: InvitationToken, platform: PlatformDep, _: Limited
 ) -> InvitationPreview:
-    """Return the project and the inviter of an invitation. Needs the link, but no login."""
+    """Return the project and the inviter of an invitation. This needs the secret of the link, but
+    no login."""
     return await platform.invitations.look(body.token)
 
 
@@ -61,7 +62,7 @@ async def preview_invitation(
 async def look_at_invitation(
     body: InvitationToken, platform: PlatformDep, limited: Limited
 ) -> InvitationPreview:
-    """Preview an invitation. Old name of `/invitations/preview`."""
+    """Preview an invitation. Deprecated alias of `/invitations/preview`."""
     return await preview_invitation(body, platform, limited)
 
 
@@ -69,6 +70,6 @@ async def look_at_invitation(
 async def accept_invitation(
     body: InvitationToken, actor: Writer, platform: PlatformDep
 ) -> Membership:
-    """Join the project of an invitation. For a member it changes nothing and does not count as a
-    use."""
+    """Join the project of an invitation. If you are already a member, nothing changes and the
+    invitation is not used up."""
     return await platform.invitations.accept(actor, body.token)

@@ -1,4 +1,4 @@
-"""Routes of jobs, the one path that all work takes."""
+"""Routes of jobs: submit, list, change, delete, and read their logs and measurements."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ from aitne.core.ports.store import CreatedJob
 
 router = APIRouter(prefix=V1, tags=["jobs"])
 VIEWS_AT_ONCE = 25
-"""Number of views that are written before other requests have a turn: about 5 ms."""
+"""Number of job views that are serialized before other requests may run: about 5 ms."""
 JobId = Annotated[UUID, Path(description="The id of a job, session or array task.")]
 
 
 @router.post("/jobs:plan")
 async def plan_job(body: JobFile, actor: Reader, platform: PlatformDep) -> Plan:
-    """Return the job that would be submitted, and whether it fits and starts now. Nothing is
-    stored."""
+    """Return the job that a job file would create, whether it fits and whether it can start now.
+    Nothing is stored."""
     return await platform.jobs.plan(actor, body)
 
 
@@ -80,7 +80,7 @@ async def create_job(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
-    """Submit a job file, including its ``type``."""
+    """Submit a job file, which may describe a job or a session."""
     created = await platform.jobs.create(actor, body, idempotency_key=idempotency_key)
     return present_created(created, actor, platform, response)
 
@@ -94,8 +94,8 @@ async def create_jobs(
     notes: NotesDep,
     idempotency_key: IdempotencyKey = None,
 ) -> BatchResults:
-    """Submit up to 100 job files in one transaction. Each is validated by itself: a refused one has
-    a problem in place of its job, and the others are submitted."""
+    """Submit up to 100 job files in one transaction. Each is validated by itself: for a rejected
+    one the answer contains a problem in place of its job, and the others are submitted."""
     files = [parsed(JobFile, file, create_job) for file in body.items]
     results = await platform.jobs.create_many(
         actor, files, body.items, idempotency_key=idempotency_key
@@ -138,9 +138,9 @@ async def count_jobs(
 async def cancel_jobs(
     body: CancelJobs, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> CancelResults:
-    """Request cancellation of many jobs at once. Either those named, or all that match and have not
-    ended, if their number is ``expected`` (otherwise 409, and none is cancelled). Each has its own
-    outcome."""
+    """Request cancellation of many jobs at once. Either those in `ids`, or all unfinished ones that
+    match `filter`, if their number is `expected` (otherwise 409, and none is cancelled). The answer
+    has an outcome for each."""
     if body.filter is not None and body.expected is not None:
         results = await platform.bulk.by_filter(actor, body.filter.where(), body.expected)
     else:
@@ -153,9 +153,9 @@ async def cancel_jobs(
 async def delete_jobs(
     body: DeleteJobs, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> DeleteResults:
-    """Delete many ended jobs at once, with their folders. Either those named, or all that match and
-    have ended, if their number is ``expected`` (otherwise 409, and none is deleted). Each has its
-    own outcome."""
+    """Delete many ended jobs at once, with their folders. Either those in `ids`, or all ended ones
+    that match `filter`, if their number is `expected` (otherwise 409, and none is deleted). The
+    answer has an outcome for each."""
     if body.filter is not None and body.expected is not None:
         results = await platform.deletion.by_filter(actor, body.filter.where(), body.expected)
     else:
@@ -176,8 +176,8 @@ async def get_job(
 
 @router.delete("/jobs/{job_id}", status_code=202)
 async def delete_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
-    """Delete an ended job with its log, metrics and job folder, which includes checkpoints written
-    there. It can be seen until its folder is removed; usage stays counted."""
+    """Delete an ended job with its log, metrics and job folder, including checkpoints in it. The
+    job remains visible until its folder is removed; its usage is still counted."""
     return present(await platform.deletion.one(actor, job_id), actor, platform)
 
 
@@ -198,7 +198,7 @@ async def extend_job(
 
 @router.post("/jobs/{job_id}/hold", status_code=202)
 async def hold_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
-    """Hold a job that waits, or the waiting tasks of an array job, until it is released."""
+    """Hold a pending job, or the pending tasks of an array job, until it is released."""
     return present(await platform.jobs.hold(actor, job_id), actor, platform)
 
 
@@ -235,7 +235,7 @@ async def resubmit_job(
 
 @router.get("/jobs/{job_id}/queue")
 async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobQueue:
-    """Return the position of a waiting job in the queue, as far as the scheduler reports it, and
+    """Return the position of a pending job in the queue, as far as the scheduler reports it, and
     advice."""
     position = await platform.sessions.queue_position(actor, job_id)
     return JobQueue(position=position, advice=await platform.advice.of(actor, job_id))
@@ -255,13 +255,13 @@ async def get_job_record(job_id: JobId, actor: Reader, platform: PlatformDep) ->
 
 @router.get("/jobs/{job_id}/script", response_class=PlainTextResponse)
 async def get_job_script(job_id: JobId, actor: Reader, platform: PlatformDep) -> str:
-    """Return the exact batch script of the job."""
+    """Return the batch script of the job exactly as it was submitted to the scheduler."""
     return await platform.jobs.script(actor, job_id)
 
 
 @router.get("/jobs/{job_id}/metrics")
 async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobMetrics:
-    """Return the resources that the job's processes used."""
+    """Return measurements of the resources that the job's processes used, and a summary."""
     samples = await platform.jobs.samples(actor, job_id)
     return JobMetrics(samples=list(samples), summary=SampleSummary.of(samples))
 
@@ -274,8 +274,8 @@ async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -
 async def get_job_profile(
     job_id: JobId, request: Request, actor: Reader, platform: PlatformDep
 ) -> Profile | Response:
-    """Return the profile of a distributed job's collectives; as text/plain in Prometheus' text
-    format."""
+    """Return the profile of a distributed job's collectives. With `Accept: text/plain` it has
+    Prometheus' text format."""
     profile = await platform.jobs.profile(actor, job_id)
     if profile_text.prefers_text(request.headers.get("accept")):
         return Response(profile_text.render(profile), media_type=profile_text.CONTENT_TYPE)
@@ -344,15 +344,15 @@ async def get_job_logs(
 
 
 def present(job: Job, actor: Actor, platform: PlatformServices) -> JobView:
-    """Return the view of a job for this actor."""
+    """Return the API's view of a job, with the actions that ``actor`` may perform."""
     return JobView.of(with_visible_env(actor, job), platform.jobs.actions(actor, job))
 
 
 def present_created(
     created: CreatedJob, actor: Actor, platform: PlatformServices, response: Response
 ) -> JobView:
-    """Return the view of a job that was created, or that an earlier request with the same key
-    created."""
+    """Return the view of a created job, and set the response's ``Location`` header. If an earlier
+    request with the same Idempotency-Key created the job, ``Idempotency-Replayed`` is set too."""
     response.headers["Location"] = f"/api/v1/jobs/{created.job.id}"
     if created.replayed:
         response.headers["Idempotency-Replayed"] = "true"
@@ -366,10 +366,11 @@ async def present_page(
     platform: PlatformServices,
     cache: JobViewCache,
 ) -> Response:
-    """Return one page of jobs as a JSON response.
+    """Return one page of jobs as a JSON response; ``kind`` restricts it to jobs or sessions, None:
+    both.
 
-    The text of each view comes from ``cache``, and the response is not validated again, which makes
-    long lists fast. Other requests run between the views of a long page.
+    The JSON of each view comes from ``cache``, and the response is not validated again, which makes
+    long lists fast. Other requests may run between the views of a long page.
     """
     page = await platform.jobs.list(
         actor,

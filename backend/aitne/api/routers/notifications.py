@@ -144,7 +144,7 @@ async def update_webhook(
 
 @router.delete("/webhooks/{webhook_id}", status_code=204, tags=_HOOKS)
 async def delete_webhook(webhook_id: WebhookId, actor: Writer, platform: PlatformDep) -> None:
-    """Delete a webhook and its waiting deliveries."""
+    """Delete a webhook and its pending deliveries."""
     await platform.notifications.delete_webhook(actor, webhook_id)
 
 
@@ -175,7 +175,7 @@ async def list_webhook_deliveries(
 
 @router.get("/admin/idle-gpus", tags=["admin"])
 async def list_idle_gpus(actor: Admin, platform: PlatformDep) -> IdleGpuJobs:
-    """List the batch jobs that leave their GPUs idle, for administrators."""
+    """List the batch jobs that leave their GPUs idle; administrators only."""
     jobs = await platform.notifications.idle_gpu_jobs(actor)
     return IdleGpuJobs(
         items=[present(job, actor, platform) for job in jobs],

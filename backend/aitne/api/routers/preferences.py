@@ -15,8 +15,8 @@ router = APIRouter(prefix=f"{V1}/me/preferences", tags=["preferences"])
 
 
 def _serve(key: str, model: type[Strict]) -> None:
-    """Add the two routes of one key. The annotations are the key's own, so that the document has
-    its schema."""
+    """Add the routes that read and replace the preferences stored under ``key``. Each key has
+    routes of its own, so that the OpenAPI document contains its schema."""
     words = key.replace("_", " ")
 
     async def read(actor: Reader, platform: PlatformDep, tags: TagsDep) -> Strict:

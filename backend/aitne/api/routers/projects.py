@@ -38,7 +38,7 @@ MemberName = Annotated[UserName, Path(description="A login name.")]
 async def list_projects(
     where: Annotated[ProjectQuery, Query()], actor: Reader, platform: PlatformDep
 ) -> ProjectList:
-    """List your projects, or all for administrators."""
+    """List your projects; administrators see all."""
     page = await platform.users.projects(
         actor, where.search(), cursor=where.cursor, limit=where.limit
     )
@@ -49,7 +49,7 @@ async def list_projects(
 async def create_project(
     body: NewProject, actor: Writer, platform: PlatformDep, response: Response
 ) -> Project:
-    """Create a project, or request one where administrators approve them."""
+    """Create a project, or request one if administrators must approve projects."""
     project = await platform.project_life.create(
         actor,
         name=body.name,
@@ -67,7 +67,7 @@ async def create_project(
 
 @router.get("/projects/{name}", tags=["projects"])
 async def get_project(name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep) -> Project:
-    """Return one of your projects, or any for administrators."""
+    """Return one of your projects, or any project as an administrator."""
     return tags.of(await platform.projects.get(actor, name))
 
 
@@ -75,7 +75,7 @@ async def get_project(name: Name, actor: Reader, platform: PlatformDep, tags: Ta
 async def update_project(
     name: Name, body: ProjectChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Change the title or description of a project, for its managers."""
+    """Change the title or description of a project; managers only."""
     return tags.of(
         await platform.project_life.describe(
             actor, name, title=body.title, description=body.description, check=tags.expect
@@ -87,8 +87,8 @@ async def update_project(
 async def approve_project(
     name: Name, body: Approval, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Approve a requested project, for administrators. A scheduler with accounts has it after the next
-    sync."""
+    """Approve a requested project; administrators only. If the scheduler has accounts, the
+    project's is created by the next sync."""
     return tags.of(
         await platform.project_life.approve(
             actor, name, expires_at=body.expires_at, budget=body.budget, limits=body.limits
@@ -100,7 +100,7 @@ async def approve_project(
 async def decline_project(
     name: Name, body: Refusal, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Decline a requested project, or a requested later end, for administrators."""
+    """Decline a requested project, or a requested later end; administrators only."""
     return tags.of(await platform.project_life.decline(actor, name, body.reason))
 
 
@@ -108,7 +108,7 @@ async def decline_project(
 async def close_project(
     name: Name, body: Closing, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Close a project for new jobs, for its managers. Waiting and running jobs are kept."""
+    """Close a project for new jobs; managers only. Pending and running jobs continue."""
     return tags.of(await platform.project_life.close(actor, name, body.reason))
 
 
@@ -116,8 +116,7 @@ async def close_project(
 async def reopen_project(
     name: Name, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Reopen a closed project, for its managers; one that an administrator closed, for
-    administrators."""
+    """Reopen a closed project; managers only, or administrators only if an administrator closed it."""
     return tags.of(await platform.project_life.reopen(actor, name))
 
 
@@ -125,7 +124,7 @@ async def reopen_project(
 async def set_project_end(
     name: Name, body: NewEnd, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Set the end of the project, for administrators. An expired project becomes active again."""
+    """Set the end of the project; administrators only. An expired project becomes active again."""
     return tags.of(
         await platform.project_life.set_end(actor, name, body.expires_at, check=tags.expect)
     )
@@ -135,7 +134,7 @@ async def set_project_end(
 async def ask_for_time(
     name: Name, body: NewExtensionRequest, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Request a later end of the project, for its managers."""
+    """Request a later end of the project; managers only."""
     return tags.of(await platform.project_life.ask_for_time(actor, name, body.until, body.reason))
 
 
@@ -143,7 +142,7 @@ async def ask_for_time(
 async def set_project_budget(
     name: Name, body: Budget, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Set the hours that the project may use, for administrators; an empty budget removes the
+    """Set the hours that the project may use; administrators only. An empty budget removes the
     limit."""
     return tags.of(await platform.project_life.set_budget(actor, name, body, check=tags.expect))
 
@@ -152,8 +151,8 @@ async def set_project_budget(
 async def set_project_retention(
     name: Name, body: Retention, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Set how long ended jobs of the project are kept, for its managers, within what the site
-    permits; an empty value is the site's."""
+    """Set how long ended jobs of the project are kept, within what the site permits; managers only.
+    An empty value means the site's own."""
     return tags.of(await platform.project_life.set_retention(actor, name, body, check=tags.expect))
 
 
@@ -167,7 +166,7 @@ async def list_members(name: Name, actor: Reader, platform: PlatformDep) -> Memb
 async def put_member(
     name: Name, user: MemberName, body: MemberChanges, actor: Writer, platform: PlatformDep
 ) -> Member:
-    """Add a member, or change a member's role and limits, for the project's managers."""
+    """Add a member, or change a member's role and limits; managers only."""
     return await platform.projects.put_member(
         actor, name, user, limits=body.limits, role=body.role, default=body.default
     )
@@ -175,7 +174,8 @@ async def put_member(
 
 @router.delete("/projects/{name}/members/{user}", status_code=204, tags=["projects"])
 async def remove_member(name: Name, user: MemberName, actor: Writer, platform: PlatformDep) -> None:
-    """Remove a member, for the project's managers; members may remove themselves. Jobs continue."""
+    """Remove a member; managers only, but members may remove themselves. The member's jobs
+    continue."""
     await platform.projects.remove_member(actor, name, user)
 
 
@@ -193,8 +193,8 @@ async def get_limits(
 async def set_limits(
     name: Name, body: Limits, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> ProjectLimits:
-    """Replace the limits that the project is granted, for administrators. The scheduler applies them at
-    once or, if its accounting holds them, after the next sync."""
+    """Replace the limits that the project is granted; administrators only. The scheduler applies
+    them at once or, if its accounting holds them, after the next sync."""
     limits = await platform.projects.set_limits(actor, name, body, check=tags.expect)
     tags.of(limits.granted)
     return limits
@@ -204,7 +204,7 @@ async def set_limits(
 async def set_own_limits(
     name: Name, body: Limits, actor: Writer, platform: PlatformDep
 ) -> ProjectLimits:
-    """Set limits of the project below those that it is granted, for its managers."""
+    """Set limits of the project that are stricter than those it is granted; managers only."""
     return await platform.projects.set_own_limits(actor, name, body)
 
 
@@ -216,5 +216,5 @@ async def compare_accounts(actor: Admin, platform: PlatformDep) -> SyncReport:
 
 @router.post("/admin/sync", tags=["admin"])
 async def sync_accounts(body: SyncRequest, actor: Admin, platform: PlatformDep) -> SyncReport:
-    """Apply to Slurm's accounts exactly the differences that were shown."""
+    """Apply differences to Slurm's accounts, if they are still exactly those that were shown."""
     return await platform.sync.apply(actor, body.digest)

@@ -34,8 +34,8 @@ async def get_job_files(job_id: JobId, actor: Reader, platform: PlatformDep) -> 
 
 @router.get("/jobs/{job_id}/results")
 async def get_job_results(job_id: JobId, actor: Reader, platform: PlatformDep) -> Results:
-    """Return the metrics that the job's program recorded: the last value of each, and its
-    course."""
+    """Return the metrics that the job's program recorded: the last value of each, and its values
+    over time."""
     return await platform.snapshots.results(actor, job_id)
 
 

@@ -32,12 +32,13 @@ async def list_secrets(actor: Reader, platform: PlatformDep) -> UserSecretList:
 async def put_secret(
     name: SecretName, body: SecretValue, actor: Writer, platform: PlatformDep
 ) -> UserSecret:
-    """Store a secret, or replace its value. Jobs name it in `secrets` and find it in their
-    environment."""
+    """Store a secret, or replace its value. A job that names it in `secrets` gets it as an
+    environment variable."""
     return await platform.user_secrets.put(actor, name, body.value)
 
 
 @router.delete("/{name}", status_code=204)
 async def delete_secret(name: SecretName, actor: Writer, platform: PlatformDep) -> None:
-    """Delete a secret. Jobs that run keep it; jobs that have not started fail."""
+    """Delete a secret. Running jobs keep its value; jobs that need it and have not started will
+    fail."""
     await platform.user_secrets.delete(actor, name)

@@ -63,7 +63,7 @@ async def open_session(
         Query(description="The name of one of its apps; omitted: the default one.", max_length=60),
     ] = None,
 ) -> SessionUrl:
-    """Return the URL of the session; 409 until it is READY."""
+    """Return the URL of the session; the answer is 409 while it is not READY."""
     return SessionUrl(url=await platform.sessions.open(actor, job_id, app))
 
 
@@ -78,7 +78,7 @@ async def extend_session(
 
 @router.post("/sessions/{job_id}/keep")
 async def keep_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
-    """Report that the session is in use, so that its idle time starts again."""
+    """Report that the session is in use, so that its idle time starts again from zero."""
     return present(await platform.sessions.keep(actor, job_id), actor, platform)
 
 

@@ -18,7 +18,7 @@ router = APIRouter(prefix=V1, tags=["jobs"])
 
 
 class TerminalRequest(Strict):
-    """Node on which a terminal is requested."""
+    """Node of the job on which a terminal is requested."""
 
     node: str | None = Field(
         None,
@@ -29,7 +29,7 @@ class TerminalRequest(Strict):
 
 
 class SshFacts(Frozen):
-    """Facts that an SSH client needs to connect to a job."""
+    """Settings that an SSH client needs to connect to a job."""
 
     account: str = Field(description="The user name for `ssh`.", examples=["alice"])
 
@@ -40,8 +40,8 @@ async def create_terminal(
 ) -> Ticket:
     """Return a ticket that opens one terminal, or one SSH connection, in your running job.
 
-    Within a minute open the WebSocket `/api/v1/jobs/{job_id}/terminal` and send the ticket in its first
-    message; docs/reference/terminal-protocol.md says what follows.
+    Open the WebSocket `/api/v1/jobs/{job_id}/terminal` within a minute and send the ticket in its
+    first message. The messages that follow are described in docs/reference/terminal-protocol.md.
     """
     return await platform.terminals.ticket(actor, job_id, body.node)
 

@@ -1,4 +1,4 @@
-"""Routes of trees: files of a user that jobs run in a copy of."""
+"""Routes of working trees: files that a user uploads, and of which jobs get a copy to run in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BODY = {
 
 @router.get("/trees:limits")
 async def get_tree_limits(actor: Reader, platform: PlatformDep) -> TreeLimits:
-    """Return the limits of trees."""
+    """Return the limits on uploaded working trees."""
     return platform.trees.limits()
 
 
@@ -33,9 +33,9 @@ async def get_tree_limits(actor: Reader, platform: PlatformDep) -> TreeLimits:
 async def put_tree(
     sha256: Digest, request: Request, actor: Writer, platform: PlatformDep
 ) -> TreeStatus:
-    """Store the list of a tree's files (JSON as `core/trees.py` describes it), and return the
-    contents that are missing. A job can name the tree in `tree` once nothing is missing: send the
-    list again after the contents."""
+    """Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return
+    the contents that are missing. After uploading those, send the list again; once nothing is
+    missing, a job can name the tree in `tree`."""
     return await platform.trees.receive(actor, sha256, uploaded(request))
 
 
@@ -43,6 +43,6 @@ async def put_tree(
 async def put_tree_blobs(
     sha256: Digest, request: Request, actor: Writer, platform: PlatformDep
 ) -> None:
-    """Store contents of a tree, each after a line with its sha256, a space and its size in bytes.
-    Contents before an invalid one are kept."""
+    """Store contents of a working tree's files, each after a line with its sha256, a space and its
+    size in bytes. Contents before an invalid one are kept."""
     await platform.trees.receive_blobs(actor, sha256, uploaded(request))

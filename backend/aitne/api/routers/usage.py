@@ -1,4 +1,4 @@
-"""Routes of usage: used and remaining hours, and waiting jobs."""
+"""Routes of usage: hours used and left, and pending jobs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ _CSV_TEXT: dict[int | str, dict[str, Any]] = {
 async def project_usage(
     name: Name, actor: Reader, platform: PlatformDep, month: Month = None
 ) -> UsageReport:
-    """Return the usage of each user's jobs in the project for a month. Each GPU counts."""
+    """Return the usage of each user's jobs in the project for a month. GPU-hours count each GPU of
+    a job."""
     return await platform.usage.report(actor, name, month)
 
 
@@ -55,7 +56,7 @@ async def project_usage_csv(
     month: Month = None,
     since: Since = None,
 ) -> Response:
-    """Return the same usage as CSV (RFC 4180), with a column for each type of GPU."""
+    """Return usage of the project as CSV (RFC 4180), with a column for each type of GPU."""
     reports = await platform.usage.reports(actor, name, since, month)
     span = "-".join(dict.fromkeys((reports[0].month, reports[-1].month)))
     return Response(
@@ -88,18 +89,19 @@ async def project_waiting(
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> WaitingPage:
-    """List the project's waiting jobs with owner, reason and expected start."""
+    """List the project's pending jobs with owner, reason and expected start."""
     return await platform.reports.waiting(actor, name, cursor=cursor, limit=limit)
 
 
 @router.get("/usage")
 async def usage(actor: Reader, platform: PlatformDep, month: Month = None) -> UsageReport:
-    """Return the usage of all your projects in a month, or of all projects for administrators."""
+    """Return the usage of all your projects in a month; administrators get all projects."""
     return await platform.usage.report(actor, None, month)
 
 
 def usage_csv(reports: Sequence[UsageReport]) -> str:
-    """Return the reports as CSV, one month below the other, with the same columns."""
+    """Return usage reports as CSV text: the rows of one month below those of the other, under one
+    header."""
     types = sorted(
         {kind for report in reports for row in report.rows for kind in row.gpu_hours_by_type}
     )

@@ -1,4 +1,4 @@
-"""Routes of accounts and personal access tokens."""
+"""Routes of user accounts and personal access tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ WhoseTokens = Annotated[
 
 @router.get("/tokens", tags=["tokens"])
 async def list_tokens(actor: Reader, platform: PlatformDep, user: WhoseTokens = None) -> TokenList:
-    """List the personal access tokens, without their secrets."""
+    """List your personal access tokens, without their secrets; administrators may name another
+    user."""
     return TokenList(items=list(await platform.users.list_tokens(actor, owner=user)))
 
 
@@ -60,7 +61,8 @@ async def delete_token(
     platform: PlatformDep,
     user: WhoseTokens = None,
 ) -> None:
-    """Revoke a token. Requests with it are rejected; the owner's streams and terminals end."""
+    """Revoke a token. Later requests with it are rejected, and its owner's streams and terminals
+    end."""
     await platform.users.delete_token(actor, token_id, owner=user)
     await platform.logins_ended(user or actor.name)
 
@@ -69,7 +71,7 @@ async def delete_token(
 async def list_users(
     where: Annotated[UserQuery, Query()], actor: Admin, platform: PlatformDep
 ) -> UserPage:
-    """List all accounts, for administrators."""
+    """List all accounts; administrators only."""
     page = await platform.users.list(
         actor,
         where.search(),
@@ -85,7 +87,7 @@ async def list_users(
 async def create_user(
     body: NewUser, actor: Admin, platform: PlatformDep, response: Response
 ) -> User:
-    """Create an account, for administrators."""
+    """Create an account; administrators only."""
     user = await platform.users.create(
         actor,
         name=body.name,
@@ -101,7 +103,7 @@ async def create_user(
 
 @router.get("/users/{name}", tags=["users"])
 async def get_user(name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep) -> User:
-    """Return your own account, or any for administrators."""
+    """Return your own account, or any account as an administrator."""
     return tags.of(await platform.users.get(actor, name))
 
 
@@ -109,7 +111,7 @@ async def get_user(name: Name, actor: Reader, platform: PlatformDep, tags: TagsD
 async def update_user(
     name: Name, body: UserChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> User:
-    """Change an account. A new password ends its logins and terminals, and so does disabling it."""
+    """Change an account. A new password, or disabling the account, ends its logins and terminals."""
     sources = platform.settings.auth.sources
     if body.source is not None and body.source != OWN and body.source not in sources:
         raise InvalidInput.field(

@@ -1,1 +1,2 @@
-"""Definitions of the commands: one module per noun, imported when one of its commands is used."""
+"""Definitions of the commands, one module for each group, imported when one of its commands is
+used."""

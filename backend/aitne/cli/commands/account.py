@@ -1,4 +1,4 @@
-"""``account``: the user's preferences and sign-ins."""
+"""``account``: the user's preferences in the portal, and logins in browsers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def account() -> None:
 
 @group("account sessions")
 def sessions() -> None:
-    """The browsers in which you are logged in."""
+    """List the browsers in which you are logged in, or log them out."""
 
 
 ALL = "all"

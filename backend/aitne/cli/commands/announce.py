@@ -16,7 +16,7 @@ from aitne.client.admin_records import AnnouncementRecord
 
 @group("announce", LOOK)
 def announce() -> None:
-    """Announcements: list, publish, edit, remove."""
+    """List, publish, edit and remove announcements."""
 
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="An id from `announce ls`.")]
@@ -79,7 +79,7 @@ def announce_create(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Publish an announcement, for administrators."""
+    """Publish an announcement; administrators only."""
     client = connect(url, data_dir)
     starts_at, ends_at = moment_of("--from", starts), moment_of("--until", until)
     if not yes:
@@ -117,7 +117,7 @@ def announce_edit(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Change an announcement, for administrators. Fields that are not given keep their values."""
+    """Change an announcement; administrators only. Fields that are not given keep their values."""
     changes = {
         "text": text,
         "severity": severity,
@@ -138,7 +138,7 @@ def announce_delete(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Delete an announcement, for administrators."""
+    """Delete an announcement; administrators only."""
     client = connect(url, data_dir)
     if not yes:
         output.say(output.plain(client.announcements.get(announcement).text))

@@ -37,8 +37,9 @@ def attach(
 ) -> int:
     """Open a shell, or run a program, in a running job.
 
-    It runs on the job's node, in its folder and container, with its GPUs and variables, and ends
-    when the job does. On a terminal, Enter ~ . disconnects. The exit status is the program's.
+    It runs on the job's node, in its folder and container, with its GPUs and environment variables,
+    and ends when the job does. On a terminal, Enter ~ . disconnects. The exit status is the
+    program's.
     """
     from aitne.cli import remote_terminal
 

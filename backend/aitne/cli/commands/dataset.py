@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @group("dataset", LOOK)
 def datasets() -> None:
-    """Datasets: list, add, share, verify."""
+    """List, add, share and verify datasets."""
 
 
 FAILED, INVALID = 1, 2
@@ -199,9 +199,9 @@ def dataset_verify(
 ) -> int:
     """Read every file again and list each one that differs.
 
-    The files are compared with the manifest of the time when the dataset was added. The platform
-    records the result, and plans of jobs that read a damaged dataset warn of it. Exit status 1
-    means that something differs. After an interruption the same command resumes where it stopped.
+    The files are compared with the manifest that was made when the dataset was added. The platform
+    records the result, and plans of jobs that read a damaged dataset contain a warning. Exit status
+    1 means that something differs. After an interruption the same command resumes where it stopped.
     """
     from aitne.cli.meter import ProgressMeter
     from aitne.client.manifests import verify
@@ -266,7 +266,7 @@ def dataset_revoke(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Withdraw a project's permission to read a dataset. Jobs that read it already continue."""
+    """Withdraw a project's permission to read a dataset. Running jobs that read it continue."""
     client = connect(url, data_dir)
     dataset = client.datasets.get(reference)
     if not yes:
@@ -305,7 +305,7 @@ def _state(dataset: DatasetRecord) -> str:
 
 
 def _refuse_taken(client: Client, name: str, version: str) -> None:
-    """Raise ``Conflict`` for a version that exists already, as far as the user may see it."""
+    """Raise ``Conflict`` if this version of the dataset exists already and the user may read it."""
     from aitne.core.errors import Conflict, NotFound
 
     try:
@@ -319,10 +319,11 @@ def _refuse_taken(client: Client, name: str, version: str) -> None:
 
 
 def _on_the_cluster(path: Path) -> str:
-    """Return the path under which the platform is to know the folder: as written, if it is absolute
-    and has no ``..``.
+    """Return the absolute path under which the catalogue lists the folder.
 
-    A link in it, such as /home to another disk, is kept: it is the site's own name for the folder.
+    An absolute path without ``..`` is kept, including symbolic links such as /home, because these
+    are the site's own names for its folders. Raises ``InvalidInput`` if it has unprintable
+    characters.
     """
     from aitne.core.errors import InvalidInput
 
@@ -354,7 +355,7 @@ def _journals() -> Path:
 
 
 def _refuse(reference: str, problems: Sequence[ManifestDifference], *, as_json: bool) -> int:
-    """Report why a folder cannot become a dataset, and return the exit status."""
+    """Print why a folder cannot become a dataset, and return the exit status."""
     message = (
         f"{reference} was not added: {several(len(problems), 'path')} cannot be in a dataset as "
         "they are. Fix or remove them, then run the command again; progress is kept."
@@ -370,8 +371,11 @@ def _refuse(reference: str, problems: Sequence[ManifestDifference], *, as_json: 
 
 
 def _note(client: Client, dataset: DatasetRecord, verification: Verification) -> bool:
-    """Report the result to the platform, if the dataset itself was compared. Return whether it was
-    recorded."""
+    """Report the result of a verification to the platform; return whether it was recorded. It is
+    not if a copy of the dataset was compared.
+
+    Raises ``AitneError`` if the platform sent the wrong manifest.
+    """
     from aitne.core.errors import AitneError
 
     if verification.manifest != dataset.manifest:

@@ -17,12 +17,12 @@ from aitne.core.errors import SetupError
 
 @group("dev", OPERATE)
 def dev() -> None:
-    """Tools for developers: a Slurm cluster on this machine."""
+    """Run a Slurm cluster on this machine, for developers."""
 
 
 @group("dev cluster")
 def cluster() -> None:
-    """A real Slurm on this machine, with fake GPUs."""
+    """Start, use and stop a real Slurm on this machine, with fake GPUs."""
 
 
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The cluster's name.")]
@@ -56,7 +56,7 @@ def cluster_up(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Start a cluster, as root.
+    """Start a Slurm cluster on this machine, as root.
 
     Missing packages are installed. A cluster that runs already is not changed. Never asks a
     question.
@@ -139,7 +139,7 @@ def cluster_down(name: Name = "dev", as_json: Json = False) -> int:
 def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
     """Show a cluster's daemons and nodes.
 
-    The exit status is 0 while all daemons run.
+    The exit status is 0 if all daemons run.
     """
     _require_checkout()
     from aitne.dev.state import look
@@ -170,7 +170,7 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
 
 
 def _require_checkout() -> None:
-    """Raise ``SetupError`` in an installed wheel, which does not contain ``aitne.dev``."""
+    """Raise ``SetupError`` if this is an installed wheel, which does not contain ``aitne.dev``."""
     if find_spec("aitne.dev") is None:
         raise SetupError(
             "Development clusters are not part of an installed Aitne. Run `aitne dev cluster` in a "

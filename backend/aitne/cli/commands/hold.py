@@ -1,4 +1,4 @@
-"""``hold``, ``release`` and ``throttle``: jobs that wait."""
+"""``hold``, ``release`` and ``throttle``: control when pending jobs start."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ aitne hold 1a2b3c4d_7
 """,
 )
 def hold(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Hold a waiting job until it is released.
+    """Hold a pending job until it is released.
 
-    Of an array job all waiting tasks are held, or the one task that is named.
+    For an array job this holds all pending tasks, or only the task that is named.
     """
     client = connect(url, data_dir)
     return _show(client.jobs.hold(find_job(client, job).id), "is held", as_json=as_json)
@@ -38,7 +38,7 @@ def hold(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: Dat
 def release(
     job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Release a job that is held."""
+    """Release a held job, or the held tasks of an array job."""
     client = connect(url, data_dir)
     return _show(client.jobs.release(find_job(client, job).id), "is released", as_json=as_json)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @group("image", LOOK)
 def images() -> None:
-    """Container images: list, show."""
+    """List and show container images."""
 
 
 @images.command("ls", epilog=examples("aitne image ls"))

@@ -106,7 +106,7 @@ def ps(
 ) -> int:
     """List jobs and sessions, newest first.
 
-    Without --all: those that run or wait, and the last ten that ended.
+    Without --all: pending and running ones, and the last ten that ended.
     """
     from aitne.cli.views import job_table
 
@@ -140,8 +140,8 @@ def ps(
 
 
 def _day(text: str | None, option: str) -> str | None:
-    """Return a day or a time as the API takes it; the local time zone applies. Raises
-    ``InvalidInput``."""
+    """Return a date or time of the option ``option`` as ISO text with a time zone, by default the
+    local one; None for None. Raises ``InvalidInput`` if it is neither."""
     if text is None:
         return None
     try:
@@ -188,7 +188,7 @@ def logs(
 def watch(
     job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Watch a job until it ends, a session until it is ready.
+    """Watch a job until it ends, or a session until it is ready.
 
     Ctrl-C detaches and leaves it running. The exit status is 1 if the job fails.
     """
@@ -213,7 +213,7 @@ aitne show 1a2b3c4d --json
 """,
 )
 def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Show a job: state, reason for waiting or failure, advice."""
+    """Show a job: state, reason why it is pending or failed, advice."""
     from aitne.cli.views import job_summary
 
     client = connect(url, data_dir)
@@ -333,7 +333,8 @@ def stop(
 
 
 def _stop_all(client: Client, live: Sequence[Job], *, wait: bool, as_json: bool) -> int:
-    """Cancel many jobs with few requests and show the outcome of each; return the exit status."""
+    """Cancel many jobs with few requests, and print the outcome for each. ``wait``: wait until they
+    have ended. Return the exit status."""
     results = [
         result
         for start in range(0, len(live), 1_000)

@@ -62,11 +62,13 @@ def apply(
 ) -> int:
     """Submit job files: show the plan, ask, submit.
 
-    A file may contain several, separated by ---; of several no plan is shown. With --wait the log of a job is followed to its end, and the exit status is 1 if the job fails;
-    for a session the command waits until it is ready. Ctrl-C leaves it running.
+    A file may contain several job files, separated by ---; then no plans are shown. With --wait the
+    log of a job is followed to its end, and the exit status is 1 if the job fails; for a session
+    the command waits until it is ready. Ctrl-C leaves it running.
 
-    With --sync the working tree travels with the job: what git tracks or would add, outside git all
-    files, without those that .aitneignore lists. Only files that the platform lacks are uploaded.
+    With --sync the files of a folder are uploaded, and the job runs in a copy of them: in a git
+    repository those that git tracks or would add, elsewhere all files, in both cases without those
+    that .aitneignore lists. Only files that the platform lacks are uploaded.
     """
     if wait and detach:
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
@@ -109,7 +111,7 @@ def plan(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show what a job file would become.
+    """Show the job that a job file would create.
 
     Nothing is submitted.
     """
@@ -219,7 +221,8 @@ def _several(arguments: list[str], options: list[str]) -> list[str]:
 
 
 def _only(argument: str | None, option: str | None) -> str:
-    """Return the job file, which is named once. Raises ``InvalidInput``."""
+    """Return the path of the job file, given either as argument or as option. Raises
+    ``InvalidInput`` if none or both are given."""
     named = [path for path in (argument, option) if path is not None]
     if len(named) != 1:
         raise InvalidInput("Name one job file, such as job.aitne.yml; - is standard input.")

@@ -1,4 +1,4 @@
-"""``login``: authentication to a remote platform, once."""
+"""``login``: log in to a remote platform and store a token for later commands."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def login(
 
 
 def _confirmed(session: ApiSession, token_name: str) -> str:
-    """Show a code and return the token once the user has confirmed it in the portal."""
+    """Show the user a code, wait until it is confirmed in the portal, and return the access token."""
     codes = begin_device_login(session, token_name)
     output.say(
         f"Open {codes.verification_uri_complete}\n"

@@ -10,7 +10,7 @@ from aitne.cli.registry import LOOK, group
 
 @group("node", LOOK)
 def nodes() -> None:
-    """Nodes of the cluster: list, partitions, GPUs."""
+    """List nodes, partitions and GPUs of the cluster."""
 
 
 @nodes.command("ls")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @group("notifications", LOOK)
 def inbox() -> None:
-    """Notifications: list, mark as read."""
+    """List notifications, mark them as read, and change the settings."""
 
 
 @inbox.command(

@@ -1,4 +1,5 @@
-"""``project``: commands for members and managers. Those for administrators are below ``admin``."""
+"""``project``: commands for members and managers of projects. ``admin`` has those for
+administrators."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @group("project", WORK)
 def projects() -> None:
-    """Projects: request, manage, join."""
+    """Request, manage and join projects."""
 
 
 Role = Annotated[str, typer.Option("--role", metavar="member|manager", help="Role in the project.")]
@@ -48,7 +49,7 @@ def ls(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """List your projects; for administrators all."""
+    """List your projects; administrators see all."""
     projects = connect(url, data_dir).projects.list(state=state)
     return output.listing(
         as_json,
@@ -69,7 +70,7 @@ def ls(
 def show(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Show a project: its members, state, end and balance."""
+    """Show a project: members, state, end, and hours used and left."""
     client = connect(url, data_dir)
     project, balance = client.projects.get(name), client.projects.balance(name)
     if as_json:
@@ -196,7 +197,8 @@ def retention(
 ) -> int:
     """Show or set how long a project keeps its ended jobs, within what the site permits.
 
-    Then they are deleted with their logs, metrics and folders. Usage stays counted.
+    After that time they are deleted with their logs, metrics and folders. Their usage is still
+    counted.
     """
     client = connect(url, data_dir)
     kept = _kept(client.projects.get(name))
@@ -350,7 +352,7 @@ def close(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Close a project for new jobs. Waiting and running jobs are kept; `reopen` undoes it."""
+    """Close a project for new jobs. Pending and running jobs continue; `reopen` undoes it."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Close {name}? It accepts no new jobs until it is reopened.")
@@ -392,7 +394,7 @@ def extend(
 def waiting(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Show the waiting jobs of a project with owner and reason."""
+    """Show the pending jobs of a project with owner and reason."""
     jobs = list(connect(url, data_dir).projects.waiting(name))
     if as_json:
         output.answer_json([job.raw for job in jobs])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aitne.client import Job
 
 MOST = 1_000
-"""Maximum number of jobs in one request."""
+"""Maximum number of jobs in one request for deletion."""
 
 
 @command(
@@ -45,8 +45,8 @@ def rm(
 ) -> int:
     """Delete jobs that have ended, with their logs, metrics and folders.
 
-    A job folder contains the checkpoints that the job wrote to $AITNE_CHECKPOINTS. Usage stays
-    counted. The exit status is 1 if a job was not deleted.
+    A job folder contains the checkpoints that the job wrote to $AITNE_CHECKPOINTS. Their usage is
+    still counted. The exit status is 1 if a job was not deleted.
     """
     client = connect(url, data_dir)
     selected = {job.id: job for job in (find_job(client, name) for name in jobs)}
@@ -70,7 +70,8 @@ def rm(
 
 
 def _question(jobs: Sequence[Job]) -> str:
-    """Return the question with the number of jobs and the disk space of their folders."""
+    """Return the question to confirm a deletion, with the number of jobs and the disk space of
+    their folders."""
     measured = [job.folder_bytes for job in jobs if job.folder_bytes is not None]
     what = "this job" if len(jobs) == 1 else f"these {len(jobs)} jobs"
     size = f" ({output.memory(sum(measured))}" if measured else " ("

@@ -1,4 +1,4 @@
-"""``secret``: values that jobs get as environment variables and that nothing shows."""
+"""``secret``: values that jobs get as environment variables, and that are never shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aitne.cli.registry import WORK, examples, group
 
 @group("secret", WORK)
 def secrets() -> None:
-    """Secrets for jobs, as environment variables: set, list, delete."""
+    """Set, list and delete secrets, which jobs get as environment variables."""
 
 
 SecretName = Annotated[
@@ -60,7 +60,8 @@ def secret_rm(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Delete a secret. Jobs that run keep it; jobs that have not started fail."""
+    """Delete a secret. Running jobs keep its value; jobs that need it and have not started will
+    fail."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Delete the secret {name}?")

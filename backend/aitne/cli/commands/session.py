@@ -80,7 +80,7 @@ def start(
 ) -> int:
     """Start a session from a template: show the plan, ask, start.
 
-    With --wait its stages are shown until it is ready; the answer is its address.
+    With --wait its stages are shown until it is ready, and its address is printed.
     """
     client = connect(url, data_dir)
     resources = {"cpu": cpu, "memory": memory, "gpu": gpu, "nodes": nodes}
@@ -154,7 +154,7 @@ def ls(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """List sessions, newest first. Without --all: live ones and the last ten that ended."""
+    """List sessions, newest first. Without --all: unfinished ones and the last ten that ended."""
     from aitne.cli.views.job_table import ps
 
     return ps(kind="session", everything=everything, as_json=as_json, url=url, data_dir=data_dir)
@@ -263,8 +263,8 @@ def keep(
 
 
 def _extended(client: Client, job: Job, before: datetime | None) -> Job:
-    """Return the job once the scheduler has changed its end, or in its current state after a
-    timeout."""
+    """Wait until the scheduler has changed the end of the job from ``before``, and return the job;
+    after a timeout return it as it is."""
     deadline = time.monotonic() + EXTEND_PATIENCE_S
     version = job.version
     while job.expires_at == before and time.monotonic() < deadline:

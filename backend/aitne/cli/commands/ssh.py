@@ -57,7 +57,7 @@ def ssh_proxy(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Forward one SSH connection to a running job, for `aitne ssh-config`."""
+    """Forward one SSH connection to a running job. The lines of `aitne ssh-config` call it."""
     from aitne.cli import openssh
 
     return openssh.proxy(connect(url, data_dir), host)

@@ -67,15 +67,16 @@ def _name(facts: AreaFactsRecord) -> str:
 
 
 def _quota(facts: AreaFactsRecord) -> QuotaRecord | None:
-    """Return the quota that applies: in a project's folder the project's, if there is one, else the
-    user's."""
+    """Return the quota to show for an area: for a project's folder the project's if it has one,
+    otherwise the user's. None if there is no quota."""
     if facts.area.project is not None:
         return facts.project_quota or facts.user_quota
     return facts.user_quota
 
 
 def _used(quota: QuotaRecord | None) -> str:
-    """Return the use of a quota as text, such as ``[####------] 4 GiB of 10 GiB``."""
+    """Return a quota's use as text, such as ``[####------] 4 GiB of 10 GiB``; empty if it is
+    unknown."""
     if quota is None or quota.used_bytes is None:
         return ""
     used = output.memory(quota.used_bytes)

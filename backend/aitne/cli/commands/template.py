@@ -14,7 +14,7 @@ from aitne.cli.registry import LOOK, group
 
 @group("template", LOOK)
 def templates() -> None:
-    """Templates of sessions and jobs: list, show."""
+    """List and show templates of sessions and jobs."""
 
 
 @templates.command("ls")

@@ -40,7 +40,8 @@ def usage(
 ) -> int:
     """Show the usage of a month by user.
 
-    By project and user: jobs, CPU-hours and GPU-hours. Each GPU counts.
+    The table has jobs, CPU-hours and GPU-hours by project and user. GPU-hours count each GPU of a
+    job.
     """
     if context.invoked_subcommand is not None:
         return 0
@@ -89,9 +90,10 @@ def report(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show a project's month: usage by member, waiting times and outcomes of jobs.
+    """Show the usage report of a project for a month.
 
-    The portal has the same as a page to print: Projects, the project, Usage, Report.
+    It has the usage by member, and waiting times and outcomes of jobs. The portal has the same
+    report as a page to print: Projects, the project, Usage, Report.
     """
     summary = connect(url, data_dir).projects.report(project, month=month)
     if as_json:

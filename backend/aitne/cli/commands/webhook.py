@@ -1,4 +1,4 @@
-"""``webhook``: other services that get the user's notifications."""
+"""``webhook``: URLs of other services that receive the user's notifications."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARRIVES_WITHIN_S = 30.0
 
 @group("webhook", LOOK)
 def webhooks() -> None:
-    """Webhooks for your notifications: list, add, test, remove."""
+    """List, add, test and remove webhooks for your notifications."""
 
 
 Hook = Annotated[str, typer.Argument(metavar="WEBHOOK", help="A webhook from `aitne webhook ls`.")]
@@ -79,7 +79,7 @@ def hook_rotate(
 def hook_enable(
     hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Enable a webhook that was disabled."""
+    """Enable a disabled webhook again."""
     webhook = connect(url, data_dir).webhooks.update(hook, enabled=True)
     return output.done(as_json, webhook.raw, f"{webhook.id}: {_state(webhook)}.")
 
@@ -125,7 +125,7 @@ def hook_rm(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Delete a webhook and its waiting deliveries."""
+    """Delete a webhook and its pending deliveries."""
     client = connect(url, data_dir)
     webhook = client.webhooks.get(hook)
     if not yes:

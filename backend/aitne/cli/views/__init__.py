@@ -1,4 +1,4 @@
-"""Output of the commands, and the commands that ``quick`` runs without Typer.
+"""Output of the commands, and the functions of the commands that ``quick`` runs without Typer.
 
-These modules import no more than they need.
+These modules import as little as possible, so that they start fast.
 """

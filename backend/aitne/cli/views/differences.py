@@ -17,7 +17,7 @@ MOST_SHOWN = 50
 
 
 def show(differences: Sequence[ManifestDifference], file: TextIO) -> None:
-    """Print the first differences as a table, and the number of further ones."""
+    """Print the first ``MOST_SHOWN`` differences as a table, and the number of further ones."""
     shown = differences[:MOST_SHOWN]
     rows = [(difference.kind, difference.path, difference.reason) for difference in shown]
     output.table(("WHAT", "PATH", "WHY"), rows, file=file)
@@ -36,7 +36,8 @@ def write(report: Path, differences: Sequence[ManifestDifference]) -> None:
 
 
 def summary(verification: Verification) -> str:
-    """Return the numbers of differences, as the end of a sentence."""
+    """Return the numbers of differences and of paths that could not be compared, as the end of a
+    sentence."""
     untold = len(verification.differences) - verification.damaged_files
     words = []
     if verification.damaged_files:

@@ -1,4 +1,4 @@
-"""``aitne logs``: the log of a job, byte for byte unless a terminal shows it."""
+"""``aitne logs``: the log of a job, unchanged except for control sequences on a terminal."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def logs(
 
 
 def copy(chunks: Iterable[bytes]) -> None:
-    """Write bytes to stdout as they arrive."""
+    """Write a log to stdout as it arrives, without control sequences if stdout is a terminal."""
     sys.stdout.flush()
     for chunk in shown(chunks, sys.stdout.buffer):
         write_all(sys.stdout.buffer, chunk)
 
 
 def shown(chunks: Iterable[bytes], out: BinaryIO) -> Iterable[bytes]:
-    """Return ``chunks``; for a terminal without control sequences."""
+    """Return ``chunks`` unchanged, or without control sequences if ``out`` is a terminal."""
     return map(TerminalFilter().feed, chunks) if out.isatty() else chunks
 
 
 def write_all(out: BinaryIO, chunk: bytes) -> None:
-    """Write and flush all of ``chunk``. With PYTHONUNBUFFERED set, one write may accept only a
-    part."""
+    """Write and flush all of ``chunk``. Several writes may be needed, because with PYTHONUNBUFFERED
+    one may accept only a part."""
     rest = memoryview(chunk)
     while rest:
         rest = rest[out.write(rest) :]

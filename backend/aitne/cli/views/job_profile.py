@@ -1,4 +1,4 @@
-"""``aitne profile``: the collectives of a job as its ranks report them."""
+"""``aitne profile``: the profile of a job's collectives, as its ranks report it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_RANKS = 16
 
 
 def show(profile: dict[str, Any]) -> None:
-    """Print totals, the straggler, a row for each message size, and the ranks that compute
+    """Print the totals, the slowest rank, a row for each message size, and the ranks that compute
     longest."""
     steps = f"{profile['steps']} in {output.duration(profile['elapsed_s'])}"
     output.facts(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None) -> None:
-    """Print the job, the reason why it waits or failed, and advice."""
+    """Print the job, the reason why it is pending or failed, and advice."""
     line = None if failure is None else failure.line
     output.facts(
         [
@@ -60,7 +60,7 @@ def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None
 
 
 def tree_of(job: Job | JobSpecRecord) -> str | None:
-    """Return the uploaded tree in which the job runs, as text; None if it has none."""
+    """Return a description of the uploaded working tree in which the job runs; None if it has none."""
     tree = job.tree
     if not tree:
         return None
@@ -74,7 +74,8 @@ def tree_of(job: Job | JobSpecRecord) -> str | None:
 
 
 def repo_of(job: Job | JobSpecRecord) -> str | None:
-    """Return the repository in which the job runs, as text; None if it has none."""
+    """Return address, revision and folder of the git repository in which the job runs; None if it
+    has none."""
     repo = job.repo
     if not repo:
         return None
@@ -83,7 +84,7 @@ def repo_of(job: Job | JobSpecRecord) -> str | None:
 
 
 def folder_size(job: Job) -> str | None:
-    """Return the size of the folder of an ended job as text; None if it was not measured."""
+    """Return the size of an ended job's folder as text; None if it was not measured."""
     if job.folder_bytes is None or job.folder_files is None:
         return None
     files = "1 file" if job.folder_files == 1 else f"{job.folder_files} files"
@@ -98,7 +99,7 @@ def _deletion(job: Job) -> str | None:
 
 
 def _command(job: Job, remedy: RemedyRecord) -> str:
-    """Return the command that carries out the remedy."""
+    """Return the command with which the user carries out a remedy for a failed job."""
     if remedy.kind == "packages":
         return f"aitne snapshot {job.short_id} --packages"
     memory = f" --memory {format_memory(remedy.memory_bytes)}" if remedy.memory_bytes else ""

@@ -1,4 +1,4 @@
-"""``aitne ps``: running and waiting jobs."""
+"""``aitne ps``: table of running and pending jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def ps(
     ascending: bool = False,
     limit: int | None = None,
 ) -> int:
-    """List jobs, newest first: the live ones and the last that ended, or ``everything``."""
+    """List jobs, newest first: unfinished ones and the last ten that ended, or all with
+    ``everything``.
+
+    The other arguments are filters of ``client.jobs.list``. Return the exit status.
+    """
     jobs = connect(url, data_dir).jobs
 
     def listed(among: list[str], limit: int | None = limit, *, live: bool = False) -> list[Job]:
@@ -90,7 +94,7 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
 
 
 def resources(request: ResourcesRecord) -> str:
-    """Return resources as text, such as ``2 × 4 cpu 16 GiB gpu a100:2``."""
+    """Return requested resources as text, such as ``2 × 4 cpu 16 GiB gpu a100:2``."""
     tasks = [] if request.tasks_per_node is None else [f"{request.tasks_per_node} tasks"]
     parts = [*tasks, f"{request.cpu} cpu", output.memory(request.memory_bytes)]
     if request.gpu.count:

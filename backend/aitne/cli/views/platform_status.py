@@ -15,7 +15,7 @@ STOPPED = 1
 
 
 def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool = False) -> int:
-    """Show the platform's state and return the exit status, 0 while it runs."""
+    """Print the state of the platform and its processes; return the exit status, 0 while it runs."""
     if url and data_dir:
         discovery.find_platform(
             url=url, data_dir=data_dir
@@ -38,8 +38,8 @@ def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool
 
 
 def platform_dir(data_dir: str | None) -> str:
-    """Return the data directory: the argument, ``AITNE_DATA_DIR``, the last `up`, or the
-    default."""
+    """Return the data directory of the platform on this machine: ``data_dir``, ``AITNE_DATA_DIR``,
+    that of the last `aitne up`, or the default."""
     folder = data_dir or os.environ.get("AITNE_DATA_DIR") or discovery.started_last()
     if not folder:
         base = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")

@@ -37,7 +37,7 @@ _SECTIONS = {
 
 
 def show_snapshot(snapshot: SnapshotRecord) -> None:
-    """Print the snapshot, the names of untracked files and the number of packages."""
+    """Print the snapshot of a run, including names of untracked files and the number of packages."""
     taken = snapshot.taken or {}
     git, environment = taken.get("git") or {}, taken.get("environment") or {}
     host = taken.get("host") or {}
@@ -76,14 +76,14 @@ def show_snapshot(snapshot: SnapshotRecord) -> None:
 
 
 def show_packages(snapshot: SnapshotRecord) -> None:
-    """Print the packages, one a line, in the format of pip."""
+    """Print the packages in a snapshot, one on each line, in the format of pip."""
     environment = (snapshot.taken or {}).get("environment") or {}
     for name, version in sorted((environment.get("packages") or {}).items()):
         output.answer(f"{name}=={version}")
 
 
 def show_diff(snapshot: SnapshotRecord) -> None:
-    """Print the diff in the format of ``git apply``."""
+    """Print the uncommitted changes in a snapshot in the format of ``git apply``."""
     git = (snapshot.taken or {}).get("git") or {}
     sys.stdout.write(git.get("diff") or "")
     if git.get("diff_cut"):
@@ -91,7 +91,7 @@ def show_diff(snapshot: SnapshotRecord) -> None:
 
 
 def show_files(listing: WrittenFilesRecord) -> None:
-    """Print the files as a table."""
+    """Print the files that a job changed as a table."""
     output.table(
         ("PATH", "SIZE", "CHANGED"),
         [
@@ -104,7 +104,7 @@ def show_files(listing: WrittenFilesRecord) -> None:
 
 
 def show_rerun(rerun: RerunRecord, *, file: TextIO) -> None:
-    """Print what has changed since the run, and what prevents another one."""
+    """Print what has changed since a run, and what prevents running it again."""
     rows = [
         *(("problem", problem["field"], problem["message"]) for problem in rerun.problems),
         *(("changed", change["kind"], change["message"]) for change in rerun.changes),
@@ -122,7 +122,8 @@ def _short_id(run: Mapping[str, Any]) -> str:
 
 
 def show_comparison(comparison: ComparisonRecord, *, everything: bool) -> None:
-    """Print the rows that differ, section by section; all rows with ``everything``."""
+    """Print the values in which two runs differ, section by section; all values with
+    ``everything``."""
     heads = [
         f"{_short_id(run)} {output.plain(run['name'], 30)}" for run in (comparison.a, comparison.b)
     ]
@@ -140,7 +141,7 @@ def show_comparison(comparison: ComparisonRecord, *, everything: bool) -> None:
 
 
 def show_sweep(sweep: SweepRecord) -> None:
-    """Print a row for each task, the best first."""
+    """Print a table with a row for each task of a sweep, the best first."""
     names = _metrics(sweep)
     sign = -1 if sweep.goal == "max" else 1
 

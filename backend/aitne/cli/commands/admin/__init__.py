@@ -1,4 +1,4 @@
-"""``admin``: the commands of administrators, one file per noun."""
+"""``admin``: commands for administrators, one module for each group."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @group("admin audit")
 def audit() -> None:
-    """The audit log: list, export, verify."""
+    """List, export and verify the audit log."""
 
 
 Actor = Annotated[str | None, typer.Option("--actor", help="Only actions of this user.")]
@@ -154,7 +154,7 @@ def audit_verify(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Check that no entry was changed, removed or inserted.
+    """Check that no entry of the audit log was changed, removed or inserted.
 
     The hashes are computed here, not by the platform. Exit status 1 means that the check failed.
     """

@@ -11,7 +11,7 @@ from aitne.cli.registry import examples, group
 
 @group("admin ca")
 def authority() -> None:
-    """The platform's certificate authority (CA), for [tls]."""
+    """Manage the platform's certificate authority (CA), for [tls]."""
 
 
 @authority.command(

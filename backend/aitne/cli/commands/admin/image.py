@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @group("admin image")
 def images() -> None:
-    """Images: build, import, share, verify, collect."""
+    """Build, import, share, verify and remove images."""
 
 
 Version = Annotated[str, typer.Argument(metavar="NAME:VERSION", help="A version from `image ls`.")]
@@ -309,7 +309,7 @@ def image_gc(
 ) -> int:
     """Remove retired images that no job uses, and files that belong to no image.
 
-    Layers that no build has used for 30 days are removed too.
+    Image layers that no build has used for 30 days are removed too.
     """
     from aitne.cli import image_maintenance
 

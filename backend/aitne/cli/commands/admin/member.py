@@ -15,7 +15,7 @@ from aitne.cli.registry import examples, group
 
 @group("admin member")
 def members() -> None:
-    """Members of a project: list, add, remove."""
+    """List, add and remove the members of a project."""
 
 
 @members.command("ls")

@@ -16,7 +16,7 @@ from aitne.client import Client
 
 @group("admin node")
 def nodes() -> None:
-    """Nodes: list, drain, resume, show the history."""
+    """Drain and resume nodes, and show their history."""
 
 
 nodes.command("ls")(node_ls)

@@ -17,7 +17,7 @@ from aitne.cli.times import utc
 
 @group("admin project")
 def projects() -> None:
-    """Projects: list, create, limit, approve, decline."""
+    """List, create, limit, approve and decline projects."""
 
 
 GpuHours = Annotated[int | None, typer.Option("--gpu-hours", metavar="N", help="GPU-hours.")]
@@ -39,7 +39,7 @@ def approve(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Approve a requested project; first shows the request."""
+    """Approve a requested project, after showing the request."""
     client = connect(url, data_dir)
     wish = client.projects.get(name)
     if not as_json:
@@ -178,7 +178,7 @@ def project_create(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Create a project; on Slurm `aitne admin sync` adds its account."""
+    """Create a project; on Slurm, its account is created by `aitne admin sync`."""
     made = connect(url, data_dir).projects.create(name, title=title, manager=manager)
     return output.done(
         as_json,

@@ -13,8 +13,8 @@ from aitne.cli.registry import command
 def software(data_dir: DataDir = None) -> int:
     """Install the software for Slurm's nodes into [slurm] software_dir.
 
-    It has the agent, JupyterLab's environment and its launcher. Run it once per release, as an
-    account that may write there. `aitne up` also does this where it may.
+    It consists of the agent, JupyterLab's environment and its launcher. Run it once for each
+    release, as an account that may write there. `aitne up` also does this if it may write there.
     """
     # The settings and the supervisor are heavier than everything else here.
     from aitne.host.settings import load_settings

@@ -12,8 +12,8 @@ from aitne.cli.registry import command
 def sync(yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Compare the projects with Slurm's accounts, and synchronize Slurm.
 
-    Shows the differences and asks. Accounts that only Slurm has are not changed; users are removed
-    from a project's account if they are not members here.
+    The differences are shown before you are asked. Accounts that exist only in Slurm are not
+    changed; users are removed from a project's account if they are not members of the project.
     """
     client = connect(url, data_dir)
     report = client.projects.compare()

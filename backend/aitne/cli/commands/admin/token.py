@@ -37,7 +37,7 @@ def token_create(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Create a token and print it, only once."""
+    """Create a token and print its secret, which is shown only once."""
     made = connect(url, data_dir).tokens.create(
         name,
         user=user,
