@@ -20,7 +20,7 @@ START_WITHIN_S = 300.0
 """Seconds after its start after which a process is killed if it has not answered at all."""
 IDLE_SHARE = 1.5
 """Factor for idle processes: one that has not answered since its start is also killed if it has
-used no CPU for this many times ``HUNG_AFTER_S`` (45 s).
+done no work for this many times ``HUNG_AFTER_S`` (45 s).
 """
 HEARTBEAT_VARIABLE = "AITNE_HEARTBEAT_FD"
 """Environment variable with the file descriptor of the pipe to which a process without a port

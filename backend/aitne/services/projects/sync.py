@@ -94,7 +94,7 @@ class SyncService:
     ) -> None:
         """Store the dependencies of the service.
 
-        ``operators`` are Slurm users that are not changed. ``runs_as``: the Unix account that all
+        ``operators`` are Slurm users that are never removed. ``runs_as``: the Unix account that all
         jobs run as, if there is no broker.
         """
         self._store = store
