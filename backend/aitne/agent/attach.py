@@ -345,7 +345,8 @@ class Attachment:
     # --- the end ---------------------------------------------------------------------------------
 
     def _clear(self) -> None:
-        """Terminate the processes that are left: with SIGHUP first, then SIGTERM, finally SIGKILL."""
+        """Terminate the processes that are left: with SIGHUP first, then SIGTERM, finally
+        SIGKILL."""
         began = time.monotonic()
         for round_ in range(_KILL_ROUNDS):
             waited = time.monotonic() - began

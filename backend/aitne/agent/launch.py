@@ -242,7 +242,8 @@ class ProgramLauncher:
     # --- the watch and the end -----------------------------------------------------------------
 
     def ran_out_of_memory(self, code: int) -> bool:
-        """Return whether a program that ended with the exit code ``code`` ended for lack of memory."""
+        """Return whether a program that ended with the exit code ``code`` ended for lack of
+        memory."""
         if self._ended_for_memory:
             # A shell whose last child is killed before itself may end with 0.
             return True
@@ -274,7 +275,8 @@ class ProgramLauncher:
 
 
 def allowed(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the node's environment variables that a program in a container may inherit."""
+    """Return those of the node's environment variables that a program in a container may
+    inherit."""
     return {
         name: value
         for name, value in environ.items()
@@ -283,7 +285,8 @@ def allowed(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def gpu_vendor(root: str = "/") -> str | None:
-    """Return the vendor of this node's GPUs according to the driver's files; None if it is unknown."""
+    """Return the vendor of this node's GPUs according to the driver's files; None if it is
+    unknown."""
     for vendor, marks in (
         ("nvidia", ("dev/nvidiactl", "proc/driver/nvidia")),
         ("amd", ("dev/kfd",)),

@@ -46,8 +46,8 @@ class ProgramMetrics:
         self.sources: list[str] = []
 
     def add(self, name: str, value: object, step: float | None = None) -> None:
-        """Add a value of the metric ``name``. If ``step`` is None, it becomes the last value, but is
-        not part of the series. Values that are not numbers are ignored."""
+        """Add a value of the metric ``name``. Without ``step``, it becomes the last value, but
+        is not part of the series. Values that are not numbers are ignored."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         name = name[:LONGEST_NAME]
@@ -116,7 +116,8 @@ class MetricsWatch:
             self.look()
 
     def last_look(self) -> None:
-        """Read and report the remaining metrics after a program has ended, for at most one second."""
+        """Read and report the remaining metrics after a program has ended, for at most one
+        second."""
         deadline = time.monotonic() + _LAST_S
         while self.look() and time.monotonic() < deadline:
             continue

@@ -35,7 +35,8 @@ _MOST_BYTES = 4_096
 
 
 class RanksOutcome:
-    """Outcome of the ranks of all nodes: exit code, and reason and message if an agent ended them."""
+    """Outcome of the ranks of all nodes: exit code, and reason and message if an agent ended
+    them."""
 
     def __init__(
         self,

@@ -146,7 +146,8 @@ class _Reader:
             raise _Interrupted(str(error)) from error
 
     def rest(self) -> bytes:
-        """Return the rest of the response, which is an error message. Network errors are ignored."""
+        """Return the rest of the response, which is an error message. Network errors are
+        ignored."""
         try:
             return b"".join(itertools.islice(self._pieces, _MOST_PIECES))
         except OSError:

@@ -154,7 +154,8 @@ class RecoveryCodes(Frozen):
 
 
 class ResetLink(Frozen):
-    """Link with which the owner of the account can set a new password, once, until ``expires_at``."""
+    """Link with which the owner of the account can set a new password, once, until
+    ``expires_at``."""
 
     url: str = Field(description="The link; send it over a secure channel.")
     expires_at: UtcTime = Field(description="Time at which the link expires.")

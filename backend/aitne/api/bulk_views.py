@@ -76,7 +76,8 @@ class JobBatch(Strict):
 
 
 class BatchResult(Frozen):
-    """Result for one job file: the job that was created, or the problem for which it was rejected."""
+    """Result for one job file: the job that was created, or the problem for which it was
+    rejected."""
 
     job: JobView | None = Field(description="The new job; null if the file was refused.")
     problem: Problem | None = Field(description="Reason of the refusal; null if there is a job.")

@@ -1,4 +1,5 @@
-"""FastAPI dependencies shared by all routes: platform, authenticated caller, scopes, rate limits."""
+"""FastAPI dependencies shared by all routes: platform, authenticated caller, scopes, rate
+limits."""
 
 from __future__ import annotations
 

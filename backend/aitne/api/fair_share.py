@@ -68,7 +68,8 @@ class _Usage:
 
 
 class RequestQueue:
-    """Requests of all users that run or wait, with the recent use of the event loop by each user."""
+    """Requests of all users that run or wait, with the recent use of the event loop by each
+    user."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -117,7 +117,8 @@ def _names(model: type[BaseModel]) -> set[str]:
 
 
 def _words(model: type[BaseModel]) -> dict[str, str]:
-    """Return the description of each field of a model, by the field's name in the OpenAPI document."""
+    """Return the description of each field of a model, by the field's name in the OpenAPI
+    document."""
     strings = _docstrings(model)
     return {
         field.alias or name: field.description or strings.get(name, "")

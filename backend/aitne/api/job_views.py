@@ -30,7 +30,8 @@ class Action(StrEnum):
 
 
 class JobView(JobDescription, JobStatus):
-    """Job, session or array task as the API returns it, with its stages and the permitted actions."""
+    """Job, session or array task as the API returns it, with its stages and the permitted
+    actions."""
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 

@@ -29,7 +29,8 @@ class _Bucket:
 
 
 class TokenBuckets:
-    """Token buckets by key: each gains ``per_minute`` tokens a minute and holds at most ``burst``."""
+    """Token buckets by key: each gains ``per_minute`` tokens a minute and holds at most
+    ``burst``."""
 
     def __init__(
         self, per_minute: int, burst: int, clock: Callable[[], float] = time.monotonic

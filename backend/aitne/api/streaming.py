@@ -28,7 +28,8 @@ class OpenStreams:
         self._closed = False
 
     def check(self, user: str) -> None:
-        """Check that the user may open another stream. Raises ``RateLimited`` if too many are open."""
+        """Check that the user may open another stream. Raises ``RateLimited`` if too many are
+        open."""
         if sum(name == user for name in self._pumps.values()) >= MAX_STREAMS_PER_USER:
             raise RateLimited(
                 f"You have {MAX_STREAMS_PER_USER} open streams. Close a tab of the portal or a "

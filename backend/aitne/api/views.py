@@ -119,7 +119,8 @@ class EventList(Frozen):
 
 
 class JobQueue(Frozen):
-    """Position of a job in the queue of this platform's jobs, ordered by the scheduler's priority."""
+    """Position of a job in the queue of this platform's jobs, ordered by the scheduler's
+    priority."""
 
     position: Annotated[
         QueuePosition | None,

@@ -22,7 +22,8 @@ ALL_USERS = "all users"
 
 
 def administrator_client(url: str | None, data_dir: str | None) -> Client:
-    """Return a client of the platform. Raises ``NotAllowed`` unless the user is an administrator."""
+    """Return a client of the platform. Raises ``NotAllowed`` unless the user is an
+    administrator."""
     client = connect(url, data_dir)
     if client.me().user.role != "admin":
         from aitne.core.errors import NotAllowed

@@ -85,12 +85,14 @@ class JobFileSource:
         return None
 
     def locate(self, error: InvalidInput) -> JobFileInvalid:
-        """Return the error of the platform as one that names the lines of the fields in this file."""
+        """Return the error of the platform as one that names the lines of the fields in this
+        file."""
         return JobFileInvalid(error, self)
 
 
 class JobFileInvalid(InvalidInput):
-    """Error: the platform rejects the job file. Its message names the lines of the invalid fields."""
+    """Error: the platform rejects the job file. Its message names the lines of the invalid
+    fields."""
 
     def __init__(self, error: InvalidInput, source: JobFileSource) -> None:
         super().__init__(error.message, error.problems)

@@ -26,7 +26,8 @@ def folder() -> str:
 
 
 def config(client: Client) -> str:
-    """Return the lines for ``~/.ssh/config``. The key for jobs is created if it does not exist yet."""
+    """Return the lines for ``~/.ssh/config``. The key for jobs is created if it does not exist
+    yet."""
     _make_key()
     program = shutil.which(sys.argv[0]) or sys.argv[0]
     platform = client.platform
@@ -49,7 +50,8 @@ def config(client: Client) -> str:
 
 
 class SshConfigChanges:
-    """Pending changes to the user's SSH configuration files, which are shown before they are made."""
+    """Pending changes to the user's SSH configuration files, which are shown before they are
+    made."""
 
     def __init__(self, files: dict[str, str]) -> None:
         self._files = files

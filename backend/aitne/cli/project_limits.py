@@ -163,7 +163,8 @@ def _value(text: str, *, plain: bool = True) -> int | str | None:
 
 
 def show_limits(limits: ProjectLimitsRecord) -> None:
-    """Print the limits of a project and their use as a table, with the own limits of its members."""
+    """Print the limits of a project and their use as a table, with the own limits of its
+    members."""
     used = {usage.limit: usage for usage in limits.use}
     rows: list[tuple[str, ...]] = []
     for name, value in each_limit(limits.limits):
@@ -183,7 +184,8 @@ def show_limits(limits: ProjectLimitsRecord) -> None:
 
 
 def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return name and value of each limit that is set, with a separate entry for each type of GPU."""
+    """Return name and value of each limit that is set, with a separate entry for each type of
+    GPU."""
     entries = []
     for name, value in limits.items():
         if name == "max_gpus_by_type":

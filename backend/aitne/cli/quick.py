@@ -61,7 +61,8 @@ def run(argv: list[str]) -> int | None:
 
 
 def read(command: QuickCommand, words: list[str]) -> dict[str, str | bool] | None:
-    """Return the arguments for the command's function; None if Typer has to parse the command line."""
+    """Return the arguments for the command's function; None if Typer has to parse the command
+    line."""
     arguments: dict[str, str | bool] = {}
     rest = iter(words)
     for word in rest:

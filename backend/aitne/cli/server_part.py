@@ -1,4 +1,5 @@
-"""Check for the packages that are needed to run a platform; a client can be installed without them."""
+"""Check for the packages that are needed to run a platform; a client can be installed without
+them."""
 
 from __future__ import annotations
 

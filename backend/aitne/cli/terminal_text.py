@@ -1,4 +1,5 @@
-"""Filter that makes the output of a job, which another user may have written, safe for a terminal."""
+"""Filter that makes the output of a job, which another user may have written, safe for a
+terminal."""
 
 from __future__ import annotations
 

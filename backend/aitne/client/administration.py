@@ -146,7 +146,8 @@ class MaintenanceSwitch:
         return MaintenanceRecord(self._session.json("PUT", "/maintenance", body=body))
 
     def off(self) -> MaintenanceRecord:
-        """End maintenance, or cancel a scheduled one, so that held jobs start; administrators only."""
+        """End maintenance, or cancel a scheduled one, so that held jobs start; administrators
+        only."""
         return MaintenanceRecord(self._session.json("DELETE", "/maintenance"))
 
 

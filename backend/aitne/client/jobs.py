@@ -298,7 +298,8 @@ class Jobs(Runs):
         return Job(self._session.json("POST", f"/jobs/{segment(job_id)}/hold", repeatable=True))
 
     def release(self, job_id: str) -> Job:
-        """Release a held job, or the held tasks of an array job. Raises ``Conflict`` as ``hold``."""
+        """Release a held job, or the held tasks of an array job. Raises ``Conflict`` as
+        ``hold``."""
         return Job(self._session.json("POST", f"/jobs/{segment(job_id)}/release", repeatable=True))
 
     def throttle(self, job_id: str, max_parallel: int | None) -> Job:

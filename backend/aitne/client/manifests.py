@@ -232,7 +232,8 @@ def verify(
 
 
 class _Run:
-    """Common part of ``make`` and ``verify``: lists a folder, reads its files and reports progress."""
+    """Common part of ``make`` and ``verify``: lists a folder, reads its files and reports
+    progress."""
 
     def __init__(
         self, path: str | os.PathLike[str], heard: Listener | None, workers: int | None

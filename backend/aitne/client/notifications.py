@@ -33,7 +33,8 @@ class NotificationRecord(Record):
 
 
 class WebhookRecord(Record):
-    """Webhook: URL that receives notifications. ``secret`` is set only after creation or rotation."""
+    """Webhook: URL that receives notifications. ``secret`` is set only after creation or
+    rotation."""
 
     id: str
     url: str

@@ -279,5 +279,6 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _token(text: str) -> str:
-    """Return the secret of an invitation: the part after the ``#`` of a link, or the text itself."""
+    """Return the secret of an invitation: the part after the ``#`` of a link, or the text
+    itself."""
     return text.rpartition("#")[2]

@@ -1,4 +1,5 @@
-"""Interface between the client and the network, which tests and embedding programs can implement."""
+"""Interface between the client and the network, which tests and embedding programs can
+implement."""
 
 from __future__ import annotations
 

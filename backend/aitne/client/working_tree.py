@@ -189,7 +189,8 @@ def _ignored(root: bytes) -> Callable[[bytes], bool]:
 
 
 def _walk(root: bytes, ignored: Callable[[bytes], bool]) -> Iterator[bytes]:
-    """Yield the paths of all files and links below ``root``, without ignored folders and ``.git``."""
+    """Yield the paths of all files and links below ``root``, without ignored folders and
+    ``.git``."""
     folders = [b""]
     while folders:
         folder = folders.pop()

@@ -53,7 +53,8 @@ class NodeFacts:
 
 
 def findings(environ: Mapping[str, str], facts: NodeFacts) -> list[str]:
-    """Return a warning for each setting that is wrong or doubtful, with its effect and the remedy."""
+    """Return a warning for each setting that is wrong or doubtful, with its effect and the
+    remedy."""
     return [
         text
         for check in (

@@ -198,7 +198,8 @@ def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: LaunchSupe
 
 
 def _passed_on(launcher: str) -> dict[str, str]:
-    """Return the environment variables that the ranks get in addition to those of their own node."""
+    """Return the environment variables that the ranks get in addition to those of their own
+    node."""
     if launcher == "srun":
         return {name: os.environ[name] for name in _OF_ONE_TASK if name in os.environ}
     return {

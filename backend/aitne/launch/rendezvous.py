@@ -211,7 +211,8 @@ def join(world: RankTopology, environ: Mapping[str, str]) -> RendezvousClient:
 
 
 def _numbered(client: RendezvousClient, world: RankTopology) -> RendezvousClient:
-    """Add to the key prefix of a client how many programs this rank has run before in the same run."""
+    """Add to the key prefix of a client how many programs this rank has run before in the same
+    run."""
     number = 0
     try:
         while world.size > 1 and not client.claim(f"program/{number}/{world.rank}", b""):

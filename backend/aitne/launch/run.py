@@ -1,4 +1,5 @@
-"""The two ways of running ranks: all on this node, or with one launcher on each of several nodes."""
+"""The two ways of running ranks: all on this node, or with one launcher on each of several
+nodes."""
 
 from __future__ import annotations
 

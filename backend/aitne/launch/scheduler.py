@@ -57,7 +57,8 @@ def plugins(text: str) -> list[str]:
 
 
 def pmix(types: list[str]) -> str:
-    """Return the newest PMIx plug-in in the list ``types``. Raises ``LaunchError`` if it has none."""
+    """Return the newest PMIx plug-in in the list ``types``. Raises ``LaunchError`` if it has
+    none."""
     pmix_types = sorted(
         (name for name in types if name.startswith("pmix")), key=lambda name: (len(name), name)
     )

@@ -1,4 +1,5 @@
-"""Server of the rendezvous store, in which ranks exchange messages, on one thread of the launcher."""
+"""Server of the rendezvous store, in which ranks exchange messages, on one thread of the
+launcher."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ class RendezvousServer:
         self._call(lambda: self._send(name, payload))
 
     def close(self) -> None:
-        """Close all connections and the port, after delivering the messages that were sent before."""
+        """Close all connections and the port, after delivering the messages that were sent
+        before."""
         self._call(self._begin_to_close)
         if threading.current_thread() is not self._thread:
             self._thread.join()

@@ -159,7 +159,8 @@ class RankProcesses:
             return len(self._over) < len(self._pids)
 
     def signal(self, number: int) -> None:
-        """Send the signal ``number`` to all ranks; SIGKILL also to the processes that they started."""
+        """Send the signal ``number`` to all ranks; SIGKILL also to the processes that they
+        started."""
         with self._lock:
             for rank, pid in self._pids.items():
                 with contextlib.suppress(ProcessLookupError, PermissionError):

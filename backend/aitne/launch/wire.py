@@ -68,7 +68,8 @@ def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
 
 
 def cut(buffer: bytearray) -> bytes | None:
-    """Remove the first frame from ``buffer`` and return its payload; None if no frame is complete."""
+    """Remove the first frame from ``buffer`` and return its payload; None if no frame is
+    complete."""
     if len(buffer) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(buffer)

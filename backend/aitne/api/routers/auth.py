@@ -192,7 +192,8 @@ async def create_login_link(caller: CallerDep, platform: PlatformDep) -> LoginLi
 async def reset_password(
     body: ResetUse, request: Request, platform: PlatformDep, metrics: MetricsDep, _: Limited
 ) -> ResetDone:
-    """Set a new password with the token of an administrator's link. All logins of the account end."""
+    """Set a new password with the token of an administrator's link. All logins of the account
+    end."""
     check_origin(request, platform.settings, required=False)
     try:
         name = await platform.account.reset_password(

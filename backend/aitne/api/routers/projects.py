@@ -116,7 +116,8 @@ async def close_project(
 async def reopen_project(
     name: Name, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Reopen a closed project; managers only, or administrators only if an administrator closed it."""
+    """Reopen a closed project; managers only, or administrators only if an administrator closed
+    it."""
     return tags.of(await platform.project_life.reopen(actor, name))
 
 

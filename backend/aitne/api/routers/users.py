@@ -111,7 +111,8 @@ async def get_user(name: Name, actor: Reader, platform: PlatformDep, tags: TagsD
 async def update_user(
     name: Name, body: UserChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> User:
-    """Change an account. A new password, or disabling the account, ends its logins and terminals."""
+    """Change an account. A new password, or disabling the account, ends its logins and
+    terminals."""
     sources = platform.settings.auth.sources
     if body.source is not None and body.source != OWN and body.source not in sources:
         raise InvalidInput.field(

@@ -99,7 +99,8 @@ def login(
 
 
 def _confirmed(session: ApiSession, token_name: str) -> str:
-    """Show the user a code, wait until it is confirmed in the portal, and return the access token."""
+    """Show the user a code, wait until it is confirmed in the portal, and return the access
+    token."""
     codes = begin_device_login(session, token_name)
     output.say(
         f"Open {codes.verification_uri_complete}\n"

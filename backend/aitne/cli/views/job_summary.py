@@ -60,7 +60,8 @@ def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None
 
 
 def tree_of(job: Job | JobSpecRecord) -> str | None:
-    """Return a description of the uploaded working tree in which the job runs; None if it has none."""
+    """Return a description of the uploaded working tree in which the job runs; None if it has
+    none."""
     tree = job.tree
     if not tree:
         return None

@@ -15,7 +15,8 @@ STOPPED = 1
 
 
 def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool = False) -> int:
-    """Print the state of the platform and its processes; return the exit status, 0 while it runs."""
+    """Print the state of the platform and its processes; return the exit status, 0 while it
+    runs."""
     if url and data_dir:
         discovery.find_platform(
             url=url, data_dir=data_dir

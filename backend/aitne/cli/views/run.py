@@ -37,7 +37,8 @@ _SECTIONS = {
 
 
 def show_snapshot(snapshot: SnapshotRecord) -> None:
-    """Print the snapshot of a run, including names of untracked files and the number of packages."""
+    """Print the snapshot of a run, including names of untracked files and the number of
+    packages."""
     taken = snapshot.taken or {}
     git, environment = taken.get("git") or {}, taken.get("environment") or {}
     host = taken.get("host") or {}

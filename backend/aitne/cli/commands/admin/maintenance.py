@@ -43,7 +43,7 @@ def maintenance_on(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Hold new jobs, now or from a later time. They are accepted, and start after the maintenance."""
+    """Hold new jobs, now or from a later time. They are accepted, and start afterwards."""
     client = connect(url, data_dir)
     starts_at, ends_at = moment_of("--from", starts), moment_of("--until", until)
     if not yes:
