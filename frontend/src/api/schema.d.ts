@@ -157,7 +157,8 @@ export interface paths {
         put?: never;
         /**
          * Set a new password with the token of an administrator's link
-         * @description Set a new password with the token of an administrator's link. All logins of the account end.
+         * @description Set a new password with the token of an administrator's link. All logins of the account
+         *     end.
          */
         post: operations["reset_password"];
         delete?: never;
@@ -686,7 +687,8 @@ export interface paths {
         head?: never;
         /**
          * Change an account
-         * @description Change an account. A new password, or disabling the account, ends its logins and terminals.
+         * @description Change an account. A new password, or disabling the account, ends its logins and
+         *     terminals.
          */
         patch: operations["update_user"];
         trace?: never;
@@ -811,7 +813,8 @@ export interface paths {
         put?: never;
         /**
          * Reopen a closed project
-         * @description Reopen a closed project; managers only, or administrators only if an administrator closed it.
+         * @description Reopen a closed project; managers only, or administrators only if an administrator closed
+         *     it.
          */
         post: operations["reopen_project"];
         delete?: never;
@@ -3578,7 +3581,10 @@ export interface components {
             /** @description Whether new jobs are refused because the budget is used up. */
             exhausted: boolean;
         };
-        /** @description Result for one job file: the job that was created, or the problem for which it was rejected. */
+        /**
+         * @description Result for one job file: the job that was created, or the problem for which it was
+         *     rejected.
+         */
         BatchResult: {
             /** @description The new job; null if the file was refused. */
             job: components["schemas"]["JobView"] | null;
@@ -5023,7 +5029,10 @@ export interface components {
             /** @description Number of entries on all pages. */
             total: number;
         };
-        /** @description Position of a job in the queue of this platform's jobs, ordered by the scheduler's priority. */
+        /**
+         * @description Position of a job in the queue of this platform's jobs, ordered by the scheduler's
+         *     priority.
+         */
         JobQueue: {
             /** @description Position; null: it does not wait, or there are no priorities. */
             position: components["schemas"]["QueuePosition"] | null;
@@ -5260,7 +5269,10 @@ export interface components {
          * @enum {string}
          */
         JobType: "job" | "session";
-        /** @description Job, session or array task as the API returns it, with its stages and the permitted actions. */
+        /**
+         * @description Job, session or array task as the API returns it, with its stages and the permitted
+         *     actions.
+         */
         JobView: {
             /**
              * Format: uuid
@@ -7136,7 +7148,10 @@ export interface components {
             /** @description The login name. */
             name: string;
         };
-        /** @description Link with which the owner of the account can set a new password, once, until ``expires_at``. */
+        /**
+         * @description Link with which the owner of the account can set a new password, once, until
+         *     ``expires_at``.
+         */
         ResetLink: {
             /** @description The link; send it over a secure channel. */
             url: string;
