@@ -17,6 +17,7 @@ from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.storage.settings import TreeSettings
 from aitne.core.trees import JobTree, TreeFile, TreeLink
 from aitne.services.platform.secrets import hashed
+from tests.support.jobs import store_job_token
 from tests.support.stage import Stage, open_stage
 
 MAX_BYTES, QUOTA = 4_000, 21_000
@@ -73,7 +74,7 @@ async def submit(stage: Stage, owner: Actor, **fields: Any) -> Any:
 async def run(stage: Stage, job: UUID) -> str:
     """Bring the job to its nodes; its token."""
     epoch = await stage.add_node()
-    await stage.store.set_job_token(job, hashed(f"token {job}"), epoch=epoch)
+    await store_job_token(stage.store, job, hashed(f"token {job}"), epoch=epoch)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING):
         await stage.store.transition(job, state)
     return f"token {job}"

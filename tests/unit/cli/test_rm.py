@@ -21,7 +21,7 @@ def test_question_states_the_number_and_the_space(aitne: Aitne, api: FakeApi) ->
     refused = aitne("rm", *IDS)
     assert refused.status == 2
     assert "Delete these 2 jobs" in refused.err
-    assert "3G, 1 not measured" in refused.err
+    assert "3 GiB, 1 not measured" in refused.err
     assert "--yes" in refused.err
     assert not api.sent("POST", "/jobs:delete")
 

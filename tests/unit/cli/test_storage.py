@@ -72,7 +72,7 @@ def test_a_row_for_each_area(api: FakeApi, aitne: Aitne) -> None:
         ["tape", "/tape/alice", "missing"],
     ]
     assert done.err.splitlines() == [
-        "The folders of 2 ended jobs take 3G in 9 files; `aitne rm` deletes jobs.",
+        "The folders of 2 ended jobs take 3 GiB in 9 files; `aitne rm` deletes jobs.",
         "There is no folder /tape/alice.",
         "Evil \\x1b[31m",
     ]

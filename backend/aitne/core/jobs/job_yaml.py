@@ -24,15 +24,13 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = None
-    if "\n" in value and _blockable(value):
+    if not all(char.isprintable() or char in "\n\t" for char in value):
+        style = '"'  # a line break such as U+0085 is escaped in this style alone
+    elif "\n" in value:
         style = "|"
     elif value[:1] in _NUMBERS:
         style = "'"  # readers differ in what they take for a number, such as 08
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-def _blockable(value: str) -> bool:
-    return all(char.isprintable() or char in "\n\t" for char in value)
 
 
 _Dumper.add_representer(str, _text)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+import yaml
+
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.job_yaml import write_job_file
 from aitne.core.models.job_file import JobFile
@@ -59,3 +62,9 @@ def test_of_a_template_only_its_name_and_parameters_are_said() -> None:
         {"x": 1},
     )
     assert "commands" not in file
+
+
+@pytest.mark.parametrize("command", ["0\x85", "a\x85b", "a\x85\nb", "\u2028 x"])
+def test_line_breaks_of_unicode_are_kept_in_the_job_file(command: str) -> None:
+    content = {"commands": [command]}
+    assert yaml.safe_load(write_job_file(content)) == content

@@ -416,8 +416,8 @@ def test_imported_script_always_gives_valid_job_file(lines: list[str], shebang: 
         assert re.match(r"line [0-9]+: ", refusals[0])
         return
     file = JobFile.model_validate(found.file)
-    read, _ = job_source._parse("x", write_job_file(found.file).encode())
-    assert JobFile.model_validate(read) == file
+    (source,) = job_source._parse("x", write_job_file(found.file).encode())
+    assert JobFile.model_validate(source.content) == file
     assert all(1 <= note.line <= text.count("\n") + text.count("\r") + 1 for note in found.notes)
 
 
