@@ -204,7 +204,7 @@ function Rows({ section, labels }: { section: Section; labels: readonly string[]
         <tr key={row.field}>
           <th scope="row">{nameOf(section, row)}</th>
           {labels.map((label, index) => (
-            <Cell key={label} row={row} index={index} label={label} />
+            <Cell key={label} section={section} row={row} index={index} label={label} />
           ))}
         </tr>
       ))}
@@ -212,9 +212,9 @@ function Rows({ section, labels }: { section: Section; labels: readonly string[]
   );
 }
 
-function Cell({ row, index, label }: { row: Row; index: number; label: string }) {
+function Cell({ section, row, index, label }: { section: Section; row: Row; index: number; label: string }) {
   const value = row.values[index] ?? null;
-  const text = textOf(value, row.unit);
+  const text = textOf(section, row, value);
   return (
     <td className={`${classes.value ?? ""} ${row.different[index] === true ? (classes.other ?? "") : ""}`} data-label={label}>
       {text ?? <span className={classes.none}>–</span>}

@@ -53,9 +53,18 @@ describe("a comparison", () => {
   });
 
   it("formats values with their units", () => {
-    expect(textOf(2 ** 30, "bytes")).toBe("1 GiB");
-    expect(textOf(0.5, "share")).toBe("50 %");
-    expect(textOf(null, null)).toBeNull();
-    expect(textOf("text", null)).toBe("text");
+    const inUse = (unit: string | null, value: string | number | null) => textOf({ key: "use" }, { field: "memory_max_bytes", unit }, value);
+    expect(inUse("bytes", 2 ** 30)).toBe("1 GiB");
+    expect(inUse("share", 0.5)).toBe("50 %");
+    expect(inUse(null, null)).toBeNull();
+    expect(inUse(null, "text")).toBe("text");
+  });
+
+  it("shows states and reasons of the platform by their labels", () => {
+    const shown = (key: string, field: string, value: string) => textOf({ key }, { field, unit: null }, value);
+    expect(shown("outcome", "state", "TIMED_OUT")).toBe("Time limit");
+    expect(shown("outcome", "reason", "dependency_failed")).toBe("Dependency failed");
+    expect(shown("outcome", "reason", "of_a_newer_release")).toBe("of_a_newer_release");
+    expect(shown("parameters", "state", "TIMED_OUT")).toBe("TIMED_OUT");
   });
 });

@@ -1,8 +1,11 @@
 /** Labels and values for the comparison of two runs. */
 import i18next from "i18next";
 import type { Comparison } from "@/api/runs";
+import type { Job, JobState } from "@/api/types";
 import { formatSpan } from "@/features/jobs/profile";
 import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
+import { lookOf } from "@/lib/states";
 import { formatCell } from "@/lib/sweep";
 import { formatBytes } from "@/lib/units";
 
@@ -137,6 +140,23 @@ const FIELDS: Partial<Record<string, string>> = {
   gpu_memory_max_bytes: msg("Peak GPU memory"),
 };
 
+const REASONS: Record<NonNullable<Job["reason"]>, string> = {
+  completed: msg("Completed"),
+  failed: msg("Failed"),
+  cancelled: msg("Cancelled"),
+  timed_out: msg("Time limit"),
+  out_of_memory: msg("Out of memory"),
+  node_failed: msg("Node failed"),
+  preempted: msg("Preempted"),
+  lost: msg("Lost"),
+  rejected: msg("Rejected by the scheduler"),
+  dependency_failed: msg("Dependency failed"),
+  duplicate: msg("Started twice"),
+  idle: msg("No activity"),
+  goal_reached: msg("Goal reached"),
+  start_failed: msg("Failed to start"),
+};
+
 /** Sections whose rows have names given by users. */
 const USER_NAMED = new Set(["parameters", "metrics"]);
 
@@ -149,9 +169,11 @@ export function nameOf(section: Section, row: Row): string {
   return label === undefined ? row.field : i18next.t(label);
 }
 
-/** A value as text; null where there is none. */
-export function textOf(value: Value, unit: Row["unit"]): string | null {
+/** The value of a row in one run as text; null where there is none. */
+export function textOf(section: Pick<Section, "key">, { field, unit }: Pick<Row, "field" | "unit">, value: Value): string | null {
   if (value === null) return null;
+  if (section.key === "outcome" && field === "state") return lookOf(value as JobState).label;
+  if (section.key === "outcome" && field === "reason") return i18next.t(known(REASONS, String(value), String(value)));
   if (typeof value === "boolean") return value ? i18next.t("yes") : i18next.t("no");
   if (typeof value === "string") return value;
   if (unit === "bytes") return formatBytes(value);
