@@ -33,7 +33,7 @@ export function SnapshotPanel({ job }: { job: Job }) {
             : t("No commit or package data: the program did not start, or the platform was not reachable.")}
         </Alert>
       )}
-      <Code snapshot={snapshot} />
+      <Code snapshot={snapshot} hasTree={job.tree !== null} />
       <Packages snapshot={snapshot} />
       <DataAndNode snapshot={snapshot} />
       {(snapshot.taken?.notes ?? []).map((note) => (
@@ -57,7 +57,8 @@ function Section({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-function Code({ snapshot }: { snapshot: Snapshot }) {
+/** The code in the folder of the job; the commit of an uploaded tree, which is not a repository, is among the details. */
+function Code({ snapshot, hasTree }: { snapshot: Snapshot; hasTree: boolean }) {
   const { t } = useTranslation();
   const [open, { toggle }] = useDisclosure(false);
   const { taken } = snapshot;
@@ -70,11 +71,13 @@ function Code({ snapshot }: { snapshot: Snapshot }) {
           <Identifier value={taken.workdir} what={t("folder")} />
         </DetailRow>
         {git === null ? (
-          <DetailRow name={t("Commit")}>
-            <Text span size="sm" c="dimmed">
-              {t("Not in a Git repository")}
-            </Text>
-          </DetailRow>
+          !hasTree && (
+            <DetailRow name={t("Commit")}>
+              <Text span size="sm" c="dimmed">
+                {t("Not in a Git repository")}
+              </Text>
+            </DetailRow>
+          )
         ) : (
           <>
             <DetailRow name={t("Commit")}>
