@@ -18,7 +18,7 @@ it("keeps names and numbers of a message", () => {
   expect(translateServerText("Waits for 4 GPUs: 3 of 4 are free").text).toBe("Wartet auf 4 GPUs: frei 3 von 4.");
   expect(translateServerText("12 tasks: 4 running, 8 queued.").text).toBe("12 Tasks: 4 laufen, 8 warten.");
   expect(translateServerText("3 tasks: 1 completed, 1 timed out, 1 out of memory.").text).toBe(
-    "3 Tasks: 1 fertig, 1 über der Zeitgrenze, 1 ohne ausreichend Speicher.",
+    "3 Tasks: 1 fertig, 1 über dem Zeitlimit, 1 ohne ausreichend Speicher.",
   );
   expect(translateServerText("The program ended with exit code 137.").text).toBe("Das Programm endete mit Exit-Code 137.");
   expect(translateServerText("The program was ended by signal 9.").text).toBe("Das Programm wurde durch Signal 9 beendet.");
@@ -34,7 +34,7 @@ it("translates the reasons of jobs that were held, rejected or failed", () => {
   const texts = {
     "One of its nodes (n1 (Kernel panic), n2) failed while it ran; the job is not the cause.":
       "Einer der Knoten (n1 (Kernel panic), n2) fiel während des Laufs aus; der Job ist nicht die Ursache.",
-    "It was to run after job 16e48af7, which ended TIMED_OUT.": "Abhängig von Job 16e48af7, der mit dem Zustand „Zeitgrenze“ endete.",
+    "It was to run after job 16e48af7, which ended TIMED_OUT.": "Abhängig von Job 16e48af7, der mit dem Zustand „Zeitlimit“ endete.",
     "Waits for the scheduler: it does not answer.": "Wartet auf den Scheduler: Er antwortet nicht.",
     "JupyterLab did not start: it did not answer within 300 s. See the log.":
       "JupyterLab ist nicht gestartet: keine Antwort innerhalb von 300 s. Siehe Log.",

@@ -45,7 +45,7 @@ export function RetentionForm({ project, busy, error, onSave }: Props) {
         />
       ))}
       <Text size="xs" c="dimmed">
-        {t("Such as 30d or forever. Leave blank to keep them as the site does. Failed jobs are never kept shorter than others.")}
+        {t("For example, 30d or forever. Leave blank for the default of the platform. Failed jobs are never deleted earlier than other jobs.")}
       </Text>
       <Group>
         <Button
