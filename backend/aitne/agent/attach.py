@@ -91,8 +91,8 @@ class AttachedProcess:
 
 
 class Attachment:
-    """One connection of a terminal or SSH client: starts a program beside the job and forwards its
-    input and output.
+    """Connection of one terminal or SSH client to a running job: starts a program in the job's
+    allocation, in addition to the job's own processes, and forwards its input and output.
     """
 
     def __init__(self, job_dir: str) -> None:
@@ -388,8 +388,9 @@ def _hung_up(descriptor: int) -> bool:
 
 
 def _ended(pid: int) -> int | None:
-    """Collect the exit codes of all children that have ended; return that of ``pid``, None if it
-    has not ended."""
+    """Collect the exit codes of all child processes that have ended, and return the exit code of
+    the child ``pid``; None if that has not ended. Death by a signal counts as 128 plus its number.
+    """
     code = None
     with contextlib.suppress(ChildProcessError):
         while True:

@@ -126,7 +126,9 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _beside(what: str, folder: str) -> NoReturn:
-    """Run a program beside the job instead of the job itself: ``--attach`` or ``--inside``."""
+    """Run a program in the allocation of a running job, in addition to the job's own program: the
+    connection of a terminal (``--attach``) or the program of an SSH login (``--inside``).
+    """
     if what == ATTACH:
         from aitne.agent.attach import attach
 

@@ -166,10 +166,12 @@ def _pretended(text: str) -> Iterator[dict[str, str]]:
 
 
 def _judge(spec: Spec, code: int) -> RanksOutcome:
-    """Return the outcome according to the files that the nodes wrote. The first failure decides it;
-    ``code`` is the exit code of the command that started the agents.
+    """Return the outcome of a job with ranks from the result files that the agents on its nodes
+    wrote. If there were several failures, the earliest decides, by the clock of the shared file
+    system.
 
-    Failures are ordered by the clock of the shared file system.
+    ``code`` is the exit code of the command that started the agents; it is used if result files are
+    missing.
     """
     folder, nodes = _folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
     ends = {node: record for node in nodes if (record := _read(f"{folder}/node-{node}.json"))}

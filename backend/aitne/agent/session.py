@@ -31,8 +31,10 @@ _READY_EVERY_S = 0.05
 _ANSWER_S = 10.0
 _GRACE_S = 10.0
 _TLS_FILES = ("server.pem", "agent.pem", "key.pem")
-"""Files with TLS certificates of a session: the server's certificate with that of its CA, the
-agent's certificate, and the key of both. The program ``aitne_certificate`` names them."""
+"""Files for TLS of a session: the certificate of its server followed by the certificate of the CA
+that issued it, the agent's certificate, and the private key of both. The program
+``aitne_certificate`` uses the same names.
+"""
 
 
 class AppRunner:
@@ -240,10 +242,11 @@ class AppRunner:
 
 
 def _hold_port(host: str) -> socket.socket:
-    """Return a socket bound to a free port, which reserves it until the app listens there.
+    """Return a socket that is bound to a free port of ``host`` and does not listen, so that no
+    other program is given this port before the app listens there.
 
-    On Linux a server that sets SO_REUSEADDR, as servers do, may bind the same address as a socket
-    that has also set it and does not listen.
+    The socket has the option SO_REUSEADDR. On Linux the app can therefore bind the same port while
+    this socket is open, provided that its server sets SO_REUSEADDR too, as most servers do.
     """
     port_socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

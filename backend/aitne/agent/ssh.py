@@ -143,7 +143,9 @@ def _make_key(path: str) -> str:
 
 
 def _agent() -> list[str]:
-    """Return the command that starts the agent's program in another process."""
+    """Return the command line that starts this agent again, from the same zip archive or package,
+    with the same Python interpreter. The SSH server runs it as its ForceCommand.
+    """
     archive = sys.argv[0]
     if archive.endswith(".pyz"):
         return [sys.executable, "-I", archive]

@@ -56,9 +56,9 @@ def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
 
 
 def scalars(record: bytes) -> list[tuple[str, int, float]]:
-    """Return the scalars of one TensorBoard event.
+    """Return the tag, step and value of each scalar in the bytes of one TensorBoard event.
 
-    Raises ``struct.error``, ``IndexError`` or ``ValueError`` if the record is not an event.
+    Raises ``struct.error``, ``IndexError`` or ``ValueError`` if the bytes are not an event.
     """
     step, summaries = 0, []
     for number, kind, value in _fields(record):

@@ -17,14 +17,15 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class CachedPage:
-    """Serialized response with its ETag. Times at which nodes were last seen do not affect the
-    ETag, because they change with every poll."""
+    """Serialized API response with its ETag. Times at which nodes were last seen do not affect the
+    ETag, because they change with every poll.
+    """
 
     body: bytes
     etag: str
 
     def to(self, request: Request) -> Response:
-        """Return the page as a response, or 304 if the client's copy has the same ETag."""
+        """Return the serialized JSON as a response, or 304 if the client's copy has the same ETag."""
         # A browser stores it and validates it on each request.
         headers = {"ETag": self.etag, "Cache-Control": "private, no-cache"}
         if self.etag in request.headers.get("if-none-match", ""):
@@ -33,7 +34,9 @@ class CachedPage:
 
 
 class ClusterPageCache:
-    """Cache of the node and partition pages for the latest poll of the scheduler."""
+    """Cache of the serialized API responses that list nodes and partitions. It contains only those
+    for the latest snapshot of the cluster.
+    """
 
     def __init__(self) -> None:
         self._look: ClusterSnapshot | None = None

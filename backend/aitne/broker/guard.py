@@ -73,8 +73,10 @@ class Guard:
     def _owner(
         self, account: str | None, job_id: UUID, folder: str, *, below: str = ""
     ) -> UnixUser:
-        """Return the Unix account after checking that ``folder`` is the folder of its job, or with
-        ``below`` (the attempt's number) that of the attempt. Raises ``NotAllowed``.
+        """Return the Unix account ``account`` after checking that ``folder`` is the folder that
+        this job must have, or with ``below`` (the attempt's number) the folder of that attempt.
+
+        Raises ``NotAllowed`` if it is another folder.
         """
         user = self.account(account)
         expected = jobs_folder(self._config.slurm.jobs_dir, user) / str(job_id) / below

@@ -51,7 +51,9 @@ class LogSeal:
         return cls(key)
 
     def sealed(self, job: OutsideJob) -> OutsideJob:
-        """Return the record with a seal for its log's path."""
+        """Return a copy of the job with a seal of its log's path: an HMAC which proves later that
+        Slurm named this path.
+        """
         if job.log is None:
             return job
         log = job.log.model_copy(update={"seal": self._of(job.log)})

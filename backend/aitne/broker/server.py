@@ -446,8 +446,8 @@ def _invalid(what: str, error: ValidationError) -> InvalidInput:
 
 
 def _field(location: tuple[int | str, ...]) -> str:
-    """Return the name of the field in the scheduler port; for a job request, that of the field
-    inside it.
+    """Return the name of a wrong argument from pydantic's error location; for an argument that is a
+    job request, the name of the field in it.
     """
     parts = [str(part) for part in location if part not in ("request", "[key]")]
     return "files" if parts[:1] == ["files"] else ".".join(parts) or "line"

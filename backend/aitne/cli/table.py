@@ -77,7 +77,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Look",
         "List the files that were changed in a job's folder while it ran.",
     ),
-    "compare": ("aitne.cli.commands.run", "Look", "Show the differences between two runs."),
+    "compare": (
+        "aitne.cli.commands.run",
+        "Look",
+        "Compare two jobs or array tasks, and show what differs between them.",
+    ),
     "sweep": ("aitne.cli.commands.run", "Look", "Show the results of a sweep, best first."),
     "profile": (
         "aitne.cli.commands.job",

@@ -134,8 +134,14 @@ class CollectiveEngine:
         return self.run_data(request)
 
     def run_data(self, request: Request) -> Any:
-        """Execute a request without tensors and return its data. Process set: its number, or None
-        if it exists; channel: its number and transport, or None if a rank has joined.
+        """Submit a request, wait until all ranks have executed it, and return its result, whose
+        type depends on the kind of the request.
+
+        ``ADD_SET`` returns the number of the new process set, or None if a set of these ranks
+        exists already. ``REMOVE_SET`` returns the number of the removed set, or None if there is no
+        such set. ``CHANNEL`` returns the number and the transport of the connection, or None if a
+        rank has joined. ``JOIN`` returns the rank that joined last. The other kinds return their
+        output tensors, as ``run`` does.
         """
         return self._wait(self.submit(request, waiting=True), registered=True)
 

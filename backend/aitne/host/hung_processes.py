@@ -42,7 +42,8 @@ class HungRestart:
 
 
 def leave(run_dir: Path, restart: HungRestart) -> None:
-    """Write the record to a file and increase the total of its process.
+    """Store the record of a restart in a file of its own, and increase the number of restarts of
+    the process.
 
     Raises ``OSError`` if the disk is full.
     """
@@ -83,7 +84,7 @@ def totals(run_dir: Path) -> dict[str, int]:
 
 
 def _restart(text: str) -> HungRestart:
-    """Return the record in ``text``. Raises ``ValueError`` if it is damaged."""
+    """Parse the JSON text of a ``HungRestart``. Raises ``ValueError`` if it is damaged."""
     match json.loads(text):
         case {"process": str(process), "time": str(at), "silent_s": float() | int() as silent_s}:
             datetime.fromisoformat(at)

@@ -150,8 +150,8 @@ def _text(name: str, value: Any) -> str | None:
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the name of the environment variable that sets ``name``: its own, or that of its
-    section; None if there is none.
+    """Return the name of the environment variable that sets the setting ``name``, either alone or
+    as part of a whole section; None if no variable sets it.
     """
     parts = name.upper().split(".")
     for count in range(len(parts), 0, -1):

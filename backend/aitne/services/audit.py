@@ -54,7 +54,7 @@ class AuditService:
     ) -> None:
         """Append one entry to the audit log; ``outcome`` is ``allowed``, ``denied`` or ``failed``.
 
-        If the database does not answer, the entry goes to the log of this process instead: the
+        If the database does not answer, the entry is written to the program's own log instead: the
         recorded action has already happened and must not fail.
         """
         draft = AuditDraft(
@@ -75,10 +75,10 @@ class AuditService:
     async def list(
         self, actor: Actor, criteria: AuditFilter, *, cursor: str | None, limit: int
     ) -> Page[AuditEntry]:
-        """Return a page of the entries that match ``criteria``, newest first.
+        """Return one page of the audit entries that match ``criteria``, newest first. ``cursor`` is
+        the ``next_cursor`` of the previous page; None: the first page.
 
-        ``cursor`` is that of the previous page, None for the first page. Raises ``NotAllowed``
-        unless the actor is an administrator.
+        Raises ``NotAllowed`` unless the actor is an administrator.
         """
         _administrator(actor)
         return await self._store.list_audit(criteria, cursor=cursor, limit=limit)

@@ -53,8 +53,8 @@ class SweepService:
         )
 
     async def judge(self, task: Job, values: Mapping[str, float]) -> None:
-        """Cancel the other tasks of the sweep if the values that ``task`` has reported reach the
-        sweep's goal.
+        """Check whether the metric values that ``task`` has reported reach the goal of its sweep;
+        if they do, cancel the other tasks of the sweep.
         """
         spec = task.spec.sweep
         if spec is None or spec.stop_when is None or task.array_job_id is None:

@@ -49,15 +49,15 @@ def session_env_dir() -> Path:
 
 
 def hub_env_dir(root: Path | None = None) -> Path:
-    """Return the folder of the environment with JupyterHub. ``root`` is the folder that contains
-    the environments; None: that of this user.
+    """Return the folder of the virtual environment with JupyterHub. ``root`` is the folder that
+    contains the environments; None: this user's default folder.
     """
     return _env_dir("hub", root)
 
 
 def proxy_command(root: Path | None = None) -> list[str]:
     """Return the command that starts the proxy, without its arguments. ``root`` is the folder that
-    contains the environments; None: that of this user.
+    contains the environments; None: this user's default folder.
 
     Raises:
         SetupError: no sufficiently recent Node.js is installed.
@@ -79,7 +79,7 @@ def is_complete(name: str, root: Path | None = None) -> bool:
 
 def ensure(progress: Progress, names: Sequence[str] = NAMES, root: Path | None = None) -> None:
     """Create the missing environments in parallel; ``progress`` is called with one line per step.
-    ``root`` is the folder that contains the environments; None: that of this user.
+    ``root`` is the folder that contains the environments; None: this user's default folder.
 
     Raises:
         SetupError: an environment could not be created; the message ends with the output of pip or

@@ -51,8 +51,12 @@ small {{ display: block; margin-top: 1.75rem; color: var(--soft); font-size: .81
 
 
 def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
-    """Write all pages to ``folder``, and JupyterHub's templates to ``folder/hub``; existing ones
-    are replaced.
+    """Write the HTML pages that browsers get if a session does not answer: the proxy's error pages
+    (404, 503 and others) to ``folder``, and JupyterHub's templates to ``folder/hub``. Existing
+    files are replaced.
+
+    ``platform`` is the platform's name, shown in the title and at the end of each page.
+    ``portal_url`` is the target of the link to the portal.
     """
     (folder / "hub").mkdir(parents=True, exist_ok=True)
     # JupyterHub would interpret braces.

@@ -80,8 +80,8 @@ def broker_child(settings: Settings) -> ChildPlan:
 
 
 def envs_root(settings: Settings) -> Path | None:
-    """Return the folder that contains the environments of JupyterHub and the proxy; None: that of
-    this user.
+    """Return the folder that contains the environments of JupyterHub and the proxy; None: the
+    default folder of the user that starts the platform.
     """
     return environments.SYSTEM_ENVS if settings.own_accounts else None
 

@@ -4016,7 +4016,10 @@ export interface components {
             /** @description Value on the platform, which Slurm gets when the differences are applied. */
             platform: string;
         };
-        /** @description Content of ``distributed`` in a job file: the commands run on every rank of every node. */
+        /**
+         * @description Content of ``distributed`` in a job file. If it is present, each command of the job is run
+         *     once per rank, with ``ranks_per_node`` ranks on every node.
+         */
         DistributedFile: {
             /**
              * @description Transport of the tensors: auto, gloo, nccl, or the name of a transport.

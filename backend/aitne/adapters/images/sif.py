@@ -188,8 +188,12 @@ def is_sif(path: Path) -> bool:
 
 
 def _give_to_nobody(folder: Path, image: Path) -> int | None:
-    """Give ``folder`` to an unprivileged account, under which the image will be read, and return
-    its uid. Return None if this process is unprivileged and reads the image itself.
+    """Change the owner of ``folder`` to the system's unprivileged account and return that account's
+    uid, under which programs then read the image and write to ``folder``.
+
+    Return None, and change nothing, if this process is not root, or if that account could not read
+    the image file ``image`` or enter the parent of ``folder``. The programs then run under the
+    account of this process.
     """
     if os.geteuid() != 0 or not _open_to_all(image) or not _open_to_all(folder.parent):
         return None

@@ -16,7 +16,8 @@ class BareRuntime:
     """Implementation of ``core.ports.runtime.Runtime`` without containers: programs run directly on
     the node.
 
-    ``session_env`` is the virtual environment whose programs come first on the PATH, or None.
+    ``session_env`` is the virtual environment whose ``bin`` folder is placed before all other
+    folders in the PATH of jobs; None: no folder is added.
     """
 
     name = "bare"
@@ -51,5 +52,7 @@ class BareRuntime:
         return {} if self.session_env is None else {"VIRTUAL_ENV": str(self.session_env)}
 
     def path(self) -> tuple[str, ...]:
-        """Return the folder of the session environment's programs, which come first."""
+        """Return the folders to place before all others in the PATH of jobs: the ``bin`` folder of
+        the session environment, or none if there is no such environment.
+        """
         return () if self.session_env is None else (str(self.session_env / "bin"),)

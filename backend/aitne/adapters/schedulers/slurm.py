@@ -70,12 +70,15 @@ class SlurmScheduler(SlurmCliScheduler):
         self._last_warning: str | None = None
 
     async def start(self) -> Sequence[str]:
-        """Start like the base class, and check the configuration of slurmrestd, which need not be
-        running.
+        """Check that Slurm's commands work and, if ``slurm.rest_url`` is set, query slurmrestd for
+        its version and test the platform's token.
+
+        Returns sentences for the administrator about missing or unusual settings. If slurmrestd
+        does not answer, one of them says so, and Slurm's commands are used until it answers.
 
         Raises:
-            SetupError: Slurm's commands are missing; the key cannot be used; slurmrestd serves no
-                supported version; or Slurm rejects the platform's token.
+            SetupError: Slurm's commands are missing; the key ``slurm.jwt_key`` cannot be used;
+                slurmrestd serves no supported version; or Slurm rejects the platform's token.
         """
         notes = [*await super().start()]
         url, key = self._settings.slurm.rest_url, self._settings.slurm.jwt_key

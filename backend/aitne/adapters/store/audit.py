@@ -24,7 +24,9 @@ class AuditTrail(StorePart, AuditStore):
     """Implementation of ``AuditStore`` in SQL."""
 
     _newest: AuditEntry | None = None
-    """Newest entry that this process knows; it may not be the newest in the database."""
+    """Last entry that this object has stored; another process may have appended newer ones to the
+    database. None: unknown.
+    """
 
     @override
     async def append_audit(self, draft: AuditDraft) -> AuditEntry:
@@ -36,10 +38,11 @@ class AuditTrail(StorePart, AuditStore):
         return await self._append(draft, known=False)
 
     async def _append(self, draft: AuditDraft, *, known: bool) -> AuditEntry:
-        """Append an entry. Its hash depends on the previous entry: with ``known`` the one that this
-        process knows, otherwise the newest in the database.
+        """Append an entry to the audit log, with a hash that depends on the previous entry. The
+        previous entry is the last one that this object has stored if ``known`` is True, otherwise
+        the newest in the database.
 
-        Raises ``IntegrityError`` if the known entry is no longer the newest.
+        Raises ``IntegrityError`` with ``known`` if another process has appended an entry since.
         """
         async with self._db.write(brief=True) as tx:
             await tx.take("audit")

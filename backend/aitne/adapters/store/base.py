@@ -99,9 +99,9 @@ class DueItems:
     def of(
         cls, table: Table, condition: ColumnElement[bool], max_per_owner: int | None = None
     ) -> DueItems:
-        """Return the statements for those rows of the table for which ``condition`` is true.
-        ``max_per_owner`` is the maximum number of one owner's rows that are processed at a time;
-        None: no maximum.
+        """Return the statements that select and reserve the due rows of ``table`` that satisfy
+        ``condition``. ``max_per_owner`` is the maximum number of one owner's rows that are
+        processed at a time; None: no maximum.
         """
         now, epoch = bindparam("now", type_=UtcDateTime), bindparam("epoch", type_=BigInteger)
         later = table.c.available_at > now

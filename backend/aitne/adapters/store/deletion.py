@@ -248,7 +248,9 @@ def _too_old(keep: KeepTimes, now: datetime) -> ColumnElement[bool]:
 
 
 async def _locked(tx: Transaction, job_ids: Sequence[UUID]) -> list[Job]:
-    """Return those of the jobs that have rows of their own; the rows are locked until the commit."""
+    """Read the database rows of the jobs with these IDs, and lock them until the transaction ends.
+    Array tasks that are stored together in one row (a task group) are not found by their IDs.
+    """
     jobs: list[Job] = []
     for some in batched(sorted({*job_ids}), MOST_IDS):
         query = (

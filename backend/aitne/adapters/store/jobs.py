@@ -229,7 +229,9 @@ class JobRecords(StorePart, JobStore):
 
 
 async def _read(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
-    """Return those of the jobs that exist, including array tasks that share a row."""
+    """Return the jobs and array tasks with these IDs; IDs that do not exist are omitted. Tasks of
+    an array that are stored together in one row (a task group) are found too.
+    """
     jobs = await _rows(connection, job_ids)
     absent = {*job_ids}.difference(job.id for job in jobs)
     tasks = await find_tasks(connection, absent)

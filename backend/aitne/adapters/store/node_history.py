@@ -27,8 +27,8 @@ def news(
     new_nodes: Mapping[_Key, Mapping[str, Any]],
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """Return the history rows for those nodes whose state differs between ``old_nodes`` and
-    ``new_nodes``.
+    """Return the rows to add to the history of nodes: one for each node whose state or reason
+    differs between ``old_nodes`` and ``new_nodes``.
     """
     rows = []
     for key in sorted(old_nodes.keys() | new_nodes.keys()):

@@ -49,7 +49,9 @@ def tasks_of(group: Job) -> Iterator[Job]:
 
 
 def expanded(rows: Iterable[Job]) -> list[Job]:
-    """Return all tasks that the rows of an array represent, in the order of their indices."""
+    """Return all array tasks that these database rows of an array represent, in the order of their
+    indices. A row stands for one task or for a task group.
+    """
     tasks: list[Job] = []
     for row in rows:
         if row.is_task_group:
@@ -62,7 +64,9 @@ def expanded(rows: Iterable[Job]) -> list[Job]:
 async def find_tasks(
     connection: AsyncConnection | Transaction, job_ids: Collection[UUID]
 ) -> list[Job]:
-    """Return those of the jobs that are tasks in a task group, without rows of their own."""
+    """Return those of the jobs with these IDs that are array tasks stored in the row of a task
+    group, instead of in rows of their own.
+    """
     indices = _by_group(job_ids)
     tasks: list[Job] = []
     for some in batched(sorted(indices), MOST_IDS):

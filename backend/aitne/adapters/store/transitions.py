@@ -358,7 +358,7 @@ async def _moves_of_tasks(
 
 
 async def _roll_up_all(tx: Transaction, jobs: Mapping[UUID, Job], after: Sequence[Job]) -> None:
-    """Update the rows of all array jobs after changes of their tasks."""
+    """Update the database rows of all array jobs whose tasks have changed."""
     changed = {job.id: job for job in after}
     of: dict[UUID, list[Job]] = defaultdict(list)
     for job in after:

@@ -54,7 +54,10 @@ def image_show(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show one image: its files, apps, requirements and packages."""
+    """Show one image: its files, apps, requirements and number of packages.
+
+    With --packages, also list the packages of its software bill of materials (SBOM).
+    """
     image = connect(url, data_dir).images.get(reference)
     if as_json:
         output.answer_json(image.raw)

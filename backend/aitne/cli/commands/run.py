@@ -146,9 +146,10 @@ def compare(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show the differences between two runs.
+    """Compare two jobs or array tasks, and show what differs between them.
 
-    Job file, code, packages, image and data, nodes, outcome, use and metrics.
+    Compared are the job files, code, packages, images and datasets, nodes, outcomes, resource usage
+    and metrics.
     """
     from aitne.cli.views import run as view
 

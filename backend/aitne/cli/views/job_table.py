@@ -69,7 +69,7 @@ def ps(
 
 
 def show(jobs: list[Job]) -> None:
-    """Print the table of jobs."""
+    """Print the jobs as a table, one line for each job."""
     columns = ("ID", "NAME", "TYPE", "STATE", "TIME", "OWNER", "RESOURCES", "NODES", "")
     output.table(columns, [_row(job, wide=not sys.stdout.isatty()) for job in jobs])
 

@@ -64,8 +64,9 @@ SBATCH_LETTERS = {
 
 
 def job_file_field(word: str) -> str | None:
-    """Return the field of a job file for a term or an option such as ``--time``; None if there is
-    none.
+    """Return the job file's field that corresponds to an option of sbatch (``--time``, ``-t``) or
+    to a field name of other systems' job descriptions (``walltime``); None if no field corresponds
+    to it.
     """
     if len(word.lstrip("-")) == 1:
         return SBATCH_LETTERS.get(word.lstrip("-"))

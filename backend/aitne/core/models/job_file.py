@@ -92,7 +92,9 @@ class RetryFile(Strict):
 
 
 class DistributedFile(DistributedOptions, Strict):
-    """Content of ``distributed`` in a job file: the commands run on every rank of every node."""
+    """Content of ``distributed`` in a job file. If it is present, each command of the job is run
+    once per rank, with ``ranks_per_node`` ranks on every node.
+    """
 
     ranks_per_node: int | None = Field(
         None,

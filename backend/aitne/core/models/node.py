@@ -161,7 +161,9 @@ class SchedulerStatus(Frozen):
     responding: bool
     """Whether the scheduler answered the last query."""
     since: UtcTime
-    """Time since which it has been answering or, if it does not, of its last answer."""
+    """Start of the time in which the scheduler has answered without interruption; if it does not
+    answer now, the time of its last answer.
+    """
     message: str | None = None
     """Message of the scheduler, or the error of the last query; None if there is none."""
     answering: ClassVar = deprecated_copy("responding", bool)

@@ -61,10 +61,11 @@ def _digest(secret: str, time: int, body: bytes) -> str:
 
 
 def check_url(text: str, settings: WebhookSettings) -> SplitResult:
-    """Return the parsed URL if the site permits webhooks there, as far as can be decided without
-    resolving its host name.
+    """Parse the URL of a webhook, check that this platform's settings permit it, and return the
+    parsed URL. Host names are not resolved here.
 
-    Raises ``ValueError`` with the reason if it does not.
+    ``settings`` contains the hosts that may use plain HTTP and the private networks that webhooks
+    may reach. Raises ``ValueError`` with the reason if the URL is not permitted.
     """
     if len(text) > LONGEST_URL or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError(f"write it in ASCII without spaces, at most {LONGEST_URL} characters")
@@ -87,8 +88,8 @@ def check_url(text: str, settings: WebhookSettings) -> SplitResult:
 
 
 def permits(address: IpAddress, private_networks: Sequence[str]) -> bool:
-    """Return whether messages may be sent to the address: it must be public, or in a network that
-    the site permits.
+    """Return whether webhooks may be sent to the IP address: it must be public, or in one of
+    ``private_networks`` (from the platform's settings).
     """
     inner = _inner(address)
     networks = [ipaddress.ip_network(network) for network in private_networks]

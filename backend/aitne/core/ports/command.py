@@ -32,8 +32,8 @@ class Command(Protocol):
     """Port that runs commands on the platform's machine under a Unix account, without a shell."""
 
     alone: bool
-    """True if commands can run only under this process's own account. Then jobs of other accounts
-    are not jobs of the platform.
+    """True if commands can run only under the platform's own account. Jobs of other accounts are
+    then not jobs of the platform.
     """
 
     async def run(
@@ -47,16 +47,21 @@ class Command(Protocol):
     ) -> Completed:
         """Run the command and wait until it has ended.
 
-        ``argv[0]`` is the command's name without a path (``sbatch``): ``slurm.command_prefix`` is
-        prepended here, and a broker runs only Slurm's own commands. ``account`` is the Unix account
-        to act as; None: the account with which the platform queries the scheduler (the operator's,
-        or its own). ``env`` are the environment variables of the process in addition to a fixed
-        PATH and LANG.
+        Args:
+            argv: command and arguments. ``argv[0]`` is the command's name without a path
+                (``sbatch``). Implementations prepend the setting ``slurm.command_prefix``; a broker
+                runs only Slurm's own commands.
+            account: Unix account under which the command runs. None: the account with which the
+                platform queries Slurm, which is the setting ``slurm.operator`` or, if that is not
+                set, the platform's own account.
+            stdin: content of the command's standard input.
+            env: environment variables of the command in addition to a fixed PATH and LANG.
+            timeout_s: time limit in seconds.
 
         Raises:
             CommandTimeout: the command did not end within ``timeout_s`` and was killed; its effect
                 is unknown.
-            NotAllowed: this process may not act as ``account``.
+            NotAllowed: the platform may not act as ``account``.
             Unavailable: the command could not be started.
         """
         ...

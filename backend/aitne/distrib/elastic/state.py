@@ -264,10 +264,12 @@ class OptimizerStateHandler(_StateDictHandler):
 
 
 class SamplerStateHandler(_StateDictHandler):
-    """Handler of an ``ElasticSampler``; rank 0's progress in the epoch applies to all ranks."""
+    """Handler with which ``TorchState`` saves, restores and synchronizes an ``ElasticSampler``."""
 
     def sync(self) -> None:
-        """Broadcast rank 0's progress in the epoch and redistribute the remaining samples."""
+        """Broadcast from rank 0 which samples of the epoch were processed, and distribute the
+        remaining samples to all ranks. Every rank must call this.
+        """
         self.value.load_state_dict(broadcast_object(self.value.state_dict()))
         self.save()
 

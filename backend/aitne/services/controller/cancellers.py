@@ -26,11 +26,12 @@ MOST = 500
 async def with_cancellers(
     store: JobStore, scheduler: Scheduler, live: LiveJobs, news: News
 ) -> News:
-    """Add the cancelling account to the records of jobs that were cancelled directly in the
-    scheduler.
+    """Find out which accounts cancelled jobs directly in the scheduler, for example with scancel,
+    and add them to the records of these jobs.
 
-    ``news`` are the entries of live jobs with their new records. The accounts of all such jobs are
-    read from accounting in one query; returns ``news`` with the completed records.
+    ``news`` are pairs of a live job and its records in the scheduler's latest answer; a copy with
+    the completed records is returned. The accounts of all such jobs are read from accounting in one
+    query.
     """
     jobs = _unexpected(news)
     if not jobs:
@@ -50,7 +51,9 @@ async def with_cancellers(
 
 
 def _unexpected(news: News) -> list[Job]:
-    """List the jobs that a record shows as cancelled although the platform did not cancel them."""
+    """List the jobs that the scheduler shows as cancelled although the platform did not cancel
+    them. ``news`` are pairs of a live job and its records in the scheduler's latest answer.
+    """
     return [
         entry.job
         for entry, records in news

@@ -51,8 +51,10 @@ def named(job: Job) -> Iterator[tuple[str, UUID]]:
 
 
 def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
-    """Evaluate the dependencies of the job; ``jobs`` contains the jobs whose IDs ``named``
-    yields.
+    """Evaluate the dependencies of ``job``: return the scheduler IDs to wait for, a job that must
+    be waited for before the submission, or the reason why ``job`` can never run.
+
+    ``jobs`` contains, by ID, those of the jobs named in the dependencies that still exist.
     """
     dependencies = Dependencies()
     for kind, job_id in named(job):

@@ -61,8 +61,8 @@ class LiveJob:
         self.put(job, tick)
 
     def put(self, job: Job, tick: int) -> None:
-        """Replace the copy of the job's row by a newer one. ``tick`` is the value of
-        ``LiveJobs.tick`` at this change.
+        """Replace the copy of the job's database row by a newer one. ``tick`` is the value of the
+        change counter ``LiveJobs.tick`` at this change.
         """
         self.job = job
         self.key: Key = key_of(job)
@@ -90,8 +90,8 @@ class LiveJobs:
         """
         self._seen = 0
         self.tick = 0
-        """Counter of the changes of copies; shows whether a row is newer than an answer of the
-        scheduler.
+        """Counter that is incremented with each change of a copy. Its value before a query shows
+        whether a copy was changed later than the scheduler answered.
         """
         self.keys = 0
         """Number of times that a new key for scheduler records was added."""

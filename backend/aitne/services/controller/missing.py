@@ -82,13 +82,14 @@ class MissingRunResolver:
         self._clock = clock
 
     async def vanished(self, job: Job, since: datetime, cluster: Cluster) -> RunVerdict | None:
-        """Find out how a run ended of which a search in the scheduler found no record.
+        """Determine how a run ended of which the scheduler has no record any more, even in a
+        separate search.
 
-        ``since`` is the time since which the record is missing. None if the outcome is not certain
-        yet.
+        Returns the final state with the changes to store, or None if the outcome is not certain
+        yet. ``since`` is the time from which on the scheduler's answers lacked the record.
 
         Raises:
-            Unavailable: the job folder cannot be read, which proves nothing.
+            Unavailable: the job folder cannot be read, which proves nothing about the run.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.close_fence(place, task)
@@ -205,10 +206,11 @@ class MissingRunResolver:
         return outcome
 
     async def judge_by_record(self, job: Job, before: datetime) -> RunVerdict | None:
-        """Return the outcome of a run from its agent's record alone, if the program ended by itself
-        before the time ``before``.
+        """Return the final state and the changes to store for a run, as reported by the agent's
+        outcome file alone, if the program ended by itself before the time ``before``. None if there
+        is no such file.
 
-        None if there is no such record. Raises ``Unavailable`` if the job folder cannot be read.
+        Raises ``Unavailable`` if the job folder cannot be read.
         """
         place, task = self._place(job), job.array_task_id
         outcome = await self._files.outcome(place, task)

@@ -266,8 +266,8 @@ def _key_of(job: Job) -> Key:
 
 
 def _may_be(record: OutsideJob, job: Job) -> bool:
-    """Return whether the record belongs to the job: to the same submission, or to a requeue of it,
-    whose submission time is later.
+    """Return whether the scheduler's record belongs to the job: to the same submission, or to a
+    requeue of it, whose submission time is later.
     """
     submitted_at = job.submitted_at or job.created_at
     again = record.restart_count > 0 or bool(record.tasks)
@@ -313,8 +313,8 @@ def _message(record: OutsideJob) -> str | None:
 
 
 def _move(job: Job, record: OutsideJob, now: datetime) -> TransitionRequest | None:
-    """Return the transition that updates the job's database row to match the record; None if they
-    match already.
+    """Return the transition that makes the job's database row equal to the scheduler's record; None
+    if they are equal already.
     """
     values = _values(record)
     if record.state.terminal:

@@ -120,8 +120,8 @@ class OrphanedJobs:
 def _parts(
     record: SchedulerJob, rows: Mapping[tuple[UUID, int | None], Job]
 ) -> Sequence[SchedulerJob]:
-    """Return the parts of the record to cancel: the whole record or, if other tasks of its array
-    are live, only the tasks that have ended.
+    """Return the parts of a scheduler's record to cancel: the whole record or, if other tasks of
+    its array are live, a separate record for each task that has ended.
     """
     array = rows.get((record.job_id, None))
     if record.array_task_ids is None or array is None or not is_of(record, array):

@@ -75,7 +75,7 @@ SILENT_AFTER_S = 10.0
 
 
 class Poller:
-    """Component that polls the scheduler and updates the rows of jobs from its answers."""
+    """Component that polls the scheduler and updates the jobs in the database from its answers."""
 
     def __init__(
         self,
@@ -226,10 +226,10 @@ class Poller:
         return [*matches.values()], strangers
 
     async def _search(self, tick: int) -> None:
-        """Search in the scheduler for all jobs that were missing from several answers, with one
-        query.
+        """Search the scheduler, with one query, for all jobs that were missing from several of its
+        answers.
 
-        ``tick`` is the value of ``LiveJobs.tick`` before the last poll.
+        ``tick`` is the value of the change counter ``LiveJobs.tick`` before the last poll.
         """
         now = self._clock()
         due: list[LiveJob] = []
@@ -451,8 +451,8 @@ class Poller:
 
 
 def _holds_for(entry: LiveJob, record: SchedulerJob) -> bool:
-    """Return whether the record describes exactly the entry's job, so that the entry needs no
-    update while the record is unchanged.
+    """Return whether the scheduler's record covers exactly the tasks of the entry's job, so that no
+    update is needed while the record does not change.
     """
     task = entry.job.array_task_id
     if entry.job.is_task_group:

@@ -33,8 +33,8 @@ def run_of(job: Job) -> Run:
 
 
 def indices_of(record: SchedulerJob) -> frozenset[int]:
-    """Return the array indices of the tasks that the record covers; empty if the job is not an
-    array.
+    """Return the array indices of the tasks that a scheduler's record covers; empty if the job is
+    not an array.
     """
     if record.array_task_ids is not None:
         return _indices(record.array_task_ids)

@@ -62,10 +62,11 @@ class SubmissionSearch:
     async def judge(
         self, item: OutboxItem, job: Job, record: SchedulerJob | None
     ) -> SubmissionOutcome:
-        """Return the outcome of an uncertain submission.
+        """Return what to do about a submission that may or may not have reached the scheduler.
 
-        It is accepted if ``record``, the result of ``find``, is not None; otherwise it is searched
-        for again later or submitted again.
+        ``record`` is the scheduler's record of the job, as returned by ``find``. If it is not None,
+        the submission was accepted; otherwise the record is searched for again later, or the job is
+        submitted again.
         """
         if record is not None:
             scheduler_id = record.scheduler_id

@@ -44,14 +44,18 @@ class TaskGroups:
         """
 
     async def judge(self, news: News, tick: int) -> News:
-        """Return ``news`` with entries of single tasks in place of task groups whose tasks have
-        different records.
+        """Split those task groups whose tasks have different records in the latest answer of the
+        scheduler, and return the list of jobs to update.
 
-        A group remains for the tasks that share one record.
+        In the returned list, a split group is replaced by an entry for each task that was split
+        off; the group itself remains for the tasks that still share one record. Jobs that are no
+        task groups are returned unchanged.
 
         Args:
-            news: entries of live jobs with their records in one answer of the scheduler.
-            tick: value of ``LiveJobs.tick`` before the query.
+            news: pairs of a live job and its records in this answer.
+            tick: value of the change counter ``LiveJobs.tick`` before the scheduler was queried.
+                Groups that were changed later are returned without records, because the answer may
+                be older than the change.
         """
         result: News = []
         for entry, records in news:
@@ -64,10 +68,11 @@ class TaskGroups:
         return result
 
     async def take_apart(self, entry: LiveJob, tick: int) -> None:
-        """Create a database row for every task of a group that is missing from the scheduler's
-        answers.
+        """Create a separate database row for every task of a group that is missing from the
+        scheduler's answers.
 
-        ``tick`` is the value of ``LiveJobs.tick`` before the query.
+        ``tick`` is the value of the change counter ``LiveJobs.tick`` before the scheduler was
+        queried.
         """
         await self._split(entry, entry.tasks, tick)
 
@@ -112,9 +117,11 @@ class TaskGroups:
         return frozenset()
 
     async def _split(self, entry: LiveJob, indices: Collection[int], tick: int) -> list[LiveJob]:
-        """Create database rows for the tasks with these indices, and return their entries.
+        """Create separate database rows for the group's tasks with these array indices (at most
+        ``MOST_SPLIT``), and return their entries in ``LiveJobs``.
 
-        ``tick`` is the value of ``LiveJobs.tick`` before the query.
+        ``tick`` is the value of the change counter ``LiveJobs.tick`` before the scheduler was
+        queried.
         """
         group = entry.job
         if group.array_job_id is None:
@@ -139,8 +146,8 @@ class TaskGroups:
 
 
 def without_tasks(record: SchedulerJob, entries: Sequence[LiveJob]) -> SchedulerJob | None:
-    """Return the record without the tasks that have an entry in ``entries``; None if no task
-    remains.
+    """Return a copy of the scheduler's record without the array tasks that have an entry in
+    ``entries``; None if no task remains.
     """
     if record.array_task_ids is None:
         return None if entries else record
@@ -193,8 +200,8 @@ def _of_tasks(records: dict[int, SchedulerJob]) -> dict[int, SchedulerJob]:
 
 
 def _of_group(record: SchedulerJob) -> SchedulerJob:
-    """Return the record of one task without the fields that identify the task, as a record of its
-    group.
+    """Return a copy of a task's scheduler record without the fields that identify the task, so that
+    it can be used as the record of its task group.
     """
     if record.array_task_ids is not None:
         return record

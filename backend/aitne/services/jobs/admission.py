@@ -215,10 +215,15 @@ class Admission:
         return job, [job.model_copy(update=group)] if array else []
 
     def check_live(self, live: int, rows: tuple[Job, list[Job]]) -> int:
-        """Return the number of live jobs and tasks that a user with ``live`` of them would have
-        after adding the job with these rows.
+        """Return the number of live (not ended) jobs and array tasks that a user would have after a
+        new job is added.
 
-        Raises ``Conflict`` if that is more than a user may have.
+        Raises ``Conflict`` if that number exceeds ``limits.max_live_jobs``.
+
+        Args:
+            live: number of live jobs and tasks that the user has now.
+            rows: result of ``Admission.rows`` for the new job. An array counts as one job and each
+                of its tasks as another.
         """
         array = rows[0].spec.array
         new = 1 + (len(parse_array(array).indices) if array else 0)
@@ -255,10 +260,11 @@ class Admission:
         )
 
     async def _check_charged(self, actor: Actor, spec: JobSpec) -> None:
-        """Check that the account to charge is not that of a project of which the actor is no
-        member; each project has a Slurm account of the same name.
+        """Check that a project's Slurm account is charged only by members of the project and by
+        administrators; each project has a Slurm account of the same name.
 
-        Raises ``InvalidInput``.
+        Raises ``InvalidInput`` if the job names the account of a project of which the actor is no
+        member.
         """
         charged = spec.slurm.account
         if charged is None or charged in actor.projects or actor.is_admin:

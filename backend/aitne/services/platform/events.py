@@ -99,8 +99,8 @@ class Subscription:
 
 
 class EventHub:
-    """Component that reads the event log, between ``start`` and ``stop``, and distributes the
-    events to the subscriptions of this process.
+    """Component that reads new events from the database, between ``start`` and ``stop``, and
+    distributes them to the subscriptions in the same portal process.
     """
 
     def __init__(
@@ -191,7 +191,9 @@ class EventHub:
             return
 
     def pulse(self) -> None:
-        """Wake all callers of ``changed``, because this process has just made a change itself."""
+        """Wake all callers of ``changed`` at once, because the portal itself has just made a
+        change.
+        """
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -25,8 +25,8 @@ FRESH_S = 3.0
 
 
 class HealthService:
-    """Service that runs the health checks and reports their results, each with the time since which
-    its state holds.
+    """Service that runs the health checks and reports their results, each with the time at which
+    the part of the platform changed to its present state.
     """
 
     def __init__(

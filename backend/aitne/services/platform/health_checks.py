@@ -52,8 +52,8 @@ Facts = dict[str, str | int | float | None]
 class HealthCheckResult:
     """Result of one health check: a state, a sentence about it and advice for administrators.
 
-    ``since`` is the time since which the part is in this state; None if the check cannot know it,
-    then the time at which the state was first seen is shown.
+    ``since`` is the time at which the checked part changed to this state. None: the check cannot
+    know it, and the time at which the state was first observed is shown instead.
     """
 
     state: HealthState

@@ -86,10 +86,11 @@ class LimitCheck:
 
 
 def judge(spec: JobSpec, look: LimitUsage, user: str) -> LimitVerdict:
-    """Compare the job of the user ``user`` with the scheduler's limits; ``look`` contains the
-    limits and their current use.
+    """Compare the resources of a job with the scheduler's limits: return the problems of a job that
+    could never run, and the limit for which it would wait now.
 
-    Has no side effects.
+    ``look`` contains the limits and their current use; ``user`` is the user to which the job is
+    charged. Has no side effects.
     """
     request = LimitRequest(
         project=spec.slurm.account or spec.project,

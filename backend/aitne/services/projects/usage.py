@@ -56,8 +56,8 @@ class UsageReport(Frozen):
 
 
 class UsageService:
-    """Service for usage: members read the usage of their projects, administrators that of all
-    projects.
+    """Service that reports the usage of projects: to members for their own projects, to
+    administrators for all projects.
     """
 
     def __init__(self, store: Store, months: UsageMonths, clock: Callable[[], datetime]) -> None:

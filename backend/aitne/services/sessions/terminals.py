@@ -58,7 +58,9 @@ class Ticket(Frozen):
 
 
 class OpenTerminal:
-    """Terminal of this process, with the time since which no browser is connected to it."""
+    """Terminal that this portal process has open. If its browser disconnects, the terminal is kept
+    for ``HOLD_S`` seconds, in which the browser can connect again.
+    """
 
     def __init__(self, terminal: Terminal, number: int) -> None:
         self.terminal = terminal
@@ -134,9 +136,9 @@ class TerminalService:
     async def open(
         self, job_id: UUID, ticket: str, start: ShellStart | SshStart
     ) -> tuple[str, Terminal]:
-        """Start a program next to the job's processes.
+        """Start a shell or an SSH server in the allocation of the running job.
 
-        Return the secret name of the terminal, and the terminal.
+        Returns the secret name of the terminal, and the terminal.
 
         Raises:
             NotAuthenticated: the ticket is invalid, was used, or is for another job.
@@ -222,7 +224,7 @@ class TerminalService:
         await asyncio.gather(*(self._end(name) for name in names))
 
     async def close(self) -> None:
-        """End all terminals of this process and wait until they have ended."""
+        """End all terminals that this portal process has open, and wait until they have ended."""
         await asyncio.gather(*(self._end(name) for name in list(self._held)))
         await asyncio.gather(*self._ends, return_exceptions=True)
 

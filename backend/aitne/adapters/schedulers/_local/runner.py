@@ -257,8 +257,8 @@ class Runner:
         self._write_exit()
 
     def _open_door(self) -> socket.socket | None:
-        """Open the socket on which requests to start programs beside the job arrive; return None if
-        it cannot be created.
+        """Open the socket that accepts requests to start additional programs in the running job;
+        return None if it cannot be created.
         """
         import socket
 
@@ -278,8 +278,8 @@ class Runner:
         return door
 
     def _let_in(self, door: socket.socket) -> None:
-        """Accept a connection and start an agent beside the job, with the connection as its
-        standard streams.
+        """Accept a connection and start an agent in the running job, in addition to the job's own
+        processes, with the connection as its standard streams.
         """
         try:
             connection, _ = door.accept()

@@ -206,8 +206,8 @@ class SlurmOutside:
 
 
 def _is_of(run: OutsideRun, job: OutsideJob) -> bool:
-    """Return True if the record belongs to the run. The submission times must be equal, unless the
-    job was requeued, which changes its time.
+    """Return True if Slurm's record belongs to the run: ID and account are equal, and so are the
+    submission times, unless the job was requeued, which changes its time.
     """
     same = (job.scheduler_id, job.account) == (run.scheduler_id, run.account)
     return same and (job.submitted_at == run.submitted_at or job.restart_count > 0)

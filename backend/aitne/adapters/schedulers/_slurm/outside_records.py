@@ -42,7 +42,9 @@ _MOST_NODES = 200
 _GPUS = re.compile(r"gres/gpu(?::([A-Za-z0-9_.-]{1,40}))?[=:]([0-9]{1,6})")
 _ACTIVE = frozenset({JobState.RUNNING, JobState.STARTING, JobState.COMPLETING})
 OF_RUN = frozenset("jJNr")
-"""Wildcards in paths of logs whose values only the record of a task contains."""
+"""Replacement symbols in log paths (the letters after ``%``) whose values are known only from a
+task's own record in squeue or sacct.
+"""
 _NO_INDEX = 0xFFFFFFFE
 """Array index that Slurm writes for a job that is no array."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -235,11 +237,15 @@ class _Group:
 
     @property
     def representative(self) -> str:
-        """Return the text of the record from which state and pending reason of the group are taken."""
+        """Return Slurm's text record of one task in the group's state, which gives the state and
+        the pending reason of the whole group.
+        """
         return self.texts.get(self.state) or next(iter(self.texts.values()))
 
     def complete(self, job: OutsideJob) -> OutsideJob:
-        """Return the record for the whole group; ``job`` is the parsed representative."""
+        """Return ``job``, the parsed ``representative``, with the fields replaced that all tasks of
+        the group determine, such as nodes and start time.
+        """
         if not self.tasks:
             return job
         state = self.state
@@ -399,11 +405,13 @@ def _log_path(row: Mapping[str, str], *, is_array: bool, begun: bool) -> str | N
 
 
 def log_of_task(pattern: str, index: int, run: Mapping[str, str] | None = None) -> str | None:
-    """Return the path of a task's log from the pattern of its array; None if the task in ``run``
-    has no node yet.
+    """Return the path of an array task's log: the array's log path ``pattern`` with Slurm's
+    replacement symbols (``%A``, ``%a``, ``%N`` and others) replaced by their values. None if the
+    task in ``run`` has no node yet.
 
-    ``run`` is the task's record of squeue or sacct, with the fields of ``queue.FIELDS``; without it
-    the pattern must not contain the wildcards in ``OF_RUN``.
+    ``index`` is the task's index in the array. ``run`` is the task's record in the output of squeue
+    or sacct, with the fields of ``queue.FIELDS``; without it, ``pattern`` must not contain the
+    symbols in ``OF_RUN``.
     """
     values: dict[str, int | str] = {"a": index, "b": index % 10}
     if run is not None:

@@ -26,13 +26,13 @@ def moment(seconds: int | None) -> datetime | None:
 
 
 def task_of(job: SchedulerJob, array: int | str, task: int) -> SchedulerJob:
-    """Return a copy of the record with the ID and index of one task of the array."""
+    """Return a copy of an array's record as the record of its task with the index ``task``."""
     return job.model_copy(update={"scheduler_id": f"{array}_{task}", "array_task_id": task})
 
 
 def array_record(job: SchedulerJob, array: int, tasks: str, *, said_by: str) -> SchedulerJob:
-    """Return a copy of the record for the ``tasks`` (such as ``1-3,7%2``) of an array of which no
-    task has started. ``said_by`` names the source in the error.
+    """Return a copy of an array's record for the pending tasks with the indices ``tasks`` (such as
+    ``1-3,7%2``). ``said_by`` is the source of the record, named in the error.
 
     Raises:
         SchedulerUnavailable: the list of tasks is incomplete (libslurm truncates a long one:
@@ -49,8 +49,8 @@ def array_record(job: SchedulerJob, array: int, tasks: str, *, said_by: str) -> 
 
 
 def of_tasks(job: SchedulerJob, array: str, tasks: str) -> SchedulerJob:
-    """Return a copy of the record for one or more ``tasks`` of an array. Raises ``ValueError`` if
-    ``tasks`` is no list of indices.
+    """Return a copy of an array's record as the record of the tasks with the indices ``tasks``
+    (such as ``1-3,7``). Raises ``ValueError`` if ``tasks`` is no list of indices.
     """
     indices = parse_array(tasks).indices
     if len(indices) == 1:

@@ -44,8 +44,8 @@ class DeleteRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FolderResult:
-    """Outcome of work on the folder of an ended job: its ``size``, or the time ``due_at`` of the
-    next attempt.
+    """Result of measuring or removing the folder of an ended job: its ``size``, or the time
+    ``due_at`` of the next attempt.
     """
 
     job_id: UUID
@@ -65,7 +65,9 @@ class JobFolders(Frozen):
 
 
 class DeletionStore(Protocol):
-    """Storage of requests to delete jobs, and of the work on the folders of ended jobs."""
+    """Storage of requests to delete jobs, and of the results of measuring and removing the folders
+    of ended jobs.
+    """
 
     async def request_delete(
         self, job_ids: Sequence[UUID], now: datetime
@@ -95,14 +97,17 @@ class DeletionStore(Protocol):
         ...
 
     async def due_folders(self, now: datetime, limit: int) -> Sequence[Job]:
-        """List the ended jobs whose folders are to be measured or removed by ``now``, those due
-        first at the beginning.
+        """List the ended jobs whose folders are to be measured or removed by ``now``, ordered by
+        the time at which that is due.
         """
         ...
 
     async def note_folders(self, results: Sequence[FolderResult], *, epoch: int) -> None:
-        """Store the outcomes of work on folders. Raises ``StaleEpoch`` if another controller is the
-        leader.
+        """Store the results of measuring or removing folders of ended jobs: sizes, times of the
+        next attempts, and reasons why a folder could not be removed. Results for a job that was
+        retried meanwhile are ignored.
+
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
