@@ -67,8 +67,8 @@ _Key = tuple[UUID, int, int | None, str]
 
 
 class VerbCaller(Protocol):
-    """Interface of an object that executes the broker's verbs, by requests to the broker or in this
-    process.
+    """Interface of an object that executes the broker's verbs, either by requests to the broker
+    process or directly in the calling process.
     """
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
@@ -316,8 +316,10 @@ class BrokerScheduler:
 
 class FilesByVerb:
     """Implementation of ``core.ports.files.JobFiles`` that executes each method as a verb of the
-    broker. The verbs can be sent to the broker or executed in this process, depending on the
-    ``VerbCaller``.
+    broker.
+
+    Depending on the ``VerbCaller``, the verbs are sent to the broker process or executed in the
+    calling process.
     """
 
     def __init__(self, caller: VerbCaller) -> None:

@@ -51,8 +51,8 @@ R = TypeVar("R", Fence, ProgramOutcome)
 
 
 class OwnFiles:
-    """Implementation of ``core.ports.files.JobFiles`` that reads and writes under this process's
-    own account.
+    """Implementation of ``core.ports.files.JobFiles`` that reads and writes under the Unix account
+    of the calling process.
     """
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:

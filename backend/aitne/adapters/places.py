@@ -30,7 +30,9 @@ from aitne.host.account import own_account_name
 
 
 class OwnUserFolders:
-    """Implementation of ``core.ports.storage.UserFolders`` under this process's own account."""
+    """Implementation of ``core.ports.storage.UserFolders`` under the Unix account of the platform's
+    own processes.
+    """
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class OwnUserFolders:
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
         """Return size, quota and other facts about each storage area. ``account`` must be None or
-        this process's own.
+        the platform's own account.
         """
         _own(account)
         user = own_account_name()
@@ -52,7 +54,7 @@ class OwnUserFolders:
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
         """Return type, size and other facts about the file or folder at each absolute path.
-        ``account`` must be None or this process's own.
+        ``account`` must be None or the platform's own account.
         """
         _own(account)
         return await asyncio.to_thread(look_at_paths, self._patience, paths)

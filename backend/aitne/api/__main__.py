@@ -129,8 +129,9 @@ def listen_for_proxy(path: Path) -> socket.socket:
 
 
 def allow_many_connections() -> None:
-    """Raise this process's limit of open files to its hard limit: the usual soft limit of 1,024 is
-    too low for the open pages of many users."""
+    """Raise the API process's limit of open files to its hard limit: the usual soft limit of 1,024
+    is too low for the connections of many browsers.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -174,7 +174,9 @@ def unix_name(settings: Settings, user: str) -> str:
 
 
 def job_files(settings: Settings) -> JobFiles:
-    """Create the access to the files of jobs, through the broker or in this process."""
+    """Create the access to job files: through the broker process if there is one, otherwise
+    directly in the calling process.
+    """
     if settings.broker.socket is not None:
         from aitne.adapters.broker import BrokerFiles
 

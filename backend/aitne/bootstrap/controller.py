@@ -36,8 +36,8 @@ class ControllerParts:
 
 
 def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
-    """Create the controller and the objects that only it needs. ``holder`` is the name of this
-    process in the controllers' lease.
+    """Create the controller and the objects that only it needs. ``holder`` is the name under which
+    this controller process holds the leader's lease.
 
     Raises:
         SetupError: a plug-in or a secret that the settings name does not exist.

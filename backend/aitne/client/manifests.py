@@ -209,7 +209,8 @@ def verify(
 ) -> Verification:
     """Compare every file in the folder ``path`` with a manifest, whose text is given in chunks.
 
-    ``journal_dir``, ``heard`` and ``workers`` are those of ``make``.
+    ``journal_dir``, ``heard`` (a progress callback) and ``workers`` have the same meaning as in
+    ``make``.
 
     Raises:
         InvalidInput: there is no such folder, or it cannot be read.

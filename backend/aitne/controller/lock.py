@@ -21,7 +21,9 @@ PATIENCE_S = 5.0
 
 
 def new_holder() -> str:
-    """Return a name for this process in the lease that no other process has ever used."""
+    """Return a unique name under which a controller process holds the leader's lease. It contains
+    host name, PID and the current time, so that no earlier process has used it.
+    """
     return f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
 
 

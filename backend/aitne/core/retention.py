@@ -65,8 +65,8 @@ class KeepTimes(NamedTuple):
 
 
 def keep_times(settings: RetentionSettings, project: Retention | None = None) -> KeepTimes:
-    """Return how long the jobs of a project are kept: as the project has set, but at most as long
-    as the site permits.
+    """Return how long the ended jobs of a project are kept: as long as the project's retention
+    says, but at most ``keep_jobs``'s maximum in the platform's settings (``max_keep_jobs``).
 
     Failed jobs are kept at least as long as others.
     """
@@ -80,7 +80,9 @@ def keep_times(settings: RetentionSettings, project: Retention | None = None) ->
 
 
 def exceeding(wish: Retention, settings: RetentionSettings) -> Iterator[FieldProblem]:
-    """Yield a problem for each retention in ``wish`` that the site does not permit."""
+    """Yield a problem for each time in a project's requested retention ``wish`` that is too short,
+    or longer than the platform's settings permit.
+    """
     site = {
         "keep_jobs": settings.keep_jobs,
         "keep_failed_jobs": settings.keep_failed_jobs or settings.keep_jobs,

@@ -130,8 +130,9 @@ class LaunchCoordinator:
             self._judge()
 
     def tick(self, now: float) -> None:
-        """Act on a deadline that has passed by the time ``now``, such as that for joining or for
-        ending."""
+        """Act on the current deadline if it has passed at the time ``now``: for example, end the
+        run if nodes have not joined in time.
+        """
         if self._deadline is None or now < self._deadline or self.code is not None:
             return
         self._deadline = None

@@ -197,8 +197,8 @@ def _mpi(environ: Mapping[str, str]) -> RankTopology | None:
 
 
 def _pmix(environ: Mapping[str, str], slurm: RankTopology | None) -> RankTopology | None:
-    """Return the position of a task started with PMIx, which is that of its Slurm step. Raises
-    ``LaunchError`` if it was not started by Slurm.
+    """Return the position of a task that was started with PMIx: its position in the Slurm step.
+    Raises ``LaunchError`` if it was not started by Slurm.
 
     PMIx provides the rank in a variable, but the number of ranks only through its server.
     """
@@ -226,8 +226,11 @@ def _guessed_cross(world: RankTopology) -> RankTopology:
 
 
 def _of(mpi: RankTopology, slurm: RankTopology | None) -> RankTopology:
-    """Return the position according to MPI, completed with that of the Slurm step ``slurm`` if both
-    agree. Raises ``LaunchError`` if the local rank is unknown."""
+    """Return the rank's position according to MPI. If the Slurm step has the same rank and number
+    of ranks, values that MPI does not report are taken from ``slurm``.
+
+    Raises ``LaunchError`` if the local rank is unknown.
+    """
     same = slurm is not None and (slurm.rank, slurm.size) == (mpi.rank, mpi.size)
     if slurm is not None and same:
         return replace(slurm, source="mpi")

@@ -18,8 +18,8 @@ because all jobs have the same account here.
 
 
 class LocalCommand:
-    """Implementation of ``core.ports.command.Command`` without a broker: commands run under this
-    process's own account. ``prefix`` is put before each command.
+    """Implementation of ``core.ports.command.Command`` without a broker: commands run under the
+    Unix account of the platform's own processes. ``prefix`` is put before each command.
     """
 
     alone = True
@@ -52,8 +52,8 @@ class LocalCommand:
     async def connect(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
-        """Start a command under this process's own account, and return a socket connected to its
-        standard input and output. The command continues to run after the return.
+        """Start a command under the platform's own Unix account, and return a socket connected to
+        its standard input and output. The command continues to run after the return.
 
         Raises:
             NotAllowed: ``account`` is another account.

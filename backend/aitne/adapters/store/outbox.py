@@ -87,7 +87,7 @@ async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
 
 
 async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
-    """Make the items due that wait for a change of one of these jobs."""
+    """Make those outbox items due now that wait for a change of one of these jobs."""
     await tx.send(_RELEASE, [{"needed": job_id} for job_id in job_ids])
 
 

@@ -294,7 +294,9 @@ async def _move(
 
 
 async def lock_job(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
-    """Return the job and its array job (None: no array task), both locked until the commit."""
+    """Read the job and its array job (None if it is no array task), and lock their database rows
+    until the transaction ends.
+    """
     array_id = select(_jobs.c.array_job_id).where(_jobs.c.id == job_id).scalar_subquery()
     query = (
         select(*JOB_COLUMNS)
@@ -456,7 +458,9 @@ def _update(names: frozenset[str]) -> Update:
 
 
 def _has_folder(job: Job) -> bool:
-    """Return True if the job has its own folder; an array's tasks share that of the array job."""
+    """Return True if the job has a job folder of its own. Array tasks use the folder of their array
+    job; jobs that were not submitted through the platform have none.
+    """
     return job.array_job_id is None and not job.is_outside
 
 

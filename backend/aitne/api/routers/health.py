@@ -37,7 +37,7 @@ class PlatformReadiness(Frozen):
 
 @router.get("/healthz")
 async def healthz() -> dict[str, bool]:
-    """Confirm that this process runs."""
+    """Confirm that the API process is running, without checking its dependencies."""
     return {"ok": True}
 
 

@@ -72,8 +72,8 @@ pending tasks share.
 
 
 def array_id(random_id: UUID) -> UUID:
-    """Return the ID of an array job, derived from a random one: its last 32 bits are 0, because
-    they number the tasks.
+    """Return a job ID for an array job, derived from a random UUID: its last 32 bits are set to 0.
+    The IDs of the array's tasks have a number in these bits instead.
     """
     return UUID(int=random_id.int & ~_INDEX_BITS)
 

@@ -17,8 +17,8 @@ def sees_env_values(actor: Actor, job: Job) -> bool:
 
 
 def with_visible_env(actor: Actor, job: Job) -> Job:
-    """Return the job; its environment variables have hidden values unless the actor may see
-    them.
+    """Return a copy of the job in which the values of environment variables are replaced by
+    ``HIDDEN``, or the job itself if the actor may see them.
     """
     if not job.spec.env or sees_env_values(actor, job):
         return job

@@ -32,11 +32,11 @@ class Attacher(Protocol):
     """
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Start the agent with ``--attach`` on the node; return a socket that is connected to its
-        standard input and output.
+        """Start the agent with ``--attach`` on the node, in the allocation of the running job;
+        return a socket that is connected to its standard input and output.
 
-        The agent and the program that it starts end when the socket is closed, which includes the
-        end of this process, and when the job ends.
+        The agent and the program that it starts end when the job ends, or when the socket is
+        closed, for example because the calling process has ended.
 
         Raises:
             SchedulerRejected: no such attempt runs on the node, or the scheduler does not permit it

@@ -76,7 +76,7 @@ class Command(Protocol):
         reads the end of its input; this object does not wait for it.
 
         Raises:
-            NotAllowed: this process may not act as ``account``.
+            NotAllowed: the platform may not act as ``account``.
             RateLimited: too many commands of the account are running already.
             Unavailable: the command could not be started.
         """

@@ -24,7 +24,7 @@ class Probes(Protocol):
         ...
 
     async def space(self, path: Path) -> tuple[int, int]:
-        """Return the number of free bytes that this process may use, and the total number of bytes,
-        of the file system that contains ``path``.
+        """Return two numbers of bytes of the file system that contains ``path``: those that the
+        platform's processes may still use, and the total.
         """
         ...

@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 
 WILDCARD = "*."
 _RESERVED = frozenset({"api", "hub", "portal", "www"})
-"""DNS labels that no user gets, because users could mistake them for pages of the site."""
+"""DNS labels that are not assigned to users, because a host name with such a label could be
+mistaken for an official page of the platform's operator.
+"""
 _LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?")
 
 _URL = re.compile(

@@ -62,11 +62,11 @@ class State:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Record a change of the set of nodes, so that the next commit raises
-        ``HostsUpdatedInterrupt`` on all ranks. ``timestamp`` must be later than that of the last
-        change, and ``update_res`` is the kind of change, a ``HostUpdateResult``.
+        """Record that the set of nodes has changed, so that the next commit raises
+        ``HostsUpdatedInterrupt`` on all ranks.
 
-        May be called from any thread.
+        ``timestamp`` must be greater than in the previous call. ``update_res`` is the kind of
+        change, a ``HostUpdateResult``. May be called from any thread.
         """
         self._host_messages.put((timestamp, update_res))
 
@@ -225,7 +225,7 @@ class StateHandler:
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Replace the value by that of rank 0. Every rank must call this."""
+        """Replace the value by rank 0's value. Every rank must call this."""
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:

@@ -68,10 +68,10 @@ PRIORITY_NOISE = 0.1
 
 
 def of_the_agent(job: Job, exit_code: int | None) -> bool:
-    """Return whether ``exit_code`` may come from the agent, whose record then tells how the run
-    ended.
+    """Return whether the agent itself may have ended with ``exit_code``, so that its outcome file
+    must be read to find out how the run ended.
 
-    Always True for a job with ranks, because the agent's record names the rank that failed.
+    Always True for a job with ranks, because the file names the rank that failed.
     """
     if job.spec.distributed is not None:
         return True
@@ -89,8 +89,9 @@ def outcome(
 ) -> JobChanges:
     """Return the changes to store for a run that has ended according to the scheduler's record.
 
-    ``agent_record`` is the agent's record of the end, needed only if ``of_the_agent`` returns True
-    for the exit code; ``cluster`` contains the reasons of failed nodes.
+    ``agent_record`` is the content of the agent's outcome file, needed only if ``of_the_agent``
+    returns True for the exit code. ``cluster`` is used for the reasons that the scheduler gives for
+    failed nodes.
     """
     exit_code = record.exit_code
     reason = record.reason
@@ -183,8 +184,8 @@ def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
 
 
 def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
-    """Return the state of a live job according to the scheduler's record, and the fields that
-    differ from the job's database row.
+    """Return the present state of a live job according to the scheduler's record, and those fields
+    of the record that differ from the job's database row.
     """
     values: dict[str, object] = {}
     state = record.state
@@ -263,8 +264,8 @@ def _moved(before: int | None, now: int | None) -> bool:
 
 
 def state_from_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, JobChanges]:
-    """Return the final state and the changes for a run that the scheduler no longer has a record
-    of, from its agent's record.
+    """Return the final state and the changes to store for a run of which the scheduler has no
+    record any more. They follow from ``agent_record``, the content of the agent's outcome file.
     """
     values: dict[str, object] = {
         "exit_code": agent_record.exit_code,

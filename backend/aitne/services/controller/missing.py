@@ -55,8 +55,8 @@ class RunVerdict:
 
 @dataclass(frozen=True, slots=True)
 class FenceOwner:
-    """Result which says that another run of the attempt holds the fence and is live; ``record`` is
-    the scheduler's record of that run.
+    """Result of ``MissingRunResolver.turned_away``: the scheduler's record from which the state of
+    the job follows, usually the record of the run that holds the fence.
     """
 
     record: SchedulerJob
@@ -119,11 +119,13 @@ class MissingRunResolver:
     async def turned_away(
         self, job: Job, record: SchedulerJob, since: datetime, cluster: Cluster
     ) -> RunVerdict | FenceOwner | None:
-        """Find out the state of a job whose run ended with the agent's exit code for "another run
-        has the fence".
+        """Determine the state of a job whose run ended with the agent's exit code for "another run
+        of this attempt has already started the program" (it holds the fence).
 
-        None if it is not certain yet. If the program itself used this exit code, the result is that
-        of the scheduler's record.
+        Returns a ``FenceOwner`` with the scheduler's record from which the state follows: the
+        record of the other run or, if the program itself used this exit code, ``record``. If the
+        other run has ended and the scheduler has no record of it, returns its final state. None:
+        the outcome is not certain yet.
 
         Raises:
             Unavailable: the job folder cannot be read.
@@ -151,13 +153,13 @@ class MissingRunResolver:
         return await self._dead(job, since, cluster)
 
     async def broke_off(self, job: Job, record: SchedulerJob) -> RunVerdict | None:
-        """Find out how a run really ended that the scheduler reports as ended, or has started too
-        often.
+        """Check against the agent's files how a run ended that the scheduler reports as ended, or
+        as started too often. Returns the true final state, or None if the scheduler's record is
+        correct.
 
-        None if the scheduler's record is correct. After a crash, Slurm may start jobs that had
-        ended, and end or restart jobs whose old ID it has assigned to others. The agent's record
-        then tells how the run ended. A run that had nodes but created no fence was not cancelled on
-        request.
+        After a crash, Slurm may start jobs that had ended, and end or restart jobs whose old ID it
+        has assigned to others. The agent's outcome file then shows how the run ended. A run that
+        had nodes but created no fence was not cancelled on request.
 
         Raises ``Unavailable`` if the job folder cannot be read.
         """
@@ -190,8 +192,8 @@ class MissingRunResolver:
         return self._never_began(job, "Its folder could not be used on the allocated node.")
 
     async def agents_word(self, job: Job, record: SchedulerJob) -> ProgramOutcome | None:
-        """Return how the run ended according to its agent; None if the agent recorded nothing, or
-        the record cannot be read now.
+        """Return how the run ended according to its agent's outcome file; None if there is no such
+        file, it belongs to another run, or it cannot be read now.
         """
         try:
             outcome = await self._files.outcome(self._place(job), job.array_task_id)

@@ -278,8 +278,8 @@ class AgentService:
         return JobSecrets(env=dict(await self._secrets.values(job.owner, job.spec.secrets)))
 
     async def tree(self, token: str, job_id: UUID) -> tuple[int, Iterator[bytes]]:
-        """Return the length and the parts of the job's uploaded working tree, encoded as the list
-        of its files, a line feed, and the contents.
+        """Return the job's uploaded working tree as one stream: its length in bytes, and its parts.
+        The parts are the list of the files, a line feed, and the contents of the files.
 
         Raises:
             NotAuthenticated: the token is not this job's, or the job has ended.

@@ -180,7 +180,7 @@ class EventHub:
         """Wait until a change was committed after ``mark`` returned the marker, at most
         ``timeout_s`` seconds or until the hub stops.
 
-        All waiting calls in this process share one wait for the database.
+        Only one task polls the database, however many callers wait.
         """
         if self.stopped:
             return

@@ -48,10 +48,11 @@ class FirstRun:
         self._accounts = accounts
 
     async def prepare(self, administrator: str | None = None) -> None:
-        """Create the administrator and the access token if they are missing or no longer valid.
+        """Create the first administrator and the access token of the command line if they are
+        missing or no longer valid.
 
-        ``administrator`` is the name of the first administrator; None: that of this process's Unix
-        user.
+        ``administrator`` is the user name of the first administrator; None: the name of the Unix
+        user that runs the platform.
         """
         name = administrator or unix_user()
         admin = await self._first_admin(name)
@@ -107,8 +108,8 @@ class FirstRun:
 
 
 def unix_user() -> str:
-    """Return the login name of this process's Unix user, with characters replaced that the platform
-    does not permit in user names.
+    """Return the login name of the Unix user that runs the platform, with characters replaced that
+    the platform does not permit in user names.
     """
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name

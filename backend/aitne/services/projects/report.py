@@ -78,7 +78,7 @@ class WaitingJob(Frozen):
 
 
 class WaitingPage(Frozen):
-    """One page of the project's queued jobs; the job submitted first comes last."""
+    """One page of the list of a project's queued jobs, those submitted last first."""
 
     items: list[WaitingJob] = Field(description="Jobs of this page.")
     next_cursor: str | None = Field(

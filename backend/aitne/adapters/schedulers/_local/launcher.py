@@ -47,7 +47,9 @@ class ProcessIdentity:
     started_at: float = 0.0
 
     def open(self) -> int | None:
-        """Open a pidfd of exactly this process; None if it has ended."""
+        """Open a pidfd of the process with this PID, start time and boot ID; None if that process
+        has ended, even if its PID belongs to another process now.
+        """
         if self.boot != procfs.boot_id():
             return None
         try:

@@ -17,10 +17,10 @@ from aitne.core.jobs.layout import log_name
 
 
 class RunStarter:
-    """Starter of runs; it is thread-safe.
+    """Starter of runs of the ``local`` scheduler; it is thread-safe.
 
     ``permitted`` returns the Unix user of a job's account, or raises ``NotAllowed``. If it is None,
-    all jobs run under this process's own account.
+    all jobs run under the platform's own account.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class RunStarter:
         )
 
     def _as_whom(self, account: str | None) -> tuple[JobAccount | None, dict[str, str]]:
-        """Return the account under which the job runs (None: this process's own) and its
-        environment. Raises ``OSError`` if jobs may not run under the account now.
+        """Return the account under which the job runs (None: the platform's own account) and the
+        job's environment variables. Raises ``OSError`` if jobs may not run under the account now.
         """
         if self._permitted is None:
             return None, base_environment(os.environ)

@@ -133,8 +133,8 @@ class SlurmOutside:
         raise SchedulerUnavailable(message)
 
     async def read_log(self, log: OutsideLog, *, offset: int, limit: int) -> LogChunk:
-        """Return up to ``limit`` bytes of the log from byte ``offset`` on, read under this
-        process's own account.
+        """Return up to ``limit`` bytes of the log from byte ``offset`` on, read under the
+        platform's own account.
 
         Raises:
             NotAllowed: the job belongs to another account, whose log only a broker can read.

@@ -24,9 +24,9 @@ _TOKEN = re.compile(r"SLURM_JWT=([A-Za-z0-9_.-]+)")
 class AccountHeaders:
     """Provider of the HTTP headers that authenticate an account at slurmrestd.
 
-    With Slurm's key, tokens can be made for any account. So a command without effect is first run
-    under the account: the command runner (in the broker or this process) rejects accounts under
-    which the platform may not act.
+    With Slurm's key, tokens can be made for any account. To check that the platform may act as an
+    account, a command without effect is therefore run under it first; this fails for accounts that
+    are not permitted.
     """
 
     def __init__(
