@@ -139,8 +139,8 @@ class ProgramEnvironment:
         """Join the namespaces of the container, without gaining privileges that its own programs
         lack.
 
-        A process cannot change its own PID namespace, only that of its children, so it forks once
-        more.
+        A process cannot change its own PID namespace, only the PID namespace of its later children,
+        so this function forks once more.
         """
         libc = ctypes.CDLL(None, use_errno=True)
         theirs = _namespaces(self._program or 0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from aitne.agent.snapshot import SnapshotTaker
 
 _CLOCKS_S = 2.0
-"""Seconds by which the clock of a file system may be behind that of the node."""
+"""Maximum number of seconds by which the clock of a file server may be behind the node's clock."""
 _SNAPSHOT_S = 1.0
 """Maximum number of seconds for which an ended job waits for its snapshot."""
 _LEFT_S = 3.0

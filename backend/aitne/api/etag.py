@@ -51,7 +51,7 @@ class RequestETags:
         self._if_match = if_match
 
     def of(self, model: Model) -> Model:
-        """Set the response's ETag to that of ``model``, and return ``model``."""
+        """Set the ETag header of the response to the ETag of ``model``, and return ``model``."""
         self._response.headers["ETag"] = etag_of(model)
         return model
 

@@ -97,8 +97,9 @@ class Problem(Frozen):
 
 
 def status_of(error: AitneError) -> int:
-    """Return the HTTP status of an error: that of its class or nearest base class in ``_STATUS``;
-    500 for errors that users cannot resolve."""
+    """Return the HTTP status for an error: the status in ``_STATUS`` of its class or, if its class
+    is not listed, of the nearest base class; 500 for errors that users cannot resolve.
+    """
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
 
 

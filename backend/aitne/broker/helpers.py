@@ -27,9 +27,8 @@ from aitne.core.errors import Unavailable
 IDLE_S = 60.0
 MOST_HELPERS = 500
 _MARGIN_S = 2.0
-"""Seconds by which a helper's timeout is shorter than that of its verb.
-
-So the broker answers before the caller gives up.
+"""Seconds by which the timeout of a per-user helper process is shorter than the timeout of the verb
+that it executes, so that the broker answers before the caller gives up.
 """
 _END_S = 1.0
 

@@ -66,7 +66,7 @@ class KeepTimes(NamedTuple):
 
 def keep_times(settings: RetentionSettings, project: Retention | None = None) -> KeepTimes:
     """Return how long the ended jobs of a project are kept: as long as the project's retention
-    says, but at most ``keep_jobs``'s maximum in the platform's settings (``max_keep_jobs``).
+    says, but at most as long as the platform's settings permit (``max_keep_jobs``).
 
     Failed jobs are kept at least as long as others.
     """

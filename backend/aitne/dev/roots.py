@@ -122,10 +122,9 @@ def _mount(*words: str) -> None:
 
 
 def _share_accounts(system: Path, users: tuple[str, ...]) -> None:
-    """Give this machine's users the same uids in the root file system; accounts of daemons remain
-    those of its Debian release.
-
-    This machine's entries come first: a uid that both have then belongs to this machine's user.
+    """Give this machine's users the same uids in the root file system of the cluster's daemons. If
+    a uid exists in both, it becomes the uid of this machine's user; other accounts of the root file
+    system's Debian release are kept.
     """
     for name in ("passwd", "group"):
         ours = [

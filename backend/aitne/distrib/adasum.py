@@ -51,8 +51,9 @@ def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -
 def _fold(
     transport: Transport, work: torch.Tensor, bounds: list[tuple[int, int]], power: int
 ) -> None:
-    """Combine the data of the ranks numbered ``power`` and higher (``power`` is the largest power
-    of two not above the number of ranks) with that of the lower ranks, which then continue alone.
+    """Combine the data of the ranks numbered ``power`` and higher with the data of lower ranks,
+    which then continue alone. ``power`` is the largest power of two that is not above the number of
+    ranks.
     """
     if power == transport.size:
         return

@@ -45,8 +45,7 @@ def connect(world: RankTopology, store: Store, prefix: str, host: str) -> Contro
         world: rank of this process and the number of ranks.
         store: rendezvous store in which rank 0 stores its addresses.
         prefix: prefix of rank 0's keys in ``store``, not used before in this run.
-        host: identity of this machine. If it is equal to that of rank 0, the loopback address is
-            used.
+        host: identity of this machine. If rank 0 has the same, the loopback address is used.
 
     Raises:
         HorovodInternalError: a rank did not connect, or an address cannot be reached.

@@ -30,11 +30,12 @@ def split(address: str) -> tuple[str, int]:
 
 
 def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str]:
-    """Return the addresses ``host:port`` under which other ranks can reach a port of this machine:
-    that of the chosen network interface, or all if none is chosen. ``nodes`` is the number of nodes
-    of the run.
+    """Return the addresses ``host:port`` under which other ranks can reach a port of this machine.
 
-    Names come first, because they are valid across networks.
+    With ``nodes`` (number of nodes of the run) equal to 1, that is only the loopback address.
+    Otherwise it is the address of the network interface that the user has chosen or, without a
+    choice, all host names and addresses. Host names precede IP addresses, because they are valid in
+    all networks.
 
     Raises:
         LaunchError: this node does not have the chosen interface.

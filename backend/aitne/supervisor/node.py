@@ -22,7 +22,7 @@ OLDEST_MAJOR = 22
 
 @dataclass(frozen=True, slots=True)
 class NodeJsInstallation:
-    """Installation of Node.js: the path of ``node``, and that of npm's script, which ``node``
+    """Installation of Node.js: the path of ``node`` and the path of npm's script, which ``node``
     executes.
     """
 

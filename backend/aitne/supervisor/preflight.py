@@ -35,7 +35,9 @@ PORT_PATIENCE_S = 3.0
 def check(settings: Settings) -> ProcessAccount | None:
     """Create the data directory and check what the platform requires.
 
-    Returns: The account under which the platform's processes run; None: that of this process.
+    Returns:
+        The account under which the platform's processes are to run; None: the account of the
+            calling process.
 
     Raises:
         SetupError: a requirement is not met.

@@ -122,11 +122,11 @@ def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
 
 
 def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
-    """Return the usage and the limits of each QOS. ``text`` is the output of ``scontrol show
-    assoc_mgr``, ``limits`` that of ``sacctmgr show qos`` with the fields ``QOS_FIELDS``.
+    """Return the usage and the limits of each QOS.
 
-    slurmctld shows a user's limit only for users that have usage, so the limits are taken from
-    sacctmgr.
+    ``text`` is the output of ``scontrol show assoc_mgr``, from which usage is read. ``limits`` is
+    the output of ``sacctmgr show qos`` with the fields ``QOS_FIELDS``: slurmctld shows a user's
+    limit only for users that have usage, so the limits are read from sacctmgr.
     """
     rows_by_name = {row["Name"]: row for row in rows(limits, QOS_FIELDS)}
     names = {number: name for name, number in _USER.findall(text)}

@@ -15,7 +15,7 @@ from aitne.core.notifications.webhooks import permits
 
 async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
     """Return an IP address of the host to which the platform may connect. ``private_networks`` are
-    the private networks that the site permits.
+    the private networks that the platform's settings permit.
 
     The caller must connect to exactly this address, because a second lookup of the name could give
     another one.

@@ -40,7 +40,7 @@ class MailChannel:
 
     @property
     def available(self) -> bool:
-        """Return True if the site has configured a mail server."""
+        """Return True if the platform's settings name a mail server."""
         return self._settings.host is not None
 
     def targets(self, person: ChannelRecipient) -> Sequence[str]:

@@ -42,7 +42,7 @@ class WebhookChannel:
 
     @property
     def available(self) -> bool:
-        """Return True if the site permits webhooks."""
+        """Return True if the platform's settings permit webhooks."""
         return self._settings.webhooks.enabled
 
     def targets(self, person: ChannelRecipient) -> Sequence[str]:

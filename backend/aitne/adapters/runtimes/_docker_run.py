@@ -27,7 +27,7 @@ from docker.types import DeviceRequest
 from aitne.adapters.runtimes._docker_stream import ContainerStream, say
 
 FAILED = 125
-"""Exit code if the container could not be created, the same as that of ``docker run``."""
+"""Exit code if the container could not be created; ``docker run`` uses the same code."""
 OWNER = "aitne.launcher"
 """Container label with the identity of the launcher's process."""
 PIDS = "pids"

@@ -39,8 +39,10 @@ def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool
 
 
 def platform_dir(data_dir: str | None) -> str:
-    """Return the data directory of the platform on this machine: ``data_dir``, ``AITNE_DATA_DIR``,
-    that of the last `aitne up`, or the default."""
+    """Return the data directory of the platform on this machine, from the first source that is set:
+    ``data_dir``, the variable ``AITNE_DATA_DIR``, the data directory of the last `aitne up`, or the
+    default.
+    """
     folder = data_dir or os.environ.get("AITNE_DATA_DIR") or discovery.started_last()
     if not folder:
         base = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")

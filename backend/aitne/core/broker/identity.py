@@ -17,8 +17,6 @@ class CheckPasswordArgs(AccountArgs):
 
 
 class CheckPasswordResult(Frozen):
-    """Result of ``check_password``: whether the password is that of the account and the account may
-    log in now.
-    """
+    """Result of ``check_password``: whether the password is correct and the account may log in now."""
 
     right: bool

@@ -132,7 +132,7 @@ class AgentSpec(Frozen):
 
     protocol: int = VERSION
     job_id: UUID
-    """ID of the job; for an array job, that of the array job and not of a task."""
+    """ID of the job. For a task of an array, it is the ID of the array job."""
     attempt: int
     platform_url: str | None
     """URL to which the agent sends reports; None: it sends none."""

@@ -23,8 +23,8 @@ UNNEEDED = re.compile(
 
 
 def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
-    """Return the folder of one attempt; the tasks of an array share it, and ``job_id`` is then that
-    of the array job.
+    """Return the folder of one attempt of a job. All tasks of an array share one folder: for a
+    task, ``job_id`` must be the ID of the array job.
     """
     return jobs_dir / str(job_id) / str(attempt)
 

@@ -68,7 +68,7 @@ def render_script(
     job_dir: str,
     agent: Sequence[str],
 ) -> str:
-    """Return the batch script of one attempt. For an array, ``job_id`` is that of the array job.
+    """Return the batch script of one attempt. For an array, ``job_id`` is the ID of the array job.
 
     ``agent`` is the command that starts the agent; the job folder is appended as its last argument.
 

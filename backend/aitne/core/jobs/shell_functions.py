@@ -15,8 +15,9 @@ MODULE_FILES = (
     "/usr/share/modules/init/bash /usr/share/Modules/init/bash "
     "/usr/local/Modules/init/bash /opt/modules/init/bash /opt/lmod/lmod/init/bash"
 )
-"""Files that may define ``module``, as words of bash. Files of the site come first, because they
-know the folders of its modules.
+"""Files that may define the shell function ``module``, as words of bash, in the order of
+preference. Files in ``/etc/profile.d`` precede the module systems' own files, because they know the
+folders of the cluster's modules.
 """
 CONDA_FOLDERS = (
     '"$HOME"/{miniconda3,miniforge3,mambaforge,anaconda3} '

@@ -278,8 +278,9 @@ class Job(JobStatus):
 
     spec: JobSpec
     folder: str | None = None
-    """Folder with a folder for each attempt, which contains its script, log, fence and outcome; for
-    an array task that of the array job. None: below the platform's own jobs directory.
+    """Folder that contains a folder for each attempt, with its script, log, fence and outcome.
+    Array tasks use the folder of their array job. None: a folder below the platform's own jobs
+    directory.
     """
     scheduler_record: dict[str, Any] | None = None
     """Record of the scheduler at the job's last change; None if there is none."""

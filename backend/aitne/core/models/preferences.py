@@ -35,7 +35,7 @@ class JobTable(Strict):
     sort: JobSort = JobSort.CREATED
     """Key by which the table is sorted."""
     descending: Flag = True
-    """Whether the greatest value comes first."""
+    """True: sorted in descending order; False: in ascending order."""
     search: JobSearch = Field(JobSearch(), description="Filter of the jobs that it shows.")
 
 

@@ -21,7 +21,7 @@ class JobLocation(Frozen):
     """Job folder of one attempt, and the Unix account that owns it."""
 
     job_id: UUID
-    """ID of the job; for an array task, that of the array job."""
+    """ID of the job; for an array task, the ID of its array job."""
     attempt: int
     folder: str
     """Absolute path of the job folder, which contains a folder for each attempt."""

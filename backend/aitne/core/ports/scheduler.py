@@ -72,7 +72,7 @@ class Run(Frozen):
     """Identification of one attempt of a job, in queries and requests to the scheduler."""
 
     job_id: UUID
-    """ID of the job; for an array task, that of the array job."""
+    """ID of the job; for an array task, the ID of its array job."""
     attempt: int
     account: str | None = None
     """Unix account under which the job runs; None: the platform's own."""
@@ -88,8 +88,8 @@ class SchedulerJob(Frozen):
     """
 
     scheduler_id: str
-    """ID in the scheduler; for an array task ``<array id>_<index>``, as in Slurm; for several tasks
-    that of the array.
+    """ID in the scheduler. For an array task it is ``<array id>_<index>``, as in Slurm; for several
+    tasks, the ID of the array.
     """
     job_id: UUID
     """ID of the job on the platform, which was submitted with the job. It identifies the job,

@@ -12,7 +12,7 @@ from aitne.core.ports.scheduler import Run, SchedulerJob
 from aitne.core.units import parse_array
 
 Key = tuple[UUID, int, int | None]
-"""Job ID (for a task that of its array job), attempt and array index."""
+"""Job ID (for an array task, the ID of its array job), attempt, and array index."""
 
 
 def key_of(job: Job) -> Key:

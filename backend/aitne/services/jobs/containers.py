@@ -106,10 +106,8 @@ def _named_workdir(job: Job, folder: str) -> str:
 
 
 def agents_workdir(job: Job, folder: str, box: ContainerSpec) -> str:
-    """Return the working directory of the agent: that of the job, unless this folder exists only
-    inside the container ``box``.
-
-    ``folder`` is the job folder.
+    """Return the working directory in which the agent is started: the job's working directory, or
+    ``/`` if that directory exists only inside the container ``box``. ``folder`` is the job folder.
     """
     if box.image is None:
         return _named_workdir(job, folder)

@@ -23,11 +23,11 @@ class AnnouncementService:
         self._clock = clock
 
     async def mine(self, actor: Actor) -> Sequence[tuple[Announcement, bool]]:
-        """List the announcements that concern the actor now, each with whether the actor has
+        """List the announcements that concern the actor now, sorted by severity (most severe
+        first), then by time (newest first). Each has a flag that says whether the actor has
         dismissed it.
 
-        The most severe come first, then the newest. Raises ``NotAllowed`` if the credential may not
-        read.
+        Raises ``NotAllowed`` if the credential may not read.
         """
         require(PolicyAction.CLUSTER_READ, actor, "page", "announcements")
         now, announcements = self._clock(), list[Announcement]()

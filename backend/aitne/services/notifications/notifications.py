@@ -48,7 +48,9 @@ class NotificationPreferences(Frozen):
     """
 
     channels: tuple[str, ...]
-    """Names of the channels of this site; the portal's own comes first."""
+    """Names of the notification channels that the platform offers, beginning with the portal's own
+    channel.
+    """
     mail: str | None
     """Mail address; None means that no mail is sent."""
     choices: dict[NotificationKind, dict[str, bool]]
@@ -185,8 +187,8 @@ class NotificationService:
         """Create a webhook and return it with its secret, which cannot be read again later.
 
         Raises:
-            InvalidInput: the site does not permit this URL.
-            NotAllowed: the site has disabled webhooks.
+            InvalidInput: the platform's settings do not permit this URL.
+            NotAllowed: the platform's settings disable webhooks.
             Conflict: the user has too many webhooks.
         """
         _require(PolicyAction.NOTIFICATION_WRITE, actor)
@@ -213,7 +215,7 @@ class NotificationService:
     ) -> Webhook:
         """Change the URL of a webhook, or enable or disable it; None leaves a value unchanged.
 
-        Raises ``NotFound``, and ``InvalidInput`` if the site does not permit the URL.
+        Raises ``NotFound``, and ``InvalidInput`` if the platform's settings do not permit the URL.
         """
         await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         if url is not None:

@@ -38,7 +38,9 @@ SPARE_LIFETIME = timedelta(days=30)
 extended.
 """
 _SKEW = timedelta(hours=1)
-"""Tolerated delay of the clocks of nodes behind that of this machine."""
+"""Maximum delay of the nodes' clocks behind the clock of this machine: certificates become valid
+that much earlier.
+"""
 _SMALLEST_RSA_BITS = 2_048
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -80,8 +82,8 @@ class CertificateAuthority:
         *,
         client: bool = False,
     ) -> x509.Certificate:
-        """Issue a certificate for ``public_key``: that of a server with the host names and
-        addresses ``names`` or, with ``client``, that of a client.
+        """Issue a certificate for ``public_key``: a server certificate with the host names and
+        addresses ``names`` or, with ``client``, a client certificate.
         """
         now = datetime.now(UTC)
         usage = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
@@ -250,8 +252,8 @@ def session_names(settings: Settings, owner: str, address: str) -> list[str]:
 def session_signer(settings: Settings) -> Callable[[str, str, str], str]:
     """Return a function that signs the certificate request of a session.
 
-    Its arguments are the owner, the address ``host:port`` and the request in PEM; it returns the
-    certificate followed by that of the CA, in PEM.
+    The function's arguments are the session's owner, the address ``host:port`` and the request in
+    PEM. It returns the session's certificate followed by the CA's certificate, in PEM.
     """
     lifetime = timedelta(seconds=settings.limits.max_duration) + SPARE_LIFETIME
 

@@ -17,11 +17,11 @@ def inactivity(
     idle: IdleSettings,
     problems: Problems,
 ) -> int | None:
-    """Return the inactivity duration in seconds of the session that the job file describes; None if
-    there is no limit.
+    """Return the number of seconds without activity after which the session that the job file
+    describes is ended; None if there is no limit.
 
-    The value in the job file takes precedence, then that of the template, then that of the site. A
-    value outside the permitted range is added to ``problems``.
+    The value in the job file takes precedence over the template's, and the template's over the
+    value in the platform's settings. A value outside the permitted range is added to ``problems``.
     """
     requested = file.inactivity_duration
     if kind is not JobType.SESSION:

@@ -177,8 +177,8 @@ class UserService:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> Page[Project]:
-        """List those projects of the actor that match ``search``; for an administrator, those of
-        all projects. Without ``limit``, the page contains all of them.
+        """List the actor's projects that match ``search``; for an administrator, all projects that
+        match. Without ``limit``, one page contains all of them.
         """
         visible_to = None if actor.is_admin else actor.name
         return await self._store.search_projects(

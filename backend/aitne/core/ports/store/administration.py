@@ -39,8 +39,8 @@ class AdministrationStore(Protocol):
     async def list_announcements(
         self, *, current_at: datetime | None, cursor: str | None = None, limit: int = 100
     ) -> Page[Announcement]:
-        """List the announcements that are shown at ``current_at``, or all if it is None; those that
-        start last come first.
+        """List the announcements that are shown at ``current_at``, or all if it is None, sorted by
+        start time, latest first.
         """
         ...
 

@@ -48,10 +48,8 @@ def record(job: Any) -> dict[str, Any]:
 
 
 def interface() -> int:
-    """Return the interface number of the libslurm that pyslurm has loaded, which increases by one
-    with each release of Slurm.
-
-    It can differ from that of the release for which pyslurm was compiled.
+    """Return the interface number of the libslurm that pyslurm has loaded; each release of Slurm
+    increases it by one. The loaded release can differ from the one for which pyslurm was compiled.
     """
     library = ctypes.CDLL(None)
     library.slurm_api_version.restype = ctypes.c_long
