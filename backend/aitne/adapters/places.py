@@ -133,8 +133,9 @@ def _make(area: Area, user: UnixUser) -> tuple[str | None]:
 
 
 def _outside(settings: StorageSettings, owner: AreaOwner, area: Area) -> str | None:
-    """Return why the area's folder is not created, as a sentence; None if ``settings`` (those of
-    the process that creates folders) define exactly this area for the owner.
+    """Return why the folder of a storage area cannot be created, as a sentence. None if
+    ``settings``, the storage settings of the process that creates folders, define exactly this area
+    for the owner.
     """
     try:
         user_areas = areas_of(settings, owner, [] if area.project is None else [area.project])

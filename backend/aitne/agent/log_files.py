@@ -18,8 +18,8 @@ _NO_INDEX = 0xFFFFFFFE
 
 
 def link(spec: Spec, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Create links to the log of this run at the job's additional paths, replacing those of an
-    earlier run.
+    """Create links to the log of this run at the job's additional log paths, replacing the links of
+    an earlier run.
 
     ``say`` writes a message to the log. It is called for a path where no link is possible; the job
     continues.

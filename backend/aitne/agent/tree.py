@@ -125,7 +125,8 @@ def _fetch(spec: Spec, digest: str, folder: str, stopped: Callable[[], bool]) ->
 
 class _Reader:
     """Reader of a response of the platform. Its methods raise ``_Interrupted`` for network errors,
-    to distinguish them from those of the disk, and ``StopRequested``."""
+    so that these differ from errors of the disk, and ``StopRequested``.
+    """
 
     def __init__(self, url: str, token: str, stopped: Callable[[], bool]) -> None:
         self._stopped = stopped

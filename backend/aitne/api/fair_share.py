@@ -177,8 +177,9 @@ class RequestQueue:
         return request
 
     def _run_waiting(self) -> None:
-        """Start all waiting requests that may run, those of the users with the least recent use
-        first."""
+        """Start all waiting requests that may run now, beginning with the users that have used the
+        least recently.
+        """
         now = self._clock()
         for user in sorted(self._waiting, key=self._used):
             waiting = self._waiting[user]
@@ -196,8 +197,9 @@ class RequestQueue:
 
 
 class FairShare:
-    """ASGI middleware that delays requests of heavy users while those of others are served. Streams
-    are counted only until their response begins."""
+    """ASGI middleware that delays the requests of heavy users while requests of other users are
+    served. Streams are counted only until their response begins.
+    """
 
     def __init__(self, app: ASGIApp, *, cookie: str) -> None:
         """Create the middleware around ``app``. ``cookie`` is the name of the portal's login

@@ -18,8 +18,10 @@ _MOST_KEYS = 20_000
 """Maximum number of buckets. The least recently used is removed; if used again, it is full."""
 
 _DEVICE_POLLS_PER_MINUTE, _DEVICE_POLLS_BURST = 15, 3
-"""Requests per minute, and in immediate succession, with which one program may ask for the token of
-a login with a code: slightly more than the interval that it was told."""
+"""Maximum number of requests per minute, and in immediate succession, by which one program may ask
+for the token of a device login. It is slightly higher than a program needs that keeps to the
+polling interval it was given.
+"""
 
 
 @dataclass(slots=True)

@@ -175,8 +175,9 @@ def _known_fields(endpoint: object, path: Iterable[Any], *, query: bool) -> list
 
 @cache
 def _models(endpoint: object, *, query: bool) -> tuple[type[BaseModel], ...]:
-    """Return the pydantic models of an endpoint's body, or with ``query`` those of its query
-    parameters."""
+    """Return the pydantic models of an endpoint's request body; with ``query``, the models of its
+    query parameters.
+    """
     if not inspect.isfunction(endpoint):
         return ()
     models: list[type[BaseModel]] = []

@@ -78,7 +78,9 @@ class AccountSettings(Strict):
 
 
 class LimitSettings(Strict):
-    """Limits of one job, beside those of its template and of the nodes."""
+    """Limits that apply to every single job, in addition to the limits of its template and of the
+    nodes.
+    """
 
     max_duration: Seconds = Field(7 * 86_400, description="Longest time limit of a job.")
     max_nodes: int = Field(64, ge=1, description="Maximum number of nodes of a job.")
@@ -237,8 +239,8 @@ class Settings(Strict):
 
     @property
     def sessions_origin(self) -> str:
-        """Origin of JupyterHub in browsers, without a trailing slash; also that of all sessions if
-        users have no host names.
+        """Origin of JupyterHub's URL in browsers, without a trailing slash. All sessions have the
+        same origin, unless each user has a host name.
         """
         return self.sessions_base.replace(WILDCARD, "", 1)
 

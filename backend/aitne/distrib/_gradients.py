@@ -40,8 +40,8 @@ class Allreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        """Return the gradients of the inputs: those of the outputs, reduced over all ranks by the
-        same operation and scales.
+        """Return the gradients of the inputs: the gradients of the outputs, reduced over all ranks
+        by the same operation and scales.
         """
         grouped, op, scales, process_set = ctx.arguments
         reduced = Allreduce.apply(grouped, None, op, scales, process_set, *grads)

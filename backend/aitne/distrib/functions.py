@@ -191,7 +191,7 @@ def _adopt_states(
     states: dict[int, dict[Any, Any]],
     sent: list[torch.Tensor],
 ) -> None:
-    """Set the states of the parameters to those of the root rank. Tensors to receive are allocated
+    """Set the states of the parameters to the root rank's states. Tensors to receive are allocated
     and appended to ``sent``; their values follow by broadcast.
     """
     for number, parameter in enumerate(parameters):

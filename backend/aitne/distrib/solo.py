@@ -55,7 +55,7 @@ class SoloTransport:
         out.copy_(flat)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Leave the values unchanged, because they are those of the root."""
+        """Leave the values unchanged: the only rank is the root."""
         self._check()
 
     def alltoall(

@@ -61,7 +61,7 @@ class StalledCollective(NamedTuple):
     silent: frozenset[int] = frozenset()
     """Ranks that send no reports."""
     idle: tuple[IdleRank, ...] = ()
-    """Those of the missing ranks whose main thread waits for something other than a collective."""
+    """Missing ranks whose main thread waits for something other than a collective."""
 
 
 def late(

@@ -98,9 +98,9 @@ def _on_dev_cluster(settings: Settings) -> Settings:
 
 
 def _with_own_accounts(settings: Settings) -> Settings:
-    """Return the settings; with ``accounts.mode = "own"``, add those of the broker that ``aitne
-    up`` starts, and the folder of the software for jobs, because users cannot read the platform's
-    own installation.
+    """Return the settings. With ``accounts.mode = "own"``, the settings of the broker that ``aitne
+    up`` starts are added, and the folder of the software for jobs, because users cannot read the
+    platform's own installation.
     """
     if not settings.own_accounts:
         return settings

@@ -14,8 +14,8 @@ from aitne.core.notifications.webhooks import permits
 
 
 async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
-    """Return an IP address of the host to which the platform may connect. ``private_networks`` are
-    the private networks that the platform's settings permit.
+    """Resolve the host and return one of its IP addresses to which the platform may connect: a
+    public one, or one in the networks ``private_networks`` of the platform's settings.
 
     The caller must connect to exactly this address, because a second lookup of the name could give
     another one.

@@ -85,8 +85,9 @@ class Feed(ABC):
         return changed
 
     def _seen_by_caller(self) -> tuple[int, bool]:
-        """Return the generation with which the calling task's wait compares, and True if it is of a
-        read or wait of this task itself.
+        """Return the generation (number of the database state) that the calling task has seen, so
+        that a later one ends its wait. The second value is True if the task itself recorded that
+        generation when it last read or waited.
         """
         mark, now = _seen.get(), time.monotonic()
         if mark is not None and mark.feed is self:

@@ -103,7 +103,8 @@ async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
 
 
 async def split(tx: Transaction, job_ids: Collection[UUID]) -> list[Job]:
-    """Insert and return rows for those of the jobs that are tasks in a task group.
+    """Give database rows of their own to those of the jobs that are stored in the row of a task
+    group, and return the new rows.
 
     The array jobs' rows must be locked already.
     """

@@ -100,8 +100,9 @@ async def usage(actor: Reader, platform: PlatformDep, month: Month = None) -> Us
 
 
 def usage_csv(reports: Sequence[UsageReport]) -> str:
-    """Return usage reports as CSV text: the rows of one month below those of the other, under one
-    header."""
+    """Return the usage reports of several months as one CSV text, month after month, with one
+    header line.
+    """
     types = sorted(
         {kind for report in reports for row in report.rows for kind in row.gpu_hours_by_type}
     )

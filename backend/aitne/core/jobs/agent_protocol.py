@@ -84,10 +84,10 @@ them by the folder of the ranks, and the number of its node.
 
 
 class AgentRanks(Frozen):
-    """Ranks of a distributed program: ``commands`` start those of one node, with the values below
-    in their environment.
+    """Ranks of a distributed program. ``commands`` start the ranks of one node, with the values
+    below in their environment.
 
-    On several nodes an agent runs on each; the agent of the first node starts the others.
+    On several nodes, an agent runs on each node; the first node's agent starts the other agents.
     """
 
     nodes: int = Field(ge=1)

@@ -28,7 +28,7 @@ code.
 """
 _MIB = 1 << 20
 _FACTORS = (2.0, 1.5)
-"""Factors by which a requested amount is increased, in the order in which they are tried."""
+"""Factors by which a requested amount of a resource is increased, tried one after the other."""
 _EXPLAINED = frozenset(
     {
         JobState.FAILED,

@@ -80,8 +80,8 @@ class DevCluster(Frozen):
 
     @property
     def run_dir(self) -> Path:
-        """Folder with the file ``<daemon>.pid`` of each daemon; that of a node is
-        ``slurmd.<node>.pid``.
+        """Folder with the pid files of the cluster's daemons: ``<daemon>.pid``, and
+        ``slurmd.<node>.pid`` for the slurmd of a node.
         """
         return self.root / "run"
 

@@ -151,13 +151,13 @@ class Runtime(Protocol):
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """Return the environment variables that the runtime adds to those of the program, such as
-        VIRTUAL_ENV for ``bare``.
+        """Return environment variables that the runtime sets for the program in addition to the
+        job's own, such as VIRTUAL_ENV for ``bare``.
         """
         ...
 
     def path(self) -> tuple[str, ...]:
-        """Return the folders that are placed before the node's own PATH; for ``bare`` those of the
-        environment for sessions.
+        """Return the folders that are placed before the node's own PATH; for ``bare`` the ``bin``
+        folder of the session environment.
         """
         ...

@@ -33,8 +33,8 @@ def tightest(granted: Limits, lowered: Limits) -> Limits:
 
 
 def held_to(project: Limits, member: Limits) -> Limits:
-    """Return a member's own limits, reduced to those of the project where they are higher, because
-    the latter may have been lowered since.
+    """Return a member's own limits, each reduced to the project's limit if that is lower. The
+    project's limits may have been lowered after the member's were set.
     """
     both = tightest(project, member)
     single = {
@@ -46,10 +46,11 @@ def held_to(project: Limits, member: Limits) -> Limits:
 
 
 def exceeding(wish: Limits, granted: Limits) -> Iterator[FieldProblem]:
-    """Yield a problem for each limit in ``wish`` that exceeds the granted one.
+    """Yield a problem for each limit requested in ``wish`` for a member that exceeds the project's
+    limit.
 
-    In Slurm, the time limit and the QOS of a member's association override those of the account.
-    They must therefore not exceed those of the project.
+    In Slurm, the time limit and the QOS of a member's association override the values of the
+    account, so they must not exceed the project's values.
     """
     for name in _SINGLE:
         yield from _more(name, getattr(wish, name), getattr(granted, name))

@@ -108,7 +108,7 @@ class State:
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Replace every rank's state and saved copy by those of rank 0. Every rank must call this."""
+        """Replace every rank's state and saved copy by rank 0's. Every rank must call this."""
         raise NotImplementedError
 
     def reset(self) -> None:
@@ -196,8 +196,8 @@ class TorchState(ObjectState):
         super().restore()
 
     def sync(self) -> None:
-        """Replace all models, optimizers, samplers and values by those of rank 0. Every rank must
-        call this.
+        """Replace all models, optimizers, samplers and values by rank 0's. Every rank must call
+        this.
         """
         for handler in self._handlers.values():
             handler.sync()

@@ -49,8 +49,8 @@ def move_of(
     since: frozenset[JobState] | None,
     scheduler_id: str | None = None,
 ) -> TransitionRequest:
-    """Return the transition that sets the state ``to`` and stores ``changes``, for the job's
-    database row and, for an array job, those of its tasks.
+    """Return the transition that sets the state ``to`` and stores ``changes`` in the job's database
+    row; for an array job, also in the rows of its tasks.
     """
     if scheduler_id is not None:
         changes = changes.model_copy(update={"scheduler_id": scheduler_id})

@@ -114,8 +114,8 @@ def records_by_job(
 
 
 def records_of(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:
-    """Return those records that belong to the job's current attempt; for an array job, also those
-    of its tasks.
+    """Return the scheduler's records that belong to the job's current attempt; for an array job,
+    also the records of its tasks.
     """
     job_id, attempt, task = key_of(job)
     return [

@@ -285,8 +285,8 @@ def max_requeues(job: Job) -> int:
 
 
 def _run_id(job: Job) -> UUID:
-    """Return the ID of the job whose folder and token are used: tasks use those of their array
-    job.
+    """Return the ID of the job whose folder and token are used: for an array task, the array job's
+    ID.
     """
     return job.array_job_id or job.id
 

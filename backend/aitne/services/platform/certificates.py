@@ -141,8 +141,8 @@ def sessions_authority_file(settings: Settings) -> Path:
 
 
 def portal_files(settings: Settings) -> CertificateFiles:
-    """Return the paths of the portal's certificate and key: those that the site provides, or else
-    those that the platform's CA has issued.
+    """Return the paths of the portal's certificate and key: the files that the settings name or, if
+    they name none, the files issued by the platform's own CA.
     """
     tls = settings.tls
     if tls.certificate is not None and tls.key is not None:
@@ -208,11 +208,11 @@ def _open(path: Path, key_path: Path, name: str) -> CertificateAuthority:
 
 
 def ensure_certificates(settings: Settings) -> None:
-    """Check the certificates that the site provides; issue those of the platform's CA that are
-    missing, expire soon or have other names.
+    """Check the certificates that the administrator provides in the settings; issue certificates of
+    the platform's own CA that are missing, expire soon or have other names.
 
     Raises:
-        SetupError: a certificate of the site cannot be used, or the files of a CA cannot be read or
+        SetupError: a provided certificate cannot be used, or the files of a CA cannot be read or
             written.
     """
     open_sessions_authority(settings)

@@ -70,8 +70,8 @@ def cap_of(limits: Limits, gpu_s_used: float) -> Cap:
 
 
 def keys_of(owner: Owner) -> tuple[CapKey, CapKey]:
-    """Return the keys of the limits that apply to the owner's tasks: those of the project, and
-    those of the member.
+    """Return the keys of all limits that apply to the owner's tasks: of the project's limits and of
+    the member's own limits.
     """
     project, user = owner
     return (project, None), (project, user)
@@ -160,9 +160,11 @@ class LimitLedger:
                     self._reserved[key, name] = reserved[0], reserved[1] - amount
 
     def admit(self, task: WaitingTask, whole: FreeResources) -> tuple[Demand, LimitBlock | None]:
-        """Return the task's demand, restricted to the GPU types for which its limits have room, and
-        the limit because of which it cannot start, or None if the limits permit it. ``whole`` are
-        the resources of all nodes without any tasks.
+        """Check a pending task against its limits. Return its demand, without the GPU types for
+        which the limits have no room now, and the limit that prevents its start (None if it may
+        start).
+
+        ``whole`` are the resources of all nodes without any tasks.
         """
         demand = task.demand
         if not any(key in self._caps for key in keys_of(task.owner)):

@@ -140,8 +140,8 @@ class Site:
         return output, mark
 
     async def squeue(self, fields: tuple[str, ...], *more: str) -> tuple[str, str, tuple[str, ...]]:
-        """Run squeue; return its output, the mark at the end of each record, and those of
-        ``fields`` that this Slurm release has.
+        """Run squeue with those of ``fields`` that this Slurm release has; return its output, the
+        mark at the end of each record, and the fields.
         """
         fields = tuple(field for field in fields if field not in self._unknown_fields)
         scope = () if self._mine is None else (self._mine,)

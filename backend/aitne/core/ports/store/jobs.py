@@ -96,8 +96,9 @@ class JobStore(Protocol):
         ...
 
     async def array_rows(self, array_job_id: UUID) -> Sequence[Job]:
-        """Return the rows of an array job's tasks: those of single tasks by index, and the task
-        group."""
+        """Return the database rows of an array job's tasks: the rows of single tasks, ordered by
+        index, and the task group's row if there is one.
+        """
         ...
 
     async def array_task(
@@ -111,7 +112,8 @@ class JobStore(Protocol):
         ...
 
     async def split_tasks(self, array_job_id: UUID, indices: Collection[int]) -> Sequence[Job]:
-        """Create rows for these tasks of the array's task group, with the same content.
+        """Create separate database rows for the tasks with these indices, which are stored in the
+        row of the array's task group until now.
 
         Returns the rows of all tasks in ``indices`` that the array has, and the task group if it
         still contains tasks.

@@ -97,7 +97,9 @@ class NotificationStore(Protocol):
         ...
 
     async def people(self, names: Sequence[str] | None = None) -> Sequence[Recipient]:
-        """Return all enabled users or, with ``names``, those of them with these names."""
+        """Return all enabled users; with ``names``, only the enabled users that have one of these
+        names.
+        """
         ...
 
     async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:

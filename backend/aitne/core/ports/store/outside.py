@@ -30,10 +30,10 @@ class OutsideStore(Protocol):
         ...
 
     async def add_outside_jobs(self, jobs: Sequence[Job], *, epoch: int) -> Sequence[Job]:
-        """Store those of the jobs that are not stored yet, each with an event; return these.
+        """Store the jobs that are not stored yet, each with an event, and return the added ones. A
+        job is identified by scheduler ID, account and submission time.
 
-        A job is identified by scheduler ID, account and submission time. Raises ``StaleEpoch`` if
-        another controller is the leader.
+        Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 

@@ -52,8 +52,8 @@ class CreatedJob(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """Rows of a job to store, with those of its tasks for an array job, and the idempotency key of
-    the request.
+    """Job to store: its database row, for an array job the rows of its tasks, and the idempotency
+    key of the request.
     """
 
     job: Job
