@@ -7441,7 +7441,7 @@ export interface components {
              */
             sort: components["schemas"]["JobSort"];
             /**
-             * @description Whether the greatest value comes first.
+             * @description True: sorted in descending order; False: in ascending order.
              * @default true
              */
             descending: boolean;
@@ -7468,7 +7468,8 @@ export interface components {
             responding: boolean;
             /**
              * Format: date-time
-             * @description Time since which it has been answering or, if it does not, of its last answer.
+             * @description Start of the time in which the scheduler has answered without interruption; if it does not
+             *     answer now, the time of its last answer.
              */
             since: string;
             /** @description Message of the scheduler, or the error of the last query; null if there is none. */
@@ -8662,7 +8663,7 @@ export interface components {
             /** @description Start that the scheduler expects. */
             expected_start_at: string | null;
         };
-        /** @description One page of the project's queued jobs; the job submitted first comes last. */
+        /** @description One page of the list of a project's queued jobs, those submitted last first. */
         WaitingPage: {
             /** @description Jobs of this page. */
             items: components["schemas"]["WaitingJob"][];
