@@ -101,8 +101,8 @@ def mirror() -> str:
 
 
 def mirror_options() -> list[str]:
-    """Return those of this machine's apt options that concern access to its mirror (such as
-    proxies) and the accepted age of the mirror's index.
+    """Return this machine's apt options for the access to its mirror (such as proxies) and for the
+    accepted age of the mirror's index, one line each.
     """
     argv = ["apt-config", "dump", "--no-empty", "--format", '%F "%v"%n', "Acquire"]
     return [

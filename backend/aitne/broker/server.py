@@ -222,10 +222,9 @@ class BrokerServer:
             )
 
     def _write_refusal(self, peer: Peer) -> None:
-        """Log that a process was refused: the first time immediately, later ones of the same uid
-        only as a number.
-
-        So refused processes cannot fill the disk.
+        """Write to the log that a process was refused. Only the first refusal of a uid is written
+        at once, later ones are counted and written as a number, so that refused processes cannot
+        fill the disk.
         """
         now = time.monotonic()
         last, count = self._refused.get(peer.uid, (float("-inf"), 0))

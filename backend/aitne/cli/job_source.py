@@ -85,8 +85,9 @@ class JobFileSource:
         return None
 
     def locate(self, error: InvalidInput) -> JobFileInvalid:
-        """Return the error of the platform as one that names the lines of the fields in this
-        file."""
+        """Convert an error of the platform about this job file to one whose message names the lines
+        of the invalid fields.
+        """
         return JobFileInvalid(error, self)
 
 

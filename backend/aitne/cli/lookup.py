@@ -38,7 +38,8 @@ def find_job(client: Client, text: str, *, sessions: bool = False) -> Job:
 
 
 def find_unfinished(client: Client, text: str, *, sessions: bool = False) -> Job:
-    """Return a job as ``find_job`` does, but by name only one that has not ended.
+    """Return the job that ``text`` identifies, as ``find_job`` does; jobs that have ended are not
+    found by their names, only by their ids.
 
     Raises:
         NotFound, Ambiguous: as ``find_job``.

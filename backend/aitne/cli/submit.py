@@ -58,8 +58,11 @@ def submit(
 
 
 def check_source(job_file: dict[str, Any]) -> None:
-    """Check that a job file does not name another folder to run in than the one that is uploaded.
-    Raises ``InvalidInput``."""
+    """Check that a job file that is submitted with --sync names no folder for the job (``tree``,
+    ``repo`` or ``workdir``), because the job runs in the uploaded files.
+
+    Raises ``InvalidInput``.
+    """
     named = [name for name in ("tree", "repo", "workdir") if job_file.get(name) is not None]
     if named:
         raise InvalidInput.field(

@@ -250,8 +250,9 @@ async def _rows(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[
 async def _counts(
     connection: AsyncConnection, matches: ColumnElement[bool], *, with_groups: bool = True
 ) -> Counter[JobState]:
-    """Return the number of jobs in each state that match the condition. Rows are counted by an
-    index alone; with ``with_groups``, every task of a task group is counted.
+    """Return the number of jobs in each state that satisfy the condition, counted by an index of
+    the database. With ``with_groups``, a task group counts as the number of its tasks, otherwise as
+    one.
     """
     rows = select(_jobs.c.state, func.count()).where(matches).group_by(_jobs.c.state)
     counts = Counter({JobState(state): number for state, number in await connection.execute(rows)})

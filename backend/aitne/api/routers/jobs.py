@@ -138,9 +138,10 @@ async def count_jobs(
 async def cancel_jobs(
     body: CancelJobs, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> CancelResults:
-    """Request cancellation of many jobs at once. Either those in `ids`, or all unfinished ones that
-    match `filter`, if their number is `expected` (otherwise 409, and none is cancelled). The answer
-    has an outcome for each."""
+    """Request cancellation of many jobs at once: either the jobs in `ids`, or all unfinished jobs
+    that match `filter`. With `filter`, `expected` must be the number of matching jobs; otherwise
+    the answer is 409 and no job is cancelled. The answer has an outcome for each job.
+    """
     if body.filter is not None and body.expected is not None:
         results = await platform.bulk.by_filter(actor, body.filter.where(), body.expected)
     else:
@@ -153,9 +154,10 @@ async def cancel_jobs(
 async def delete_jobs(
     body: DeleteJobs, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> DeleteResults:
-    """Delete many ended jobs at once, with their folders. Either those in `ids`, or all ended ones
-    that match `filter`, if their number is `expected` (otherwise 409, and none is deleted). The
-    answer has an outcome for each."""
+    """Delete many ended jobs at once, with their folders: either the jobs in `ids`, or all ended
+    jobs that match `filter`. With `filter`, `expected` must be the number of matching jobs;
+    otherwise the answer is 409 and no job is deleted. The answer has an outcome for each job.
+    """
     if body.filter is not None and body.expected is not None:
         results = await platform.deletion.by_filter(actor, body.filter.where(), body.expected)
     else:

@@ -40,13 +40,17 @@ class OutsideListArgs(Args):
 
 
 class OutsideEndedArgs(Args):
-    """Arguments of the verb ``outside_ended``, which searches accounting for ended jobs."""
+    """Arguments of the verb ``outside_ended``, which searches accounting for ended jobs that were
+    not submitted through the platform.
+    """
 
     runs: list[WireOutsideRun] = Field(max_length=MAX_RUNS)
 
 
 class OutsideActArgs(Args):
-    """Arguments of the verb ``outside_act``, which changes or cancels such a job for its owner."""
+    """Arguments of the verb ``outside_act``, with which the owner of a job that was not submitted
+    through the platform changes or cancels it.
+    """
 
     run: WireOutsideRun
     action: OutsideAction
@@ -58,7 +62,9 @@ class OutsideActArgs(Args):
 
 
 class OutsideLogArgs(Args):
-    """Arguments of the verb ``outside_log``, which reads the log of such a job."""
+    """Arguments of the verb ``outside_log``, which reads the log of a job that was not submitted
+    through the platform.
+    """
 
     log: WireOutsideLog
     offset: int = Field(ge=-(1 << 62), le=1 << 62)

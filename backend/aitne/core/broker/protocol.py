@@ -295,8 +295,9 @@ class ForecastResult(Frozen):
 
 
 class FindResult(Frozen):
-    """Result of ``find``: records of the jobs, and the period in which a missing job may still
-    appear, which the adapter may learn only during a query.
+    """Result of the verb ``find``: records of the jobs, and the number of seconds after a
+    submission without an answer during which the job may still appear. The adapter may learn that
+    number only during a query.
     """
 
     jobs: list[SchedulerJob]

@@ -13,7 +13,9 @@ from aitne.core.jobs.shell_functions import CONDA_FOLDERS, DEFINE, MODULE_FILES
 from aitne.core.models.job_options import EnvironmentOptions
 
 NAME = "aitne-environment"
-"""Name by which the agent recognizes such a program in a list of arguments."""
+"""Name in the argument vector that ``wrap`` returns, by which the agent recognizes a program that
+is started in this way.
+"""
 
 # The parameters: how many modules, the modules, conda, venv, how many lines, the lines, the program.
 # They are kept in arrays, for a line may well say `set --`. Nothing here may read the standard

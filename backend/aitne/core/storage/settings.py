@@ -131,8 +131,8 @@ class StorageSettings(Strict):
         return self
 
     def with_scratch(self, pattern: str | None) -> StorageSettings:
-        """Return the settings with a scratch area of that pattern if the site has configured no
-        areas; unchanged if ``pattern`` is None.
+        """Return a copy of the settings with a scratch area at the path ``pattern``. The settings
+        are unchanged if they define areas already, or if ``pattern`` is None.
         """
         if pattern is None or self.areas:
             return self

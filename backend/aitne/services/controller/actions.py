@@ -170,7 +170,7 @@ class OutboxActions:
                 await self._scheduler.release(run_of(job))
 
     async def _hold(self, job: Job) -> None:
-        """Hold or release the job in the scheduler, as its stored specification says."""
+        """Hold or release the job in the scheduler, according to the job's stored specification."""
         hold = job.spec.hold
         try:
             await self._act(job, OutsideAction.HOLD if hold else OutsideAction.RELEASE)

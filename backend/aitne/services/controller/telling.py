@@ -23,7 +23,7 @@ from aitne.services.controller.notifier import NotificationCreator
 
 @dataclass(frozen=True, slots=True)
 class NotificationConfig:
-    """Settings and adapters of this site with which the controller creates and sends
+    """Settings and adapters of the platform that the controller needs to create and send
     notifications.
     """
 

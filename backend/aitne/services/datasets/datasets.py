@@ -182,7 +182,7 @@ class DatasetService:
         return _shown(changed, actor)
 
     async def retire(self, actor: Actor, name: str, version: str, *, retired: bool) -> Dataset:
-        """Set whether the dataset is retired, which means that new jobs cannot name it.
+        """Retire the dataset, so that new jobs cannot use it, or offer it again.
 
         Raises:
             NotFound: there is no such dataset that the actor may see.

@@ -45,7 +45,9 @@ class ImageChoice:
 
 
 class ImageChooser:
-    """Component that chooses the image and the runtime of a job among those of this platform."""
+    """Component that chooses the image and the runtime of a job from the images and runtimes that
+    this platform offers.
+    """
 
     def __init__(
         self, runtimes: Mapping[str, Runtime], settings: ContainerSettings, *, remote: bool

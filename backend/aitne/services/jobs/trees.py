@@ -91,8 +91,8 @@ class TreeService:
             await self._trees.receive_blobs(actor.name, digest, chunks)
 
     async def find(self, owner: str, digest: str) -> tuple[TreeUse | None, list[FieldProblem]]:
-        """Return the owner's tree with this digest for a job that names it, and problems; without
-        problems, the tree is not None.
+        """Look up the owner's uploaded working tree that a job names by its digest. Returns the
+        tree and the problems with it; if there are no problems, the tree is not None.
         """
         use = await self._trees.use(owner, digest)
         if use is not None:

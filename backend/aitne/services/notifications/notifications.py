@@ -90,8 +90,8 @@ class NotificationService:
         return page, await self._store.unread(actor.name)
 
     async def mark_read(self, actor: Actor, ids: Sequence[int] | None) -> int:
-        """Mark the notifications with these IDs (None: all) as read; return the number of those
-        that remain unread.
+        """Mark the actor's notifications with these IDs as read (None: all notifications); return
+        the number of unread notifications that remain.
         """
         _require(PolicyAction.NOTIFICATION_WRITE, actor)
         return await self._store.mark_read(actor.name, ids, self._clock())

@@ -45,7 +45,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class LimitBlock:
-    """Limit because of which a task stays pending."""
+    """Limit that keeps a task pending."""
 
     key: CapKey
     resource: str
@@ -182,9 +182,12 @@ class LimitLedger:
         return within, full[0] if whole.fits(demand) and not whole.fits(within) else None
 
     def reserve(self, task: WaitingTask, whole: FreeResources, at: float | None = None) -> None:
-        """Reserve what the task needs of its limits from the time ``at`` on (seconds since 1970);
-        None: from the earliest time at which the limits have room. A task for which limits or nodes
-        never have room gets no reservation.
+        """Reserve room in the task's limits for the amounts that it needs, so that later tasks do
+        not use it up.
+
+        The reservation begins at the time ``at`` (seconds since 1970); None: at the earliest time
+        at which the limits have room. A task that exceeds its limits or the nodes even when nothing
+        else runs gets no reservation.
         """
         needs = list(self._needs(task))
         if any(need.amount > self._most(need) for need in needs):

@@ -38,8 +38,8 @@ def _moment(seconds: object) -> object:
 def ending_of(
     facts: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
 ) -> TaskOutcome:
-    """Return the outcome of a run in the platform's terms. If ``facts`` is None, the run ended with
-    the reason that its node failed.
+    """Convert the runner's record ``facts`` of the end of a run to the outcome that the platform
+    stores. If ``facts`` is None, the node has failed.
     """
     lost = TaskOutcome(reason=TerminationReason.NODE_FAILED, started_at=started_at, ended_at=now)
     names = ("reason", "message", "exit_code", "signal", "started_at", "ended_at")

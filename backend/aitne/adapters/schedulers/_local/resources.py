@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from aitne.core.units import describe_bytes
 
 Owner = tuple[str, str]
-"""Project and user of a task; the limits of both apply to the task."""
+"""Project and user of a task. The task must fit within the project's limits and the user's limits.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,8 +124,11 @@ def _jobs(fields: dict[str, str]) -> Iterator[SchedulerJob]:
 
 
 def _tasks(job_id: str) -> Iterator[tuple[str, int | None]]:
-    """Yield the job ID and index of each task that an ID of sacct represents: ``4`` itself, without
-    an index; task 2 for ``4_2``; each task for ``4_[0-2,7%1]``, the tasks that never started.
+    """Yield a pair for each task that a job ID in the output of sacct stands for: the task's ID,
+    and its array index (None: the job is no array).
+
+    ``4`` is a job without tasks, ``4_2`` is task 2 of array 4, and ``4_[0-2,7%1]`` are the tasks of
+    array 4 that never started.
     """
     number, underscore, rest = job_id.partition("_")
     if not underscore:

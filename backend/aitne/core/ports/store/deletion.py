@@ -91,8 +91,8 @@ class DeletionStore(Protocol):
         """Request the deletion of up to ``limit`` jobs whose retention period is over, the oldest
         first; return their number. Jobs that others depend on are skipped.
 
-        ``keep`` is the retention period, ``by_project`` contains those of projects that differ.
-        Raises ``StaleEpoch`` if another controller is the leader.
+        ``keep`` is the retention period of all projects except those in ``by_project``, which have
+        their own. Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 

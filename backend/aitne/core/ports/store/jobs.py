@@ -301,12 +301,12 @@ class JobStore(Protocol):
         ...
 
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
-        """Return items to the outbox; each is due again when the job on which it depends ends or
-        gets another scheduler ID.
+        """Return items to the outbox that must wait for another job; an item becomes due again when
+        that job ends or gets another scheduler ID.
 
-        ``dependencies`` maps an item's ID to that job as the caller has read it; if the job has
-        changed since, the item is due at once. Raises ``StaleEpoch`` if another controller is the
-        leader.
+        ``dependencies`` maps an item's ID to the other job, as the caller has read it; if that job
+        has changed since, the item is due at once. Raises ``StaleEpoch`` if another controller is
+        the leader.
         """
         ...
 
