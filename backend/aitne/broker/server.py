@@ -222,9 +222,9 @@ class BrokerServer:
             )
 
     def _write_refusal(self, peer: Peer) -> None:
-        """Write to the log that a process was refused. Only the first refusal of a uid is written
-        at once, later ones are counted and written as a number, so that refused processes cannot
-        fill the disk.
+        """Write to the broker's audit log that a process was refused, for each uid at most once in
+        ``_REFUSAL_EVERY_S`` seconds. Further refusals are only counted, and the next entry contains
+        their number, so that refused processes cannot fill the disk.
         """
         now = time.monotonic()
         last, count = self._refused.get(peer.uid, (float("-inf"), 0))

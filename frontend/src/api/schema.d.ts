@@ -1340,9 +1340,9 @@ export interface paths {
         put?: never;
         /**
          * Request cancellation of many jobs at once
-         * @description Request cancellation of many jobs at once. Either those in `ids`, or all unfinished ones that
-         *     match `filter`, if their number is `expected` (otherwise 409, and none is cancelled). The answer
-         *     has an outcome for each.
+         * @description Request cancellation of many jobs at once: either the jobs in `ids`, or all unfinished jobs
+         *     that match `filter`. With `filter`, `expected` must be the number of matching jobs; otherwise
+         *     the answer is 409 and no job is cancelled. The answer has an outcome for each job.
          */
         post: operations["cancel_jobs"];
         delete?: never;
@@ -1362,9 +1362,9 @@ export interface paths {
         put?: never;
         /**
          * Delete many ended jobs at once, with their folders
-         * @description Delete many ended jobs at once, with their folders. Either those in `ids`, or all ended ones
-         *     that match `filter`, if their number is `expected` (otherwise 409, and none is deleted). The
-         *     answer has an outcome for each.
+         * @description Delete many ended jobs at once, with their folders: either the jobs in `ids`, or all ended
+         *     jobs that match `filter`. With `filter`, `expected` must be the number of matching jobs;
+         *     otherwise the answer is 409 and no job is deleted. The answer has an outcome for each job.
          */
         post: operations["delete_jobs"];
         delete?: never;
@@ -4436,7 +4436,7 @@ export interface components {
             /** @description The user's own password. */
             password?: string | null;
         };
-        /** @description Running batch jobs that do not use their GPUs. */
+        /** @description List of running batch jobs that do not use their GPUs. */
         IdleGpuJobs: {
             /** @description Jobs, longest idle first. */
             items: components["schemas"]["JobView"][];
