@@ -119,7 +119,9 @@ class Runs:
         return ResultsRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/results"))
 
     def compare(self, job_id: str, other_id: str) -> ComparisonRecord:
-        """Return the differences between two runs."""
+        """Return the differences between two jobs or array tasks, such as their job files,
+        packages, resource usage and metrics.
+        """
         path = f"/jobs/{segment(job_id)}/compare/{segment(other_id)}"
         return ComparisonRecord(self._session.json("GET", path))
 

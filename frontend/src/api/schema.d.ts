@@ -1779,9 +1779,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the differences between two runs
-         * @description Return the differences between two runs: job file, code, packages, data, nodes, outcome, use,
-         *     metrics.
+         * Return the differences between two jobs
+         * @description Return the differences between two jobs: job file, code, packages, data, nodes, outcome,
+         *     resource usage and metrics.
          */
         get: operations["compare_jobs"];
         put?: never;

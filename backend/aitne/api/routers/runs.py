@@ -58,8 +58,9 @@ async def compare_jobs(
     actor: Reader,
     platform: PlatformDep,
 ) -> Comparison:
-    """Return the differences between two runs: job file, code, packages, data, nodes, outcome, use,
-    metrics."""
+    """Return the differences between two jobs: job file, code, packages, data, nodes, outcome,
+    resource usage and metrics.
+    """
     return await platform.comparisons.compare(actor, job_id, other_id)
 
 

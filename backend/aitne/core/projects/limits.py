@@ -46,8 +46,8 @@ def held_to(project: Limits, member: Limits) -> Limits:
 
 
 def exceeding(wish: Limits, granted: Limits) -> Iterator[FieldProblem]:
-    """Yield a problem for each limit requested in ``wish`` for a member that exceeds the project's
-    limit.
+    """Yield a problem for each of the limits ``wish``, which a manager wants to set in a project,
+    that exceeds the limit ``granted`` to the project.
 
     In Slurm, the time limit and the QOS of a member's association override the values of the
     account, so they must not exceed the project's values.
