@@ -124,7 +124,7 @@ def test_a_description_is_read_from_the_model_that_the_schema_is_of(spec: dict[s
     assert severity["description"] == "Severity of the announcement."
     assert schemas["JobView"]["properties"]["stages"]["description"] == "Stages of the job."
     launched = schemas["Launch-Input"]["properties"]["launched_at"]
-    assert launched["description"] == "When it was launched."
+    assert launched["description"] == "Time at which the job was created."
 
 
 def test_every_json_body_has_an_example_that_the_operation_takes(spec: dict[str, Any]) -> None:
