@@ -22,7 +22,7 @@ export function ArrayLimit({ job, array }: { job: Job; array: string }) {
         {limit !== null && `, ${t("at most {{count}} at once", { count: limit })}`}
       </span>
       {isChangeable && (
-        <ChangeButton variant="subtle" size="compact-xs" flex="none" ml={4} onClick={() => setOpened(true)} aria-label={t("Limit running tasks")} data-testid="array-limit-change">
+        <ChangeButton variant="subtle" size="compact-xs" flex="none" ml={4} onClick={() => setOpened(true)} aria-label={`${t("Change")}: ${t("Limit running tasks")}`} data-testid="array-limit-change">
           {t("Change")}
         </ChangeButton>
       )}
