@@ -60,14 +60,17 @@ def test_a_failure_is_status_1_with_its_reason(aitne: Aitne, tmp_path: Path) -> 
 
 
 def test_invalid_job_file_creates_no_job(aitne: Aitne, tmp_path: Path) -> None:
-    before = json.loads(aitne("ps", "--all", "--json").stdout)
+    def listed() -> list[str]:
+        return [job["id"] for job in json.loads(aitne("ps", "--all", "--json").stdout)]
+
+    before = listed()
     path = job_file(tmp_path, commands=["true"], colour="red", max_duration="3 parsecs")
     done = aitne("apply", "-f", path, "--yes", "--json")
     assert done.returncode == 2
     problems = {p["field"]: p for p in json.loads(done.stdout)["error"]["problems"]}
     assert problems["colour"]["value"] == "red"
     assert problems["max_duration"]["line"] == 1
-    assert json.loads(aitne("ps", "--all", "--json").stdout) == before
+    assert listed() == before
     assert aitne("session", "start", "no-such-template", "--yes").returncode == 2
     assert aitne("logs", "00000000-0000-4000-8000-00000000dead").returncode == 3
 
