@@ -24,9 +24,9 @@ from aitne.core import trees
 from aitne.core.errors import NotFound, Unavailable
 from aitne.core.models.tree import TreeStatus, TreeUse
 from aitne.core.ports.trees import TreesFull, TreeStorage
+from aitne.core.sizes import describe_bytes
 from aitne.core.storage.settings import TreeSettings
 from aitne.core.trees import JobTree, TreeError
-from aitne.core.units import describe_bytes
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from aitne.client.hashing import HashedFile, HashTask, hash_files
 from aitne.client.tree import TreeProblem, stamp, unreadable
 from aitne.core.datasets import check_path, check_target, escape
 from aitne.core.errors import InvalidInput
+from aitne.core.sizes import describe_bytes
 from aitne.core.trees import JobTree, TreeFile, TreeLink
-from aitne.core.units import describe_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

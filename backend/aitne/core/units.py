@@ -13,11 +13,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
-_MEMORY_UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+from aitne.core.sizes import MEMORY_UNITS
+
 _MEMORY = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*(?:([KMGTP])(?:i?B)?|(B))", re.IGNORECASE)
-Rounding = Literal["down", "nearest", "up"]
 MEMORY_HINT = "a number with K, M, G or T, such as 512M or 16G"
 
 _DURATION_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -42,7 +41,7 @@ def parse_memory(text: str) -> int:
     if match is None:
         raise ValueError(f"{text!r} is not an amount of memory: write {MEMORY_HINT}")
     number, unit = match[1], match[2] or match[3]
-    scale = _MEMORY_UNITS[unit.upper()]
+    scale = MEMORY_UNITS[unit.upper()]
     return int(number) * scale if "." not in number else round(float(number) * scale)
 
 
@@ -52,36 +51,11 @@ def format_memory(amount_bytes: int) -> str:
     """
     if amount_bytes < 0:
         raise ValueError(f"{amount_bytes} is not an amount of memory: it is negative")
-    for unit in reversed(_MEMORY_UNITS):
-        scale = _MEMORY_UNITS[unit]
+    for unit in reversed(MEMORY_UNITS):
+        scale = MEMORY_UNITS[unit]
         if amount_bytes % scale == 0 and (amount_bytes or unit == "B"):
             return f"{amount_bytes // scale}{unit}"
     raise AssertionError("every number is a multiple of one byte")
-
-
-def describe_bytes(amount_bytes: int, rounding: Rounding = "nearest") -> str:
-    """Return a rounded text for a number of bytes with a binary unit (``1610612736`` -> ``"1.5
-    GiB"``), like the portal: with at most one decimal place, and none from 100 on. ``parse_memory``
-    can read it.
-
-    A limit should be rounded down and an amount that exceeds it up, so that a sentence with both is
-    true. A negative number results in 0.
-    """
-    amount = max(0, amount_bytes)
-    for unit, scale in _MEMORY_UNITS.items():
-        tenths = _divided(amount * 10, scale, rounding)
-        if tenths >= 1_000:
-            tenths = _divided(amount, scale, rounding) * 10
-        if tenths < 10_240 or unit == "P":
-            break
-    whole, tenth = divmod(tenths, 10)
-    number = f"{whole}.{tenth}" if tenth else str(whole)
-    return f"{number} B" if unit == "B" else f"{number} {unit}iB"
-
-
-def _divided(amount: int, scale: int, rounding: Rounding) -> int:
-    added = {"down": 0, "nearest": scale // 2, "up": scale - 1}[rounding]
-    return (amount + added) // scale
 
 
 def parse_duration(text: str) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 from aitne.distrib.report import SCHEMA
 
 

@@ -13,9 +13,9 @@ from aitne.core.models.storage import Area, AreaFacts, Quota
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts, UnixAccount
 from aitne.core.ports.storage import UserFolders
+from aitne.core.sizes import describe_bytes
 from aitne.core.storage.areas import areas_of, made, owner_of
 from aitne.core.storage.settings import StorageSettings
-from aitne.core.units import describe_bytes
 from aitne.core.users.policy import PolicyAction, require
 
 FRESH_S = 5.0

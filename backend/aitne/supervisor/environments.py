@@ -24,7 +24,7 @@ from pathlib import Path
 
 from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 from aitne.host.folders import cache_dir
 from aitne.supervisor import uv
 from aitne.supervisor.node import find_node

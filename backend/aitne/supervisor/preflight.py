@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 from aitne.core.users.settings import is_loopback
 from aitne.host.account import own_account_name
 from aitne.supervisor import own_accounts

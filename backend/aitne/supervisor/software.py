@@ -18,7 +18,7 @@ from aitne.adapters.node_software import SoftwareFolder
 from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv
 
 MARKER = ".complete"

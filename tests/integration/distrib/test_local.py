@@ -202,7 +202,7 @@ def test_the_command_line_shows_ranks_and_profile(owner: Client, here: RunningPl
     )
     shown = here.aitne("profile", job["id"], *given, env=token).stdout
     assert "rank 2 on node 1" in shown
-    assert "0B - 4K" in shown
+    assert "0 B - 4 KiB" in shown
     assert (
         json.loads(here.aitne("profile", job["id"], "--json", *given, env=token).stdout)["steps"]
         == 7

@@ -29,7 +29,7 @@ from aitne.adapters.images.folder import SUITE, Recipe
 from aitne.adapters.images.work import Work
 from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 from aitne.host.folders import cache_dir
 
 FORMAT = 1

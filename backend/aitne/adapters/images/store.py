@@ -21,7 +21,7 @@ from pathlib import Path
 from aitne.adapters.images.work import said_by
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.image import Artifact
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 
 APPTAINER = "apptainer"
 REPORT_EVERY_S = 2.0

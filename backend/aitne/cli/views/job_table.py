@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.client.record import TERMINAL
 from aitne.client.records import Job, ResourcesRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 ENDED_SHOWN = 10
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from aitne.core.errors import FieldProblem
 from aitne.core.models.node import Node, NodeState
 from aitne.core.models.resources import Resources
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 
 _USABLE = frozenset(state for state in NodeState if state.usable) - {NodeState.UNKNOWN}
 

@@ -17,7 +17,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job
 from aitne.core.models.node import Node
 from aitne.core.models.resources import GpuRequest, Resources
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 
 _LEAST_MEMORY = 256 << 20
 """Minimum amount of memory in bytes that is advised, because hardly any program runs with less."""

@@ -17,7 +17,8 @@ from aitne.core.jobs.log_lines import LogLine
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, ResubmitOptions
-from aitne.core.units import describe_bytes, format_duration
+from aitne.core.sizes import describe_bytes
+from aitne.core.units import format_duration
 
 LOG_BYTES = 64 << 10
 """Number of bytes at the end of a log that are read to explain a failure."""

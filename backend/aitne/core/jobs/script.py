@@ -13,7 +13,8 @@ from uuid import UUID
 
 from aitne.core.jobs.shell_functions import FUNCTIONS
 from aitne.core.models.resources import Resources
-from aitne.core.units import describe_bytes, format_duration
+from aitne.core.sizes import describe_bytes
+from aitne.core.units import format_duration
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _GRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,79}")

@@ -15,7 +15,8 @@ from aitne.core.models.limits import (
     QosUse,
 )
 from aitne.core.models.resources import Resources
-from aitne.core.units import Rounding, describe_bytes, format_duration, parse_array
+from aitne.core.sizes import Rounding, describe_bytes
+from aitne.core.units import format_duration, parse_array
 
 DEFAULT_QOS = "normal"
 _MOST_NAMES = 5

@@ -6,7 +6,8 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.models.template import Template, TemplateResources
 from aitne.core.settings import LimitSettings
-from aitne.core.units import describe_bytes, format_duration
+from aitne.core.sizes import describe_bytes
+from aitne.core.units import format_duration
 from aitne.services.jobs.cluster_check import Problems, check_most
 
 FREE = TemplateResources()

@@ -11,7 +11,7 @@ from aitne.core.models.job import HeldBy, JobSpec
 from aitne.core.models.node import Cluster, Holder
 from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 
 ENFORCING_RUNTIMES = frozenset({"docker"})
 """Runtimes whose containers are started by a daemon, outside the job's cgroup: only the runtime can

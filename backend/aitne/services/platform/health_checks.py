@@ -17,8 +17,9 @@ from aitne.core.models.node import Node
 from aitne.core.ports.probes import Probes
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
+from aitne.core.sizes import describe_bytes
 from aitne.core.storage.settings import PLACEHOLDER
-from aitne.core.units import compress_hostlist, describe_bytes, format_duration
+from aitne.core.units import compress_hostlist, format_duration
 from aitne.host.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.templates import TemplateCatalog

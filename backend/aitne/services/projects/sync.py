@@ -31,7 +31,8 @@ from aitne.core.ports.accounting import (
 from aitne.core.ports.store import Store
 from aitne.core.projects.limits import held_to, tightest
 from aitne.core.projects.slurm_accounts import SINGLE, AccountingTarget, difference
-from aitne.core.units import describe_bytes, format_duration
+from aitne.core.sizes import describe_bytes
+from aitne.core.units import format_duration
 from aitne.core.users.policy import PolicyAction, require
 
 UnixName = Callable[[str], str]

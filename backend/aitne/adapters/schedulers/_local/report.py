@@ -12,7 +12,7 @@ from aitne.adapters.schedulers._local.resources import FreeResources, NodeCapaci
 from aitne.adapters.schedulers._local.tasks import LocalJob
 from aitne.core.models.node import GpuCount, Node, NodeState
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 
 
 def node_record(node: NodeCapacity, free: FreeResources, cluster: str, now: datetime) -> Node:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from aitne.core.units import describe_bytes
+from aitne.core.sizes import describe_bytes
 
 Owner = tuple[str, str]
 """Project and user of a task. The task must fit within the project's limits and the user's limits.

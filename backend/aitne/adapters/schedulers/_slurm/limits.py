@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from aitne.core.errors import SchedulerRejected
 from aitne.core.models.node import Cluster, Node, Partition
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.units import describe_bytes, format_duration
+from aitne.core.sizes import describe_bytes
+from aitne.core.units import format_duration
 
 _OVERRIDES = frozenset(
     {"PartitionTimeLimit", "PartitionMaxNodes", "PartitionMinNodes", "OverPartQOS"}
