@@ -85,7 +85,7 @@ def stores_nothing(api: httpx.Client) -> Iterator[None]:
         ),
         ({"resources": {"gpu": 99}}, "resources.gpu", "99", "0"),
         ({"resources": {"cpu": 4_000}}, "resources.cpu", "4000", "1 to "),
-        ({"resources": {"memory": "900T"}}, "resources.memory", "900T", "at most "),
+        ({"resources": {"memory": "900T"}}, "resources.memory", "900 TiB", "at most "),
         (
             {"template": "nope", "commands": []},
             "template",
