@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Self
 from uuid import UUID
 
-from pydantic import Field, SkipValidation, model_validator
+from pydantic import Field, model_validator
 
 from aitne.api.job_views import JobView
 from aitne.api.problems import Problem
 from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.base import Frozen, Strict, deprecated_copy
-from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch
 from aitne.services.jobs.bulk import MOST, Cancelled, CancelOutcome
 from aitne.services.jobs.deletion import Deleted, DeleteOutcome
@@ -70,8 +69,11 @@ class JobBatch(Strict):
     """Job files to submit together."""
 
     # Each file is validated by itself: what is wrong with one does not affect the others.
-    items: list[SkipValidation[JobFile]] = Field(
-        min_length=1, max_length=MOST_SUBMITTED, description="Job files, each of one job."
+    items: list[object] = Field(
+        min_length=1,
+        max_length=MOST_SUBMITTED,
+        description="Job files, each of one job, as `POST /jobs` takes it (schema `JobFile`). What "
+        "is wrong with one is the problem in its result.",
     )
 
 

@@ -15,8 +15,12 @@ from aitne.core.models.limits import (
     QosUse,
 )
 from aitne.core.models.resources import Resources
-from aitne.core.sizes import Rounding, describe_bytes
+from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration, parse_array
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from aitne.core.sizes import Rounding
 
 DEFAULT_QOS = "normal"
 _MOST_NAMES = 5
