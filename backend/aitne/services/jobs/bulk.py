@@ -22,6 +22,32 @@ MOST = 1_000
 """Maximum number of jobs in one request."""
 
 
+async def expected_jobs(
+    jobs: JobService, actor: Actor, job_filter: JobFilter, expected: int, subject: str, verb: str
+) -> Sequence[Job]:
+    """Return the jobs that match ``job_filter``, if their number is ``expected``, which the user has
+    confirmed. An empty set of states matches no job.
+
+    ``subject`` and ``verb`` are words of the error message, such as ``ended jobs`` and ``deleted``.
+
+    Raises:
+        Conflict: more or fewer jobs than ``expected`` match.
+        InvalidInput: ``expected`` is more than one request may change.
+    """
+    if expected > MOST:
+        raise InvalidInput.field(
+            "expected", "too many jobs for one request", value=expected, allowed=f"0 to {MOST}"
+        )
+    if not job_filter.states:
+        return []
+    page = await jobs.list(actor, job_filter, cursor=None, limit=MOST)
+    if page.total != expected:
+        raise Conflict(
+            f"{page.total} {subject} match, not {expected}. Nothing was {verb}; reload the list."
+        )
+    return page.items
+
+
 class CancelOutcome(StrEnum):
     """Outcome of the request to cancel one job, such as cancelled or refused."""
 
@@ -78,20 +104,11 @@ class BulkCancel:
             Conflict: more or fewer jobs than ``expected`` match; then none is cancelled.
             InvalidInput: more jobs match than one request may cancel.
         """
-        if expected > MOST:
-            raise InvalidInput.field(
-                "expected", "too many jobs for one request", value=expected, allowed=f"0 to {MOST}"
-            )
         live_filter = job_filter.model_copy(update={"states": (job_filter.states or LIVE) & LIVE})
-        if not live_filter.states:
-            return []
-        page = await self._jobs.list(actor, live_filter, cursor=None, limit=MOST)
-        if page.total != expected:
-            raise Conflict(
-                f"{page.total} jobs that have not ended match, not {expected}. Nothing was "
-                "cancelled; reload the list."
-            )
-        return [await self._one(actor, job.id, job) for job in page.items]
+        live = await expected_jobs(
+            self._jobs, actor, live_filter, expected, "jobs that have not ended", "cancelled"
+        )
+        return [await self._one(actor, job.id, job) for job in live]
 
     async def _one(self, actor: Actor, job_id: UUID, job: Job | None) -> Cancelled:
         if job is None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from aitne.core.errors import Conflict, InvalidInput, NotFound
+from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.states import TERMINAL, JobState
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobFilter
@@ -15,7 +15,7 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.store import Store
 from aitne.core.ports.store.deletion import DeleteRefusal, JobFolders
 from aitne.core.users.policy import PolicyAction, decide, require
-from aitne.services.jobs.bulk import MOST
+from aitne.services.jobs.bulk import expected_jobs
 from aitne.services.jobs.jobs import JobService
 
 
@@ -118,21 +118,12 @@ class JobDeletion:
             Conflict: more or fewer jobs than ``expected`` match; then none is deleted.
             InvalidInput: more jobs match than one request may delete.
         """
-        if expected > MOST:
-            raise InvalidInput.field(
-                "expected", "too many jobs for one request", value=expected, allowed=f"0 to {MOST}"
-            )
         states = (job_filter.states or TERMINAL) & TERMINAL
-        if not states:
-            return []
         ended_filter = job_filter.model_copy(update={"states": states, "top_level_only": True})
-        page = await self._jobs.list(actor, ended_filter, cursor=None, limit=MOST)
-        if page.total != expected:
-            raise Conflict(
-                f"{page.total} ended jobs match, not {expected}. Nothing was deleted; reload the "
-                "list."
-            )
-        return await self.by_ids(actor, [job.id for job in page.items])
+        ended = await expected_jobs(
+            self._jobs, actor, ended_filter, expected, "ended jobs", "deleted"
+        )
+        return await self.by_ids(actor, [job.id for job in ended])
 
 
 def _result(job: Job, outcome: DeleteOutcome, reason: str | None) -> Deleted:
