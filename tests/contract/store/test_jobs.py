@@ -217,6 +217,9 @@ class TestList:
         await create(store, *(make_job(name=f"j{n}", created_at=at(n)) for n in (2, 0, 1)))
         assert await names(store) == ["j2", "j1", "j0"]
         assert [job.name for job in await store.live_jobs()] == ["j0", "j1", "j2"]
+        other = make_job(name="other", owner="bob")
+        await create(store, other)
+        assert [job.id for job in await store.live_jobs(owner="bob")] == [other.id]
 
     async def test_filters(self, store: SqlStore) -> None:
         await create(

@@ -206,8 +206,10 @@ class JobRecords(StorePart, JobStore):
             return await _counts(connection, matches, with_groups=not where.top_level_only)
 
     @override
-    async def live_jobs(self) -> Sequence[Job]:
+    async def live_jobs(self, *, owner: str | None = None) -> Sequence[Job]:
         query = select(*JOB_COLUMNS).where(_jobs.c.state.in_(LIVE_STATES), _OF_PLATFORM)
+        if owner is not None:
+            query = query.where(_jobs.c.owner == owner)
         async with self._db.read() as connection:
             rows = await connection.execute(query.order_by(_jobs.c.created_at, _jobs.c.id))
             return [job_of(row) for row in rows.mappings()]

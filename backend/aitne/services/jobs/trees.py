@@ -74,7 +74,8 @@ class TreeService:
         try:
             return await self._trees.receive(actor.name, digest, bytes(document))
         except TreesFull:
-            await self._trees.expire(await self._in_use(), UNUSED_S, owner=actor.name)
+            in_use = await self._in_use(actor.name)
+            await self._trees.expire(in_use, UNUSED_S, owner=actor.name)
         return await self._trees.receive(actor.name, digest, bytes(document))
 
     async def receive_blobs(self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]) -> None:
@@ -108,9 +109,11 @@ class TreeService:
         """
         return await self._trees.content(owner, digest)
 
-    async def _in_use(self) -> Collection[tuple[str, str]]:
-        """Return owner and digest of each tree that a live job uses."""
-        live = await self._store.live_jobs()
+    async def _in_use(self, owner: str | None = None) -> Collection[tuple[str, str]]:
+        """Return owner and digest of each tree that a live job uses: a job of ``owner``, or of any
+        user if that is None.
+        """
+        live = await self._store.live_jobs(owner=owner)
         return {(job.owner, job.spec.tree.digest) for job in live if job.spec.tree is not None}
 
 

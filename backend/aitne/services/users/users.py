@@ -163,8 +163,8 @@ class UserService:
         """End the sessions of a disabled account, which would otherwise continue without a login at
         the portal.
         """
-        for job in await self._store.live_jobs():
-            if job.owner == name and job.type is JobType.SESSION:
+        for job in await self._store.live_jobs(owner=name):
+            if job.type is JobType.SESSION:
                 await self._store.request_cancel(
                     job.id, self._clock(), f"Ended because the account {name} was disabled."
                 )

@@ -120,9 +120,9 @@ class JobStore(Protocol):
         """
         ...
 
-    async def live_jobs(self) -> Sequence[Job]:
+    async def live_jobs(self, *, owner: str | None = None) -> Sequence[Job]:
         """Return the rows of the platform's jobs that have not ended, oldest first; a task group is
-        one row.
+        one row. ``owner``: only the jobs of this user; None: of all users.
 
         Jobs that were not submitted through the platform are not included.
         """
