@@ -280,7 +280,7 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
 
 
 def describe_bytes(amount_bytes: int) -> str:
-    """Return a number of bytes as text like ``aitne.core.units.describe_bytes``, which the agent
+    """Return a number of bytes as text like ``aitne.core.sizes.describe_bytes``, which the agent
     cannot import."""
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
     exponent, tenths = 0, amount_bytes * 10
