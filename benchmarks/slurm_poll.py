@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -44,6 +45,9 @@ NAME = "slurm_poll"
 JOBS = 10_000
 CHANGED = 100
 TARGET = 1.3
+FOREIGN_ARRAYS, FOREIGN_TASKS = 20, 10_000
+FEW_JOBS = 100
+FOREIGN_TARGET_PERCENT = 5.0
 _FRESH_S = 0.55
 """A broker asked twice within half a second gives the same answer twice."""
 
@@ -73,15 +77,18 @@ def measure(*, quick: bool) -> Figure:
         settings = load_settings(
             Path(folder), scheduler="slurm", slurm={"dev_cluster": slurm.about.name}
         )
+        fill(slurm, FEW_JOBS)
+        foreign = asyncio.run(_beside_foreign_arrays(slurm, settings, rounds))
+        slurm.cancel_all()
         ids = fill(slurm, jobs)
-        rows = asyncio.run(_compare(slurm, settings, ids, rounds))
+        rows = [*foreign, *asyncio.run(_compare(slurm, settings, ids, rounds))]
         release = slurm.about.slurm_release
     return Figure(
         NAME,
         f"A poll with {jobs} jobs queued over the bare squeue",
         rows,
         [
-            f"{jobs} jobs queued, Slurm {release}. Bare: `squeue --noheader --array --states=all` with the very same "
+            f"{jobs} jobs queued, Slurm {release}. Bare: `squeue --noheader --states=all` with the very same "
             "`--Format`, its output read and thrown away.",
             f"Unchanged: nothing differs from the poll before. Changed: {jobs * CHANGED // JOBS} jobs "
             "were put on hold or released since.",
@@ -99,6 +106,33 @@ def fill(slurm: Slurm, jobs: int) -> Sequence[UUID]:
     raw = Raw(slurm)
     spread(jobs, lambda: raw.rest(lambda: next(left)))
     return ids
+
+
+async def _beside_foreign_arrays(slurm: Slurm, settings: Settings, rounds: int) -> list[Row]:
+    """Return the CPU use of polls beside large arrays that other users have submitted by sbatch."""
+    user = next(user for user in slurm.about.users if user.name != USER)
+    array = ("sbatch", f"--account={user.account}", f"--array=0-{FOREIGN_TASKS - 1}", "--mem=64M")
+    for _ in range(FOREIGN_ARRAYS):
+        slurm.run_as(user.name, (*array, "--chdir=/tmp", "--output=/dev/null"), "#!/bin/sh\ntrue\n")
+    adapter = SlurmCliScheduler(settings, Tools(_LookingOn(), OwnFiles()))
+    await adapter.start()
+    shares: list[float] = []
+    for number in range(rounds + 1):
+        before = _cpu_seconds()
+        jobs = await adapter.poll()
+        if len(jobs) != FEW_JOBS:
+            raise BenchmarkError(f"the poll shows {len(jobs)} of {FEW_JOBS} jobs")
+        if number:
+            shares.append((_cpu_seconds() - before) / settings.poll_interval_s * 100)
+    slurm.run("scancel", f"--user={user.name}")
+    tasks = FOREIGN_ARRAYS * FOREIGN_TASKS
+    what = f"polls beside {tasks} array tasks of others, of one CPU"
+    return [Row(what, "%", median(shares), FOREIGN_TARGET_PERCENT)]
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 async def _compare(slurm: Slurm, settings: Settings, ids: Sequence[UUID], rounds: int) -> list[Row]:
@@ -160,7 +194,7 @@ async def _pairs(
 def bare_squeue() -> list[str]:
     """The command of a poll, word for word."""
     form = queue.format_option(queue.FIELDS, queue.new_mark())
-    return ["squeue", "--noheader", "--array", "--states=all", f"--Format={form}"]
+    return ["squeue", "--noheader", "--states=all", f"--Format={form}"]
 
 
 def _changes(slurm: Slurm, numbers: Sequence[str]) -> Iterator[None]:
