@@ -23,8 +23,7 @@ ORDER = (
     *("template", "node", "image", "dataset", "secret", "project", "usage"),
     *("announce", "notifications", "webhook", "storage"),
     *("up", "down", "status", "login", "account", "admin", "dev"),
-    *("admin setup", "admin doctor", "admin accept", "admin health", "admin settings"),
-    *("admin backup", "admin upgrade", "admin bundle", "admin sync", "admin software"),
+    *("admin sync", "admin health", "admin settings", "admin software"),
     *("admin user", "admin token", "admin project", "admin member", "admin node"),
     *("admin image", "admin audit", "admin ca", "admin maintenance"),
 )

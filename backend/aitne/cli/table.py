@@ -134,6 +134,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Operate",
         "Run a Slurm cluster on this machine, for developers.",
     ),
+    "admin sync": (
+        "aitne.cli.commands.admin.sync",
+        None,
+        "Compare the projects with Slurm's accounts, and synchronize Slurm.",
+    ),
     "admin health": (
         "aitne.cli.commands.admin.health",
         None,
@@ -143,11 +148,6 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "aitne.cli.commands.admin.settings",
         None,
         "Show the settings and the source of each value. Secrets are masked.",
-    ),
-    "admin sync": (
-        "aitne.cli.commands.admin.sync",
-        None,
-        "Compare the projects with Slurm's accounts, and synchronize Slurm.",
     ),
     "admin software": (
         "aitne.cli.commands.admin.software",
