@@ -90,6 +90,9 @@ def measure(*, quick: bool) -> Figure:
         [
             f"{jobs} jobs queued, Slurm {release}. Bare: `squeue --noheader --states=all` with the very same "
             "`--Format`, its output read and thrown away.",
+            f"Beside array tasks of others: {FOREIGN_ARRAYS} arrays of {FOREIGN_TASKS} waiting tasks each, submitted by "
+            f"another user with sbatch, and {FEW_JOBS} jobs of the platform. User and kernel time of the adapter and of "
+            "squeue, a poll every `poll_interval_s`.",
             f"Unchanged: nothing differs from the poll before. Changed: {jobs * CHANGED // JOBS} jobs "
             "were put on hold or released since.",
             "Adapter: `SlurmCliScheduler.poll`. Through the broker: the same adapter in the broker's "
