@@ -96,7 +96,8 @@ class LocalScheduler:
         self._settings = settings
         self._clock = clock
         self._grace_s = grace_s
-        self._root = settings.data_dir / "local"
+        # Processes of jobs carry this path. A restored data directory may link to an earlier one.
+        self._root = (settings.data_dir / "local").resolve()
         self._records = Records(self._root)
         self._nodes: tuple[NodeCapacity, ...] = ()
         self._agent_cgroups: tuple[str, ...] | None = None
