@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 import shutil
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.database import migrated
 from tests.support.jobs import make_job
 from tests.support.mounts import mounted
+from tests.support.platform import AITNE
 from tests.support.postgres import (
     postgres_database,
     postgres_server,
@@ -34,6 +38,8 @@ from tests.support.postgres import (
 )
 
 __all__ = ["migrated", "postgres_database", "postgres_server", "postgres_template", "postgres_url"]
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -243,6 +249,41 @@ def test_files_from_elsewhere_are_restored_beside_the_platform(
     restored = _restore(made, tmp_path / "new")
     assert [path.read_text() for path in restored.elsewhere] == ["broker.toml", "mine.yaml"]
     assert restored.elsewhere[0] == Path(f"{tmp_path}/new/restored{broker}")
+
+
+def test_commands_of_the_handbook_back_up_and_restore(source: Settings, tmp_path: Path) -> None:
+    """Each `aitne` command of both pages, with the folders of this test."""
+    job = asyncio.run(_add_job(source.database_url))
+    folder = tmp_path / "backups"
+    printed: list[str] = []
+    for page in ("backup.md", "recover.md"):
+        text = ROOT.joinpath("docs", "handbook", page).read_text()
+        for command in re.findall(r"^ *\$ aitne (admin .*)$", text, re.MULTILINE):
+            if "--data-dir" in command and "restore" in command and "--replace" not in command:
+                target = tmp_path / "standby"
+            else:
+                target = source.data_dir
+            made = next(folder.glob("*.tar"), folder)
+            typed = command.replace("/var/lib/aitne", str(target))
+            typed = re.sub(r"/srv/backups/\S+", str(made), typed).replace(
+                "/srv/backups", str(folder)
+            )
+            yes = ["--yes"] if "restore" in typed else []
+            done = subprocess.run(
+                [str(AITNE), *shlex.split(typed), *yes],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, f"{typed}\n{done.stderr}"
+            printed.append(done.stdout.strip())
+    assert printed[0] == str(tmp_path / "aitne-backup-key.pub")
+    assert printed[1] == str(next(folder.glob("*.tar")))
+    assert len(printed) == 6
+    for restored in (source.data_dir, tmp_path / "standby"):
+        jobs, restorations = asyncio.run(_look(f"sqlite:///{restored / 'aitne.db'}"))
+        assert (jobs, restorations) == ({job}, 1)
 
 
 @pytest.mark.postgres

@@ -96,8 +96,7 @@ class LocalScheduler:
         self._settings = settings
         self._clock = clock
         self._grace_s = grace_s
-        # Processes of jobs carry this path. A restored data directory may link to an earlier one.
-        self._root = (settings.data_dir / "local").resolve()
+        self._root = (settings.data_dir / "local").resolve()  # jobs carry this path
         self._records = Records(self._root)
         self._nodes: tuple[NodeCapacity, ...] = ()
         self._agent_cgroups: tuple[str, ...] | None = None

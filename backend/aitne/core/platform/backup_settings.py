@@ -1,4 +1,4 @@
-"""Settings of backups."""
+"""Settings of backups and their encryption."""
 
 from __future__ import annotations
 

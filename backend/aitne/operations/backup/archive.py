@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.operations.backup.encryption import (
-    Cipher,
+    BackupCipher,
     NoCipher,
     decrypting,
     fingerprint,
@@ -36,7 +36,7 @@ _MOST_MANIFEST_BYTES = 64 << 20
 _HEX = r"^[0-9a-f]{64}$"
 
 
-class Member(Frozen):
+class ArchiveMember(Frozen):
     """One file of a backup, as it is stored."""
 
     name: str
@@ -67,19 +67,19 @@ class Manifest(Frozen):
     recipient: str | None = None
     """Fingerprint of the key that the backup is encrypted to; None: it is not encrypted."""
     ephemeral: str | None = Field(None, pattern=_HEX)
-    members: tuple[Member, ...] = ()
+    members: tuple[ArchiveMember, ...] = ()
 
 
 class ArchiveWriter:
     """Writer of a backup to an open file; ``finish`` adds the manifest."""
 
-    def __init__(self, file: BinaryIO, cipher: Cipher) -> None:
+    def __init__(self, file: BinaryIO, cipher: BackupCipher) -> None:
         self._file = file
         self._cipher = cipher
         self._tar = tarfile.TarFile(
             fileobj=file, mode="w", format=tarfile.PAX_FORMAT, copybufsize=_COPIED_BYTES
         )
-        self._members: list[Member] = []
+        self._members: list[ArchiveMember] = []
 
     def add(self, name: str, source: BinaryIO) -> None:
         """Add a file with the content of ``source``, from its beginning to its present size. Raises
@@ -90,7 +90,7 @@ class ArchiveWriter:
         stored = _Stored(self._cipher.encrypt(name, source))
         stored_bytes = self._cipher.stored_bytes(size)
         self._put(name, stored_bytes, stored)
-        self._members.append(Member(name=name, bytes=stored_bytes, sha256=stored.sha256()))
+        self._members.append(ArchiveMember(name=name, bytes=stored_bytes, sha256=stored.sha256()))
 
     def add_bytes(self, name: str, content: bytes) -> None:
         """Add a file with this content. Raises ``OSError``."""
@@ -143,7 +143,7 @@ class Archive:
             raise
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of the backup."""
         self._tar.close()
         self._file.close()
 
@@ -153,7 +153,7 @@ class Archive:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def cipher(self, key: Path | None) -> Cipher:
+    def cipher(self, key: Path | None) -> BackupCipher:
         """Return the cipher that decrypts the backup with the private key in the file ``key``.
 
         Raises:
@@ -183,7 +183,7 @@ class Archive:
             if digest.hexdigest() != member.sha256:
                 raise self._damaged(f"the checksum of {member.name} differs")
 
-    def read(self, member: Member, cipher: Cipher) -> Iterator[bytes]:
+    def read(self, member: ArchiveMember, cipher: BackupCipher) -> Iterator[bytes]:
         """Yield the decrypted content of a file."""
         info = self._infos[self.manifest.members.index(member)]
         return cipher.decrypt(member.name, self._open(info))

@@ -18,7 +18,7 @@ from aitne.core.settings import Settings
 from aitne.host.settings import config_path
 from aitne.operations.backup.archive import ArchiveWriter, Manifest
 from aitne.operations.backup.encryption import (
-    Cipher,
+    BackupCipher,
     NoCipher,
     encrypting,
     fingerprint,
@@ -117,7 +117,7 @@ def machine_hash() -> str:
     return hashlib.sha256(f"aitne backup\0{identity or socket.gethostname()}".encode()).hexdigest()
 
 
-def _cipher(recipient: Path | None) -> tuple[Cipher, str | None, str | None]:
+def _cipher(recipient: Path | None) -> tuple[BackupCipher, str | None, str | None]:
     """Return the cipher, its ephemeral public key, and the fingerprint of the recipient's key."""
     if recipient is None:
         return NoCipher(), None, None

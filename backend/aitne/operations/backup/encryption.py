@@ -35,7 +35,7 @@ CHUNK_BYTES = 1 << 20
 _TAG_BYTES = 16
 
 
-class Cipher(Protocol):
+class BackupCipher(Protocol):
     """Conversion of the contents of files on their way into a backup or out of it."""
 
     def encrypt(self, name: str, source: BinaryIO) -> Iterator[bytes]:
@@ -77,7 +77,7 @@ class SharedCipher:
         self._secret = private.exchange(public)
 
     def encrypt(self, name: str, source: BinaryIO) -> Iterator[bytes]:
-        """Yield encrypted chunks."""
+        """Yield the chunks, each encrypted."""
         box = self._box(name)
         for number, chunk, last in _numbered(_chunks(source, CHUNK_BYTES)):
             yield box.encrypt(_nonce(number, last), chunk, None)

@@ -29,7 +29,7 @@ from aitne.operations.backup.create import (
     SQLITE,
     machine_hash,
 )
-from aitne.operations.backup.encryption import Cipher
+from aitne.operations.backup.encryption import BackupCipher
 from aitne.supervisor import control
 
 ELSEWHERE = "restored"
@@ -58,10 +58,10 @@ class RestoredPlatform:
 
 @dataclass(slots=True)
 class _Plan:
-    """What is restored and where."""
+    """Backup to restore, and the folders that it passes on its way."""
 
     archive: Archive
-    cipher: Cipher
+    cipher: BackupCipher
     data_dir: Path
     replace: bool
     stage: Path

@@ -47,7 +47,7 @@ def manifest(**changes: Any) -> Manifest:
 
 def write(path: Path, files: dict[str, bytes], recipient: Path | None = None) -> Path:
     changes: dict[str, Any] = {}
-    cipher: encryption.Cipher = NoCipher()
+    cipher: encryption.BackupCipher = NoCipher()
     if recipient is not None:
         key = encryption.read_recipient(recipient)
         cipher, changes["ephemeral"] = encryption.encrypting(key)

@@ -10,8 +10,18 @@ import pytest
 
 from aitne.operations.backup.units import SERVICE, TIMER, backup_units
 
+ROOT = Path(__file__).resolve().parents[4]
 
-@pytest.mark.parametrize("user", [None, "nobody"])
+
+def test_handbook_shows_the_units() -> None:
+    page = ROOT.joinpath("docs", "handbook", "backup.md").read_text()
+    units = backup_units(
+        program=Path("/opt/aitne/bin/aitne"), data_dir=Path("/var/lib/aitne"), user="aitne"
+    )
+    assert all(text in page for text in units.values())
+
+
+@pytest.mark.parametrize("user", [None, "daemon"])
 def test_units_name_the_platform_and_are_valid(tmp_path: Path, user: str | None) -> None:
     units = backup_units(
         program=Path("/bin/true"),
