@@ -94,14 +94,20 @@ def create_backup(
                 writer.finish(_manifest(settings, created_at, schema, ephemeral, key))
             size = path.stat().st_size
             address = target.store(path, name_of(settings.cluster, created_at))
-        pruned = target.prune(settings.cluster, keep)
-        record = BackupRecord(path=address, created_at=created_at, bytes=size)
-        write_private(backup_file(settings.data_dir), record.model_dump_json())
     except OSError as error:
         raise SetupError(
             f"The backup could not be made: {error.filename or to}: {error.strerror or error}. Nothing "
             "of it is left; earlier backups are not affected. Make space there, or choose another "
             "folder with --to."
+        ) from error
+    record = BackupRecord(path=address, created_at=created_at, bytes=size)
+    try:
+        write_private(backup_file(settings.data_dir), record.model_dump_json())
+        pruned = target.prune(settings.cluster, keep)
+    except OSError as error:
+        raise SetupError(
+            f"The backup {address} is complete, but {error.filename} cannot be changed: "
+            f"{error.strerror or error}."
         ) from error
     return CreatedBackup(
         address, created_at, size, recipient is not None, tuple(left_out), tuple(pruned)
