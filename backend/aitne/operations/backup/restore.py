@@ -7,6 +7,7 @@ checked, files of an earlier platform are moved aside and the new ones renamed t
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import tomllib
@@ -270,8 +271,8 @@ def _move_aside(plan: _Plan, target: Path | None) -> str | None:
     """Move the files of an earlier platform, which the backup replaces, into a folder; return its
     path, or the schema with its tables.
     """
-    names = [name for name in _REPLACED if plan.data_dir.joinpath(name).exists()]
-    earlier = [plan.data_dir / name for name in names]
+    places = [plan.data_dir / name for name in _REPLACED]
+    earlier = [path for path in places if os.path.lexists(path)]
     if target is not None:
         files = [target.with_name(target.name + suffix) for suffix in ("", "-wal", "-shm")]
         found = [path for path in files if path.exists()]
@@ -289,8 +290,18 @@ def _move_aside(plan: _Plan, target: Path | None) -> str | None:
 
 
 def _rename(plan: _Plan, source: Path, destination: Path) -> None:
-    shutil.move(source, destination)
-    plan.undo.append(lambda: shutil.move(destination, source))
+    _move(source, destination)
+    plan.undo.append(lambda: _move(destination, source))
+
+
+def _move(source: Path, destination: Path) -> None:
+    try:
+        # Unlike a move, it never follows a link that the owner of the data directory placed there.
+        source.rename(destination)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.move(source, destination)  # a database on another file system
 
 
 def _link(plan: _Plan) -> list[Path]:
