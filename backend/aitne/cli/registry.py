@@ -23,7 +23,9 @@ ORDER = (
     *("template", "node", "image", "dataset", "secret", "project", "usage"),
     *("announce", "notifications", "webhook", "storage"),
     *("up", "down", "status", "login", "account", "admin", "dev"),
-    *("admin sync", "admin health", "admin settings", "admin software"),
+    *("admin setup", "admin doctor", "admin accept", "admin health", "admin settings"),
+    *("admin backup", "admin verify", "admin restore", "admin upgrade", "admin bundle"),
+    *("admin sync", "admin software"),
     *("admin user", "admin token", "admin project", "admin member", "admin node"),
     *("admin image", "admin audit", "admin ca", "admin maintenance"),
 )

@@ -16,7 +16,7 @@ from aitne.core.jobs.states import JobState
 from aitne.supervisor import control
 from tests.support import realtime
 from tests.support.notebook import Notebook
-from tests.support.platform import RunningPlatform
+from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -53,6 +53,18 @@ class Work:
     def log_size(self) -> int:
         """What the job wrote so far."""
         return sum(len(part) for part in self.client.jobs.logs(self.job))
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """With room for all jobs of this module at once."""
+    environments_or_skip()
+    running = RunningPlatform(tmp_path_factory.mktemp("platform"), "[local]\ncpus = 4\n")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +149,51 @@ def test_a_silent_portal_ends_nothing(work: Work) -> None:
         os.kill(api, signal.SIGCONT)
     work.goes_on()
     assert work.platform.pids()["api"] == api
+
+
+def test_platform_restored_in_another_directory_finds_its_work(work: Work) -> None:
+    platform, old = work.platform, work.platform.data_dir
+    gate = platform.home / "gate"
+
+    def waiting(word: str) -> str:
+        command = f"while [ ! -e {gate} ]; do sleep 0.1; done; echo {word} >> {gate}.log"
+        job = {"commands": [command], "resources": {"cpu": 1, "memory": "32M"}}
+        return str(work.client.jobs.create(job).id)
+
+    def admin(*arguments: str, status: int = 0) -> str:
+        done = platform.aitne("admin", *arguments)
+        assert done.returncode == status, done.stderr
+        return done.stdout if status == 0 else done.stderr
+
+    known = waiting("known")
+    eventually("it runs", lambda: work.client.jobs.get(known).state == JobState.RUNNING)
+    to = ["--to", str(old.with_name("backups")), "--data-dir", str(old)]
+    path = json.loads(admin("backup", *to, "--yes", "--json"))["path"]
+    later = waiting("later")
+    eventually("it runs", lambda: work.client.jobs.get(later).state == JobState.RUNNING)
+    assert json.loads(admin("verify", path, "--json"))["valid"] is True
+
+    new = old.with_name("restored")
+    restore = ["restore", path, "--data-dir", str(new), "--yes"]
+    assert f"A platform runs in {old}" in admin(*restore, status=1)
+    assert not new.exists()
+    platform.kill("supervisor")
+    eventually("it is gone", lambda: control.status(old) is None)
+    admin(*restore)
+    platform.data_dir = new
+    platform.start()
+
+    eventually("the route is there", work.notebook.reachable)
+    work.notebook.connect()
+    assert work.notebook.execute("x") == "42"
+    size = work.log_size()
+    eventually("the job still writes", lambda: work.log_size() > size)
+    gate.touch()
+    assert work.client.jobs.wait(known).state == JobState.COMPLETED
+    # What was accepted after the backup is not known any more, but nothing ends it.
+    log = gate.with_name("gate.log")
+    eventually("both ended", lambda: sorted(log.read_text().split()) == ["known", "later"])
+    assert later not in {str(job.id) for job in work.client.jobs.list()}
 
 
 def test_labs_shut_down_completes_the_session(work: Work) -> None:
