@@ -134,6 +134,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Operate",
         "Run a Slurm cluster on this machine, for developers.",
     ),
+    "admin setup": (
+        "aitne.cli.commands.admin.setup",
+        None,
+        "Write settings, units and the reverse proxy's files, after an inspection of this machine.",
+    ),
     "admin health": (
         "aitne.cli.commands.admin.health",
         None,
