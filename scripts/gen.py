@@ -42,6 +42,10 @@ def _configuration() -> bytes:
     return _python("scripts/gen_settings.py")
 
 
+def _setup_answers() -> bytes:
+    return _python("scripts/gen_settings.py", "answers")
+
+
 def _job_file() -> bytes:
     return _python("scripts/gen_job_file.py")
 
@@ -98,6 +102,7 @@ GENERATED: dict[Path, Callable[[], bytes]] = {
     OPENAPI: _openapi,
     ROOT / "frontend" / "src" / "api" / "schema.d.ts": _portal_types,
     ROOT / "docs" / "reference" / "configuration.md": _configuration,
+    ROOT / "docs" / "reference" / "setup-answers.md": _setup_answers,
     ROOT / "docs" / "reference" / "job-file.md": _job_file,
     **_client_records(),
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,

@@ -114,7 +114,9 @@ class AccountAnswers(StrictAnswers):
 class ProxyAnswers(StrictAnswers):
     """The reverse proxy on this machine that serves both origins."""
 
-    server: Literal["nginx", "caddy", "none"] = Field("none", description="Reverse proxy.")
+    server: Literal["nginx", "caddy", "none"] = Field(
+        "none", description="`nginx`, `caddy` or `none`."
+    )
     group: Account = Field("www-data", description="Group of the reverse proxy's account.")
 
 
