@@ -54,9 +54,12 @@ def test_inspection_of_a_running_slurm_leaves_its_jobs_undisturbed(
         assert "Restarts=0" in record()
     finally:
         run_as(slurm_cluster, "bob", "scancel", job)
-    names = ("slurm", "slurm.operator", "slurm.rest", "slurm.jwt", "shared.nodes")
+    names = ("slurm", "slurm.operator", "slurm.rest", "slurm.jwt", "slurm.users", "shared.nodes")
     assert {inspected[name].state for name in names} == {"ok"}, inspected
     assert slurm_cluster.slurm_release in inspected["slurm"].message
+    accounts = answers(slurm_cluster).accounts.model_copy(update={"max_uid": 1_000})
+    narrow = answers(slurm_cluster).model_copy(update={"accounts": accounts})
+    assert "bob (" in checks(narrow)["slurm.users"].message
     missing = inspected["slurm.PrologFlags"]
     assert missing.state == "warning"
     assert "Set PrologFlags=Contain in slurm.conf" in missing.remedy

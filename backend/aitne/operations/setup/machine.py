@@ -64,6 +64,13 @@ def checks(answers: Answers) -> Iterator[Check]:
         yield _proxy_group(answers.proxy.group)
         yield _proxy(answers)
     yield from _ports(answers)
+    if answers.enable and not Path("/run/systemd/system").is_dir():
+        yield Check(
+            "systemd",
+            FAILED,
+            "systemd does not run on this machine, so that no unit can be started.",
+            "Set enable = false, and start `aitne up` with another service manager.",
+        )
 
 
 def _programs(answers: Answers) -> Check:

@@ -137,7 +137,10 @@ class SetupPlan:
                     "started. Run the command again as an administrator of Slurm."
                 )
         for step in steps:
-            self._run(step, say, "The files are written; correct the cause and run setup again.")
+            again = (
+                "The files are written. Correct the cause, then run that command and setup again."
+            )
+            self._run(step, say, again)
         return copies
 
     def steps(self, kept: Collection[Path] = ()) -> Iterator[SetupCommand]:
@@ -149,9 +152,11 @@ class SetupPlan:
             return
         if not Path("/run/systemd/system").is_dir():
             return
-        if any(path.startswith(rendering.UNITS) for path in changed):
+        units = rendering.units(self.answers)
+        if any(path.startswith(rendering.UNITS) for path in changed) or _needs_reload(units):
             yield SetupCommand("Let systemd read the units", ("systemctl", "daemon-reload"))
-        if rendering.TMPFILES in changed:
+        proxied = self.answers.proxy.server != "none"
+        if proxied and (rendering.TMPFILES in changed or not Path(rendering.PROXY_DIR).is_dir()):
             argv = ("systemd-tmpfiles", "--create", rendering.TMPFILES)
             yield SetupCommand("Create the folder of the portal's socket", argv)
         if self.answers.enable:
@@ -159,7 +164,7 @@ class SetupPlan:
 
     def _start(self, changed: Collection[str]) -> Iterator[SetupCommand]:
         answers = self.answers
-        if answers.scheduler == "slurm" and changed:
+        if answers.scheduler == "slurm" and (changed or not _is_active("aitne")):
             config = (("AITNE_CONFIG", f"{rendering.CONFIG_DIR}/aitne.toml"),)
             yield SetupCommand(
                 f"Install the software for nodes in {answers.slurm.software_dir}",
@@ -170,14 +175,13 @@ class SetupPlan:
         for unit in rendering.units(answers):
             name = unit.removeprefix("aitne-") if unit != "aitne" else "aitne"
             own = {f"{rendering.CONFIG_DIR}/{name}.toml", f"{rendering.UNITS}/{unit}.service"}
-            active = command(["systemctl", "is-active", "--quiet", unit]).succeeded
             if not command(["systemctl", "is-enabled", "--quiet", unit]).succeeded:
                 yield SetupCommand(f"Enable {unit}", ("systemctl", "enable", "--quiet", unit))
-            if not active:
+            if not _is_active(unit):
                 yield SetupCommand(
                     f"Start {unit}", ("systemctl", "start", unit), (), _START_WITHIN_S
                 )
-            elif own & set(changed):
+            elif own & set(changed) or _is_older(unit, own):
                 yield SetupCommand(
                     f"Restart {unit}; jobs and sessions continue",
                     ("systemctl", "restart", unit),
@@ -225,6 +229,28 @@ class SetupPlan:
         if account is not None:
             gids.setdefault(self.answers.account, account.pw_gid)
         return gids
+
+
+def _is_active(unit: str) -> bool:
+    return command(["systemctl", "is-active", "--quiet", unit]).succeeded
+
+
+def _property(unit: str, name: str) -> str:
+    return command(["systemctl", "show", f"--property={name}", "--value", unit]).output.strip()
+
+
+def _needs_reload(units: Collection[str]) -> bool:
+    """Return True if the file of a unit has changed since systemd read it, such as by a run that failed."""
+    return any(_property(unit, "NeedDaemonReload") == "yes" for unit in units)
+
+
+def _is_older(unit: str, paths: Collection[str]) -> bool:
+    """Return True if the unit's main process started before one of its files was written."""
+    try:
+        started = Path("/proc", _property(unit, "MainPID")).stat().st_ctime
+        return any(Path(path).stat().st_mtime > started for path in paths)
+    except OSError:
+        return False
 
 
 def may_write(plan: SetupPlan) -> None:

@@ -208,7 +208,7 @@ def problem_of(field: str, answers: Values) -> str | None:
         complete = Answers.model_validate(values)
     except ValidationError as error:
         for part in error.errors():
-            if ".".join(map(str, part["loc"])).startswith(field):
+            if f"{'.'.join(map(str, part['loc']))}.".startswith(f"{field}."):
                 return explain(part)
         return None
     problems = (problem for problem in contradictions(complete) if problem.field == field)

@@ -8,93 +8,20 @@ import shutil
 import socket
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from aitne.adapters.schedulers._slurm.config import config_values
 from aitne.operations.setup.answers import Answers
 from aitne.operations.setup.checks import Answer, Check, CheckState, account_named, command
+from aitne.operations.setup.slurm_settings import REQUIREMENTS, words
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
 UNKNOWN, SKIPPED = CheckState.UNKNOWN, CheckState.SKIPPED
 OLDEST_SLURM = (22, 5)
 _OPERATORS = ("operator", "administrator")
 _NODE_WITHIN_S = 40.0
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """A setting of Slurm that the platform needs or recommends."""
-
-    name: str
-    fulfilled: Callable[[str], bool]
-    line: str
-    """The line of slurm.conf that sets it."""
-    effect: str
-    """What is missing without it, as a sentence."""
-
-
-def _words(value: str) -> set[str]:
-    return {word.strip().lower() for word in value.split(",")}
-
-
-def _number(value: str) -> int:
-    digits = value.partition(" ")[0]
-    return int(digits) if digits.isdecimal() else 0
-
-
-REQUIREMENTS = (
-    Requirement(
-        "AccountingStorageType",
-        lambda value: "slurmdbd" in value,
-        "AccountingStorageType=accounting_storage/slurmdbd",
-        "Without accounting an ended job is lost if the platform was down for longer than MinJobAge, "
-        "usage counts no arrays, and projects are not limited by Slurm.",
-    ),
-    Requirement(
-        "AccountingStoreFlags",
-        lambda value: "job_comment" in _words(value),
-        "AccountingStoreFlags=job_comment",
-        "Accounting keeps no comments, by which the platform recognizes its jobs, beside their names.",
-    ),
-    Requirement(
-        "MinJobAge",
-        lambda value: _number(value) >= 60,
-        "MinJobAge=300",
-        "slurmctld forgets ended jobs so early that the platform can miss an end while it restarts.",
-    ),
-    Requirement(
-        "JobRequeue",
-        lambda value: _number(value) == 1,
-        "JobRequeue=1",
-        "Jobs are requeued after the failure of a node only if their job file asks for it.",
-    ),
-    Requirement(
-        "PrologFlags",
-        lambda value: "contain" in _words(value),
-        "PrologFlags=Contain",
-        "Processes that a user starts on a node by SSH do not belong to the job there and outlive it.",
-    ),
-    Requirement(
-        "ProctrackType",
-        lambda value: "cgroup" in value,
-        "ProctrackType=proctrack/cgroup",
-        "Processes that leave the process tree of their job can outlive it.",
-    ),
-    Requirement(
-        "TaskPlugin",
-        lambda value: "task/cgroup" in _words(value),
-        "TaskPlugin=task/cgroup,task/affinity",
-        "Jobs can use more CPUs and memory, and other GPUs, than they were allocated.",
-    ),
-    Requirement(
-        "SelectType",
-        lambda value: "cons_tres" in value,
-        "SelectType=select/cons_tres",
-        "Slurm cannot allocate single GPUs of a node.",
-    ),
-)
+_MOST_USERS = 1_000
 
 
 class SlurmSite:
@@ -134,6 +61,7 @@ class SlurmSite:
         yield from self._settings(config)
         yield self._nodes()
         yield from self._operator(config)
+        yield self._users()
         yield from self._rest(config)
         yield self._shared_folder()
 
@@ -177,7 +105,7 @@ class SlurmSite:
 
     def _operator(self, config: Mapping[str, str]) -> Iterator[Check]:
         operator = self._answers.operator
-        private = _words(config.get("PrivateData", "")) - {"none", "(null)", ""}
+        private = words(config.get("PrivateData", "")) - {"none", "(null)", ""}
         hidden = f"PrivateData is {', '.join(sorted(private)) or 'none'}"
         if "slurmdbd" not in config.get("AccountingStorageType", ""):
             if "jobs" in private:
@@ -218,6 +146,35 @@ class SlurmSite:
                 f"slurmctld runs on {_controller(config)}, which must know {operator} with the same uid.",
                 f"Compare `id -u {operator}` on both machines.",
             )
+
+    def _users(self) -> Check:
+        """Compare the uids of Slurm's users with the range of accounts that jobs may run as."""
+        name, allowed = "slurm.users", self._answers.accounts
+        answer = self.run("sacctmgr", "-nP", "show", "user", "format=user")
+        if not answer.succeeded:
+            return Check(
+                name,
+                UNKNOWN,
+                "slurmdbd does not list Slurm's users.",
+                "Compare `id -u USER` of some users with accounts.max_uid.",
+            )
+        users = [user for user in answer.output.split() if user != "root"][:_MOST_USERS]
+        outside = []
+        for user in users:
+            account = account_named(user)
+            if account and not allowed.min_uid <= account.pw_uid <= allowed.max_uid:
+                outside.append(f"{user} ({account.pw_uid})")
+        own = {self._answers.account, self._answers.operator}
+        outside = [user for user in outside if user.partition(" ")[0] not in own]
+        if outside:
+            return Check(
+                name,
+                WARNING,
+                f"The uids of {len(outside)} of {len(users)} users of Slurm are outside of "
+                f"{allowed.min_uid} to {allowed.max_uid}: {', '.join(outside[:5])}. They cannot start jobs.",
+                "Set accounts.min_uid and accounts.max_uid to the range of the users' uids.",
+            )
+        return Check(name, OK, f"The uids of {len(users)} users of Slurm are permitted.")
 
     def operator_level(self) -> str | None:
         """Return the AdminLevel of the operator; empty: none, None: slurmdbd does not tell."""

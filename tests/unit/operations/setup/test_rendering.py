@@ -16,12 +16,16 @@ from aitne.operations.setup.answers import Answers, read_answers, validate
 from aitne.operations.setup.checks import CheckState
 from aitne.operations.setup.machine import checks
 from aitne.operations.setup.rendering import ANSWERS, PROXY_FILES, files
+from aitne.operations.setup.slurm_settings import REQUIREMENTS
 from tests.support.certificates import Authority
 from tests.support.requirements import lacking
 from tests.unit.operations.setup.conftest import site
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 SITES = sorted((EXAMPLES / "setup").glob("*.toml"))
+
+
+HANDBOOK = EXAMPLES.parent / "handbook" / "setup.md"
 
 
 def rendered(answers: Answers) -> dict[str, str]:
@@ -117,3 +121,9 @@ def test_systemd_accepts_the_units(source: Path, tmp_path: Path) -> None:
 
     about_units = [line for line in ended.stderr.splitlines() if "aitne" in line]
     assert (ended.returncode, about_units) == (0, []), ended.stderr
+
+
+def test_handbook_names_each_setting_of_slurm_that_is_inspected() -> None:
+    text = HANDBOOK.read_text()
+
+    assert [needed.line for needed in REQUIREMENTS if f"`{needed.line}`" not in text] == []

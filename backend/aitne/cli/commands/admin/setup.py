@@ -127,7 +127,9 @@ def _ask(root: str) -> Answers:
     asked = {question.field for question in QUESTIONS}
     defaults = {**inspected_defaults(), **earlier}
     values = {name: value for name, value in defaults.items() if name not in asked}
-    output.say("Enter accepts the answer in brackets. Ctrl-C ends without any change.")
+    output.say(
+        "Enter accepts the answer in brackets, - removes it. Ctrl-C ends without any change."
+    )
     try:
         for question in QUESTIONS:
             if question.put(values):
