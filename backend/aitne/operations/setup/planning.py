@@ -72,7 +72,7 @@ class SetupPlan:
         return [
             change
             for change in self.changes
-            if change.state is not FileState.UNCHANGED or change.wrong_mode
+            if change.state in (FileState.CREATED, FileState.CHANGED) or change.wrong_mode
         ]
 
     def sentences(self, kept: Collection[Path] = ()) -> list[str]:
