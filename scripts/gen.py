@@ -2,7 +2,7 @@
 
 The OpenAPI document, the portal's types made from it, the references of the configuration and of
 the job file, the client's records, the asynchronous client, the command line's table, the versions of the image with JupyterLab, which are those of
-sessions without one, and each image's Apptainer definition and Dockerfile.
+sessions without one, each image's Apptainer definition and Dockerfile, and the examples of `aitne admin setup`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import gen_client_records
 
 from aitne.adapters.images import definition, folder
 from aitne.adapters.node_software import SESSION_LOCK
+from aitne.operations.setup import answers, rendering
 
 ROOT = Path(__file__).resolve().parent.parent
 OPENAPI = ROOT / "frontend" / "openapi.json"
@@ -39,6 +40,10 @@ def _portal_types() -> bytes:
 
 def _configuration() -> bytes:
     return _python("scripts/gen_settings.py")
+
+
+def _setup_answers() -> bytes:
+    return _python("scripts/gen_settings.py", "answers")
 
 
 def _job_file() -> bytes:
@@ -77,16 +82,34 @@ def _images() -> dict[Path, Callable[[], bytes]]:
     }
 
 
+def _setup_examples() -> dict[Path, Callable[[], bytes]]:
+    """The files that `aitne admin setup` writes for the answers of ``docs/examples/setup``."""
+    examples = ROOT / "docs" / "examples"
+    generated: dict[Path, Callable[[], bytes]] = {}
+    for source in sorted((examples / "setup").glob("*.toml")):
+        given = answers.validate(answers.read_answers(source))
+        for file in rendering.files(given):
+            proxy = file.path in rendering.PROXY_FILES.values()
+            name = "Caddyfile" if "Caddyfile" in file.path else "nginx.conf"
+            path = examples / "reverse-proxy" / name if proxy else None
+            path = path or examples / "setup" / source.stem / Path(file.path).name
+            if file.path != rendering.ANSWERS:
+                generated[path] = file.text.encode
+    return generated
+
+
 GENERATED: dict[Path, Callable[[], bytes]] = {
     OPENAPI: _openapi,
     ROOT / "frontend" / "src" / "api" / "schema.d.ts": _portal_types,
     ROOT / "docs" / "reference" / "configuration.md": _configuration,
+    ROOT / "docs" / "reference" / "setup-answers.md": _setup_answers,
     ROOT / "docs" / "reference" / "job-file.md": _job_file,
     **_client_records(),
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
     ROOT / "backend" / "aitne" / "cli" / "table.py": _commands,
     ROOT / "containers" / "jupyter" / folder.CONSTRAINTS: SESSION_LOCK.read_bytes,
     **_images(),
+    **_setup_examples(),
 }
 
 

@@ -30,6 +30,7 @@ from aitne.core.errors import AitneError, NotAllowed, SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.tools import Tools
 from aitne.host.heartbeat import beat
+from aitne.host.notify import notify
 
 _LOG = logging.getLogger("aitne.broker")
 _HOUSEKEEPING_S = 5.0
@@ -122,6 +123,7 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
         await server.start()
         audit.write(verb="start", outcome="done", release=__version__)
         _LOG.info("serving %s", config.socket)
+        _notify("READY=1")
         await _housekeep(stop, helpers, zygote)
     finally:
         heartbeat.cancel()
@@ -135,6 +137,7 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
 
 async def _housekeep(stop: asyncio.Event, helpers: Helpers, zygote: Zygote) -> None:
     while not stop.is_set():
+        _notify("WATCHDOG=1")
         try:
             async with asyncio.timeout(_HOUSEKEEPING_S):
                 await stop.wait()
@@ -144,6 +147,13 @@ async def _housekeep(stop: asyncio.Event, helpers: Helpers, zygote: Zygote) -> N
             raise SetupError(
                 "The process that helpers are forked from has ended: restart the broker."
             )
+
+
+def _notify(state: str) -> None:
+    try:
+        notify(state)
+    except OSError as error:
+        _LOG.warning("the service manager did not accept %s: %s", state, error)
 
 
 def _command(config: BrokerConfig, guard: Guard) -> AsUserCommand:

@@ -7,13 +7,12 @@ broker's settings and state) are in a folder of root beside it, ``Settings.broke
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import aitne
 from aitne.adapters.accounts import UnixUser, permitted_user, unix_user
 from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.settings import Settings
+from aitne.core.toml import render_toml
 from aitne.host.settings import config_path
 from aitne.supervisor.identity import ProcessAccount, acting_as, become
 
@@ -96,7 +96,7 @@ def write_broker_config(settings: Settings) -> Path:
     path = settings.broker_dir / CONFIG
     temporary = path.with_suffix(".new")
     temporary.touch(mode=0o600)
-    temporary.write_text(_toml(_broker_config(settings)))
+    temporary.write_text(render_toml(_broker_config(settings)))
     temporary.replace(path)
     return path
 
@@ -287,27 +287,6 @@ def _broker_config(settings: Settings) -> dict[str, Any]:
         "slurm": {"jobs_dir": settings.slurm.jobs_dir},
         "storage": values["storage"],
     }
-
-
-def _toml(values: Mapping[str, Any], prefix: str = "") -> str:
-    """Return the values as TOML, nested mappings as tables. Tables come after plain values, as TOML
-    requires. ``prefix`` is the name of the enclosing table.
-    """
-    plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
-    lines = [f"{name} = {_toml_value(value)}\n" for name, value in plain.items()]
-    for name, value in values.items():
-        if isinstance(value, dict):
-            lines.append(f"\n[{prefix}{json.dumps(name)}]\n{_toml(value, f'{prefix}{name}.')}")
-    return "".join(lines)
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    if isinstance(value, dict):
-        pairs = (f"{json.dumps(name)} = {_toml_value(item)}" for name, item in value.items())
-        return f"{{ {', '.join(pairs)} }}"
-    return json.dumps(value, ensure_ascii=False)  # TOML's basic strings have JSON's escapes
 
 
 def _name(uid: int) -> str:

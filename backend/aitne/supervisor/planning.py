@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 
 import aitne
 from aitne.core.settings import Settings
-from aitne.host import settings_source
+from aitne.host import notify, settings_source
 from aitne.host.settings import config_path
 from aitne.services.platform.certificates import (
     proxy_files,
     sessions_authority_file,
     sessions_files,
 )
-from aitne.supervisor import environments, notify, own_accounts, software
+from aitne.supervisor import environments, own_accounts, software
 from aitne.supervisor.identity import ProcessAccount
 from aitne.supervisor.plan import ChildPlan, SupervisorPlan
 

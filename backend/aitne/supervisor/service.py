@@ -20,10 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from aitne.host import hung_processes
+from aitne.host import hung_processes, notify
 from aitne.host.http_status import http_status
 from aitne.host.hung_processes import HungRestart
-from aitne.supervisor import notify
 from aitne.supervisor.child import Child, launch, rotate, tail
 from aitne.supervisor.identity import ROOT
 from aitne.supervisor.plan import (

@@ -8,6 +8,7 @@ from sqlalchemy import event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from aitne.adapters.store import SqlStore
+from aitne.adapters.store.probe import probe
 from aitne.core.errors import InvalidInput, SetupError, StoreUnavailable
 from aitne.core.jobs.states import JobState
 from tests.support.jobs import make_job
@@ -25,6 +26,24 @@ class TestPostgresServer:
             await store.ping()
         assert not await store.wait_for_change(0.2)
         await store.close()
+
+    async def test_probe_names_what_the_platform_could_not_do(
+        self, postgres_server: PostgresServer, postgres_database: str
+    ) -> None:
+        postgres_server.run("DROP ROLE IF EXISTS reader")
+        postgres_server.run("CREATE ROLE reader LOGIN")
+        assert await probe(postgres_database)
+        for url, sentence in (
+            (postgres_server.url("nothing"), "createdb"),
+            (postgres_database.replace("aitne@", "reader@"), "OWNER TO"),
+            (postgres_database.replace("aitne@", "nobody:geheim@"), "refused the login"),
+            ("sqlite:////tmp/aitne.db", "no URL of PostgreSQL"),
+        ):
+            with pytest.raises(SetupError, match=sentence) as refused:
+                await probe(url)
+            assert "geheim" not in refused.value.message
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            await probe("postgresql://ada:geheim@127.0.0.1:1/name")
 
     async def test_no_such_database(self, postgres_server: PostgresServer) -> None:
         store = SqlStore(postgres_server.url("nothing"))

@@ -406,6 +406,19 @@ def test_settings_that_the_broker_does_not_start_with(
     assert len(done.stderr.strip().splitlines()) == 1, "a sentence, no traceback"
 
 
+def test_service_manager_is_notified_by_the_broker(
+    bench: BrokerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = str(bench.root / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(30)
+        manager.bind(address)
+        bench.start()
+        assert manager.recv(100) == b"READY=1"
+        assert manager.recv(100) == b"WATCHDOG=1"
+
+
 def test_a_second_broker_leaves_the_first_alone(shared_bench: BrokerBench) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.fake_broker", "--config", str(shared_bench.config)],

@@ -218,8 +218,8 @@ def ensure_certificates(settings: Settings) -> None:
     open_sessions_authority(settings)
     renew_issued(settings)
     if settings.tls.certificate is not None:
-        _check_given(portal_files(settings), _portal_names(settings))
-        _check_given(sessions_files(settings), _session_names(settings))
+        check_certificate(portal_files(settings), _portal_names(settings))
+        check_certificate(sessions_files(settings), _session_names(settings))
 
 
 def renew_issued(settings: Settings) -> None:
@@ -336,23 +336,32 @@ def _holds(authority: CertificateAuthority, files: CertificateFiles, names: Sequ
     )
 
 
-def _check_given(files: CertificateFiles, hosts: Iterable[str]) -> None:
+def check_certificate(
+    files: CertificateFiles, hosts: Iterable[str], *, section: str = "[tls]"
+) -> None:
+    """Check that a certificate of the site belongs to its key, has not expired and is for ``hosts``.
+
+    ``section`` is the place of both paths in the settings, for messages.
+
+    Raises:
+        SetupError: it cannot be used.
+    """
     try:
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
         key = serialization.load_pem_private_key(files.key.read_bytes(), None)
     except OSError as error:
         raise SetupError(
-            f"{error.filename}, set in [tls], cannot be read: {error.strerror}. The platform's account "
+            f"{error.filename}, set in {section}, cannot be read: {error.strerror}. The platform's account "
             "must be able to read it."
         ) from error
     except (ValueError, TypeError) as error:
         raise SetupError(
-            f"{files.certificate} and {files.key}, set in [tls], are not a certificate and its key in "
+            f"{files.certificate} and {files.key}, set in {section}, are not a certificate and its key in "
             f"PEM without a password: {error}."
         ) from error
     if key.public_key() != certificate.public_key():
         raise SetupError(
-            f"{files.key} is not the key of {files.certificate}; both are set in [tls]."
+            f"{files.key} is not the key of {files.certificate}; both are set in {section}."
         )
     if certificate.not_valid_after_utc <= datetime.now(UTC):
         raise SetupError(
@@ -364,7 +373,7 @@ def _check_given(files: CertificateFiles, hosts: Iterable[str]) -> None:
         if not _covers(names, host):
             raise SetupError(
                 f"The certificate {files.certificate} is for {', '.join(sorted(names)) or 'no host'}, "
-                f"and browsers or nodes ask for {host}. Set [tls] to a certificate that has this name too."
+                f"and browsers or nodes ask for {host}. Set {section} to a certificate that has this name too."
             )
 
 

@@ -1,0 +1,260 @@
+"""``admin setup``: settings, units and the reverse proxy for this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.options import Json, Yes
+from aitne.cli.registry import command
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from aitne.operations.setup.answers import Answers
+    from aitne.operations.setup.checks import Check
+    from aitne.operations.setup.planning import SetupPlan
+    from aitne.operations.setup.questions import Question, Values
+
+_TRUTH = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+
+
+@command(
+    "admin setup",
+    example="sudo aitne admin setup\n"
+    "aitne admin setup --answers setup.toml --dry-run\n"
+    "sudo aitne admin setup --answers setup.toml --yes",
+)
+def setup(
+    answers_file: Annotated[
+        Path | None,
+        typer.Option("--answers", metavar="FILE", help="Answers in TOML or YAML; no questions."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the differences and change nothing.")
+    ] = False,
+    root: Annotated[
+        Path,
+        typer.Option(
+            "--root", metavar="DIR", help="Write below this folder, such as that of an image."
+        ),
+    ] = Path("/"),
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Write settings, units and the reverse proxy's files, after an inspection of this machine.
+
+    Without --answers it asks, and takes the answers of the last run as defaults. It inspects Slurm,
+    accounts, the shared folder, database, DNS, certificates and ports, shows each difference, asks,
+    and then writes; running it again with the same answers changes nothing.
+    """
+    # The settings and adapters are heavier than everything else here.
+    from aitne.core.errors import InvalidInput, SetupError
+    from aitne.operations.setup.answers import read_answers, validate
+    from aitne.operations.setup.checks import CheckState
+    from aitne.operations.setup.inspection import inspect
+    from aitne.operations.setup.planning import SetupPlan, may_write
+
+    if not root.is_dir():
+        raise InvalidInput(f"--root {root} is not a folder. Create it, or name another one.")
+    top = str(root.absolute())
+    answers = validate(read_answers(answers_file)) if answers_file else _ask(top)
+    plan = SetupPlan(answers, top, answers_file)
+    if not dry_run:
+        may_write(plan)
+    checks = []
+    for check in inspect(answers, top):
+        checks.append(check)
+        _show_check(check)
+    for change in plan.changes:
+        if change.diff and not as_json:
+            output.answer(change.diff.rstrip("\n"))
+        if change.state == "unreadable":
+            output.say(
+                f"{change.path} exists and cannot be read by this account: no difference shown."
+            )
+    failed = [check for check in checks if check.state is CheckState.FAILED]
+    sentences = plan.sentences()
+    if dry_run:
+        _finish(plan, checks, as_json, copies=(), written=False)
+        for sentence in sentences:
+            output.say(f"Would: {sentence}")
+        return 1 if failed else 0
+    if failed:
+        raise SetupError(
+            f"{len(failed)} of {len(checks)} checks failed: {', '.join(check.name for check in failed)}. "
+            "Nothing was changed. Do what the messages say, then try again."
+        )
+    if not sentences:
+        _finish(plan, checks, as_json, copies=(), written=False)
+        output.say("Everything is as the answers say. Nothing was changed.")
+        return 0
+    kept = () if yes else _confirm(plan)
+    try:
+        copies = plan.execute(output.say, kept) if plan.sentences(kept) else []
+    except KeyboardInterrupt:
+        output.say("\nInterrupted. Run the command again: it does what is still missing.")
+        raise
+    _finish(plan, checks, as_json, copies=copies, written=True, kept=kept)
+    _say_next(answers, top)
+    return 0
+
+
+def _ask(root: str) -> Answers:
+    """Ask all questions at the terminal and return the answers.
+
+    Raises:
+        InvalidInput: there is no terminal, or the answers contradict each other.
+    """
+    from aitne.core.errors import InvalidInput
+    from aitne.operations.setup.answers import read_answers, validate
+    from aitne.operations.setup.questions import QUESTIONS, flat, inspected_defaults, nested
+    from aitne.operations.setup.rendering import ANSWERS
+
+    if not sys.stdin.isatty():
+        raise InvalidInput("There is no terminal for the questions: pass --answers FILE.")
+    earlier: Values = {}
+    file = Path(root) / ANSWERS.lstrip("/")
+    try:
+        exists = file.exists()
+        earlier = flat(read_answers(file)) if exists else {}
+    except (OSError, InvalidInput) as error:
+        output.say(f"The earlier answers are not used: {error}")
+    asked = {question.field for question in QUESTIONS}
+    defaults = {**inspected_defaults(), **earlier}
+    values = {name: value for name, value in defaults.items() if name not in asked}
+    output.say(
+        "Enter accepts the answer in brackets, - removes it. Ctrl-C ends without any change."
+    )
+    try:
+        for question in QUESTIONS:
+            if question.put(values):
+                default = defaults.get(question.field)
+                _put(question, values, question.default(values) if default is None else default)
+    except KeyboardInterrupt:
+        output.say("\nNothing was changed.")
+        raise
+    sections = ["slurm"] if values["scheduler"] == "local" else []
+    if values.get("proxy.server", "none") == "none":
+        sections.append("proxy")
+    return validate(
+        nested(
+            {name: value for name, value in values.items() if name.split(".")[0] not in sections}
+        )
+    )
+
+
+def _put(question: Question, values: Values, default: Any) -> None:
+    from aitne.operations.setup.questions import problem_of
+
+    yes_or_no = isinstance(default, bool)
+    shown = ("Y/n" if default else "y/N") if yes_or_no else default
+    while True:
+        sys.stderr.write(f"{question.text}{f' [{shown}]' if shown else ''}: ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:  # Ctrl-D
+            raise KeyboardInterrupt
+        text = line.strip()
+        if text == "-" and question.optional:
+            return
+        value: Any = default if not text else _TRUTH.get(text.lower(), text) if yes_or_no else text
+        if value is None or value == "":
+            if question.optional:
+                return
+            output.say("  An answer is needed.")
+            continue
+        if yes_or_no and not isinstance(value, bool):
+            output.say("  Answer y or n.")
+            continue
+        problem = problem_of(question.field, {**values, question.field: value})
+        if problem is None:
+            values[question.field] = value
+            return
+        output.say(f"  {output.plain(text or value, 80)} {problem}. Try again.")
+
+
+def _show_check(check: Check) -> None:
+    output.say(f"{check.state:8} {check.name}: {output.plain(check.message)}")
+    if check.remedy:
+        output.say(f"{'':8} {output.plain(check.remedy)}")
+
+
+def _confirm(plan: SetupPlan) -> list[Path]:
+    """Ask before the first write; return the files that are to be kept.
+
+    Raises:
+        InvalidInput: there is no terminal.
+        Declined: the answer was no.
+    """
+    try:
+        return _confirm_each(plan)
+    except KeyboardInterrupt:
+        output.say("\nNothing was changed.")
+        raise
+
+
+def _confirm_each(plan: SetupPlan) -> list[Path]:
+    from aitne.cli.errors import Declined
+
+    kept = []
+    for change in plan.differing:
+        if change.state == "changed":
+            try:
+                output.confirm(
+                    f"{change.path} is different, see above. Replace it and keep a copy beside it?"
+                )
+            except Declined:
+                output.say(f"{change.path} is kept.")
+                kept.append(change.path)
+    sentences = plan.sentences(kept)
+    if sentences:
+        for sentence in sentences:
+            output.say(f"- {sentence}")
+        output.confirm("Do this?")
+    return kept
+
+
+def _finish(
+    plan: SetupPlan,
+    checks: Collection[Check],
+    as_json: bool,
+    *,
+    copies: Collection[Path],
+    written: bool,
+    kept: Collection[Path] = (),
+) -> None:
+    if not as_json:
+        for copy in copies:
+            output.say(f"The earlier file is kept as {copy}.")
+        return
+    output.answer_json(
+        {
+            "checks": [check.document() for check in checks],
+            "files": [
+                {
+                    "path": str(change.path),
+                    "state": "kept" if change.path in kept else change.state,
+                    "diff": change.diff,
+                }
+                for change in plan.changes
+            ],
+            "copies": [str(copy) for copy in copies],
+            "written": written,
+        }
+    )
+
+
+def _say_next(answers: Answers, root: str) -> None:
+    if root != "/":
+        return
+    if not answers.enable:
+        from aitne.operations.setup.rendering import units
+
+        names = " ".join(units(answers))
+        output.say(f"Start the platform with `systemctl enable --now {names}`.")
+    output.say("`journalctl -u aitne` has the login link for the first administrator.")

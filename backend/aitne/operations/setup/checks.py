@@ -1,0 +1,101 @@
+"""Results of checks, and commands with which checks look at this machine."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+COMMAND_WITHIN_S = 15.0
+
+
+class CheckState(StrEnum):
+    """Result of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """It could not be checked."""
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Result of one check: a sentence and, unless it is ok, what to do."""
+
+    name: str
+    state: CheckState
+    message: str
+    remedy: str = ""
+
+    def document(self) -> dict[str, str]:
+        """Return the result as it is printed with ``--json``."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """End of a command: its exit status and output; the status is None if it did not start or end in time."""
+
+    status: int | None
+    output: str
+    error: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        """True if the exit status is 0."""
+        return self.status == 0
+
+
+def command(
+    argv: Sequence[str],
+    *,
+    account: pwd.struct_passwd | None = None,
+    environment: dict[str, str] | None = None,
+    stdin: str = "",
+    within_s: float = COMMAND_WITHIN_S,
+) -> Answer:
+    """Run a command and return its end.
+
+    Args:
+        argv: the command with its arguments.
+        account: account to run it as, which requires root; None: the own one.
+        environment: variables in addition to those of this process.
+        stdin: its standard input.
+        within_s: seconds after which it is terminated.
+    """
+    changed = account is not None and account.pw_uid != os.geteuid()
+    try:
+        ended = subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+            cwd="/",
+            env={**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})},
+            user=account.pw_uid if account and changed else None,
+            group=account.pw_gid if account and changed else None,
+            extra_groups=os.getgrouplist(account.pw_name, account.pw_gid)
+            if account and changed
+            else None,
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(None, "", f"{argv[0]} did not answer within {within_s:.0f} s")
+    except OSError as error:
+        return Answer(None, "", f"{argv[0]}: {error.strerror}")
+    return Answer(ended.returncode, ended.stdout, ended.stderr.strip())
+
+
+def account_named(name: str) -> pwd.struct_passwd | None:
+    """Return the Unix account of this machine; None if there is none."""
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None

@@ -1,0 +1,28 @@
+"""Inspection of all that the platform depends on, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aitne.operations.setup import machine, network
+from aitne.operations.setup.answers import Answers
+from aitne.operations.setup.checks import Check, CheckState
+from aitne.operations.setup.slurm import SlurmSite
+
+
+def inspect(answers: Answers, root: str) -> Iterator[Check]:
+    """Yield the results of all checks, as they become known. Nothing is changed.
+
+    ``root`` is the folder below which files are written; another one than ``/`` is not this machine.
+    """
+    if root != "/":
+        yield Check(
+            "machine",
+            CheckState.SKIPPED,
+            f"This machine is not inspected: the files are for the system in {root}.",
+        )
+        return
+    yield from machine.checks(answers)
+    yield from network.checks(answers)
+    if answers.scheduler == "slurm":
+        yield from SlurmSite(answers).checks()

@@ -1,0 +1,268 @@
+"""Rendering of the files that follow from the answers: settings, units, and the proxy's configuration."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from aitne.broker.config import BrokerConfig
+from aitne.core.errors import FieldProblem, InvalidInput
+from aitne.core.sessions.hosts import WILDCARD
+from aitne.core.settings import Settings
+from aitne.core.toml import render_toml
+from aitne.core.validation import explain
+from aitne.operations.setup.answers import Answers
+
+CONFIG_DIR = "/etc/aitne"
+ANSWERS = f"{CONFIG_DIR}/setup.toml"
+BROKER_SOCKET = "/run/aitne/broker.sock"
+PROXY_DIR = "/run/aitne-portal"
+PROXY_SOCKET = f"{PROXY_DIR}/portal.sock"
+PROXY_FILES = {"nginx": "/etc/nginx/conf.d/aitne.conf", "caddy": "/etc/caddy/Caddyfile"}
+TMPFILES = "/etc/tmpfiles.d/aitne-portal.conf"
+UNITS = "/etc/systemd/system"
+_TEMPLATES = Path(__file__).parent / "templates"
+_HEAD = (
+    "# Written by `aitne admin setup` from " + ANSWERS + ".\n"
+    "# Change the answers there and run it again; it shows changes made here before it replaces them.\n"
+)
+_YEAR = "max-age=31536000"
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - every address, which loopback reaches
+
+
+class _Template(string.Template):
+    """Text with `@{name}` where a value goes; `$` and braces are nginx's and Caddy's own."""
+
+    delimiter = "@"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder that must exist; an existing one is not changed."""
+
+    path: str
+    owner: str
+    mode: int = 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file with its content, mode and owner."""
+
+    path: str
+    text: str
+    mode: int = 0o644
+    group: str = "root"
+    """Group of the file; the owner is always root."""
+
+
+def folders(answers: Answers) -> Iterator[Folder]:
+    """Yield the folders that the platform needs before its first start, parents first."""
+    yield Folder(CONFIG_DIR, "root")
+    if answers.scheduler == "slurm":
+        yield Folder(answers.data_dir, answers.account, 0o700)
+        yield Folder(answers.slurm.software_dir, "root")
+
+
+def units(answers: Answers) -> tuple[str, ...]:
+    """Return the names of the units, in the order in which they are started."""
+    return ("aitne-broker", "aitne") if answers.scheduler == "slurm" else ("aitne",)
+
+
+def files(answers: Answers) -> list[File]:
+    """Return all files that follow from the answers.
+
+    Raises:
+        InvalidInput: the settings that follow from the answers are invalid.
+    """
+    slurm = answers.scheduler == "slurm"
+    values = {
+        "programs": answers.programs,
+        "account": answers.account,
+        "data_dir": answers.data_dir,
+    }
+    rendered = [
+        File(ANSWERS, render_toml(_answers(answers)), 0o600),
+        File(
+            f"{CONFIG_DIR}/aitne.toml",
+            _HEAD + render_toml(settings(answers)),
+            0o640,
+            answers.account,
+        ),
+    ]
+    if slurm:
+        broker = _HEAD + render_toml(broker_settings(answers))
+        unit = template("aitne-broker.service", values)
+        rendered.append(File(f"{CONFIG_DIR}/broker.toml", broker, 0o600))
+        rendered.append(File(f"{UNITS}/aitne-broker.service", _HEAD + unit))
+    unit = template("aitne.service" if slurm else "aitne-one-machine.service", values)
+    rendered.append(File(f"{UNITS}/aitne.service", _HEAD + unit))
+    server = answers.proxy.server
+    if server != "none":
+        folder = f"d {PROXY_DIR} 2750 {answers.account} {answers.proxy.group} -\n"
+        rendered.append(File(TMPFILES, _HEAD + folder))
+        rendered.append(File(PROXY_FILES[server], _HEAD + proxy(answers)))
+    return rendered
+
+
+def settings(answers: Answers) -> dict[str, Any]:
+    """Return the content of ``aitne.toml``.
+
+    Raises:
+        InvalidInput: a setting is invalid, or `settings` has one that an answer determines.
+    """
+    proxied = answers.proxy.server != "none"
+    values: dict[str, Any] = {
+        "cluster": answers.cluster,
+        "bind": answers.bind,
+        "port": answers.port,
+        "public_url": answers.portal_url,
+        "sessions_url": answers.sessions_url,
+        "proxy_socket": PROXY_SOCKET if proxied else None,
+        "database": answers.database,
+        "scheduler": answers.scheduler,
+        "tls": _tls(answers),
+        **(_slurm(answers) if answers.scheduler == "slurm" else {}),
+        "accounts": answers.accounts.model_dump(),
+    }
+    if answers.scheduler == "local":
+        values["accounts"] |= {"mode": "own", "platform": answers.account}
+    values = _merged(_without_none(values), answers.settings)
+    _check(Settings, values, "settings")
+    return values
+
+
+def broker_settings(answers: Answers) -> dict[str, Any]:
+    """Return the content of ``broker.toml``, which agrees with ``aitne.toml``.
+
+    Raises:
+        InvalidInput: a setting is invalid.
+    """
+    platform = settings(answers)
+    site = {name: value for name, value in platform["slurm"].items() if "address" not in name}
+    own = {"operator": answers.operator, "jwt_key": answers.slurm.jwt_key}
+    limit = platform.get("limits", {}).get("max_duration")
+    values = _without_none(
+        {
+            "socket": BROKER_SOCKET,
+            "peers": [answers.account],
+            "scheduler": answers.scheduler,
+            "cluster": answers.cluster,
+            "max_duration": limit,
+            "slurm": {**site, **own},
+            "accounts": answers.accounts.model_dump(),
+            "storage": platform.get("storage"),
+        }
+    )
+    _check(BrokerConfig, values, "settings")
+    return values
+
+
+def proxy(answers: Answers) -> str:
+    """Return the configuration of the reverse proxy for both origins."""
+    caddy = answers.proxy.server == "caddy"
+    portal, sessions = answers.portal_files, answers.sessions_files
+    assert sessions is not None  # noqa: S101 - the answers were validated
+    host = _ANY.get(answers.bind, answers.bind)
+    values = {
+        "portal_host": answers.portal_host,
+        "session_hosts": (", " if caddy else " ").join(answers.session_hosts),
+        "sessions_certificate": sessions[0],
+        "sessions_key": sessions[1],
+        "proxy_socket": PROXY_SOCKET,
+        "sessions_address": f"{f'[{host}]' if ':' in host else host}:{answers.port + 1}",
+        "sessions_hsts": _YEAR
+        + ("; includeSubDomains" if WILDCARD in answers.sessions_url else ""),
+    }
+    if not caddy:
+        assert portal is not None  # noqa: S101 - the answers were validated
+        return template(
+            "nginx.conf", {**values, "portal_certificate": portal[0], "portal_key": portal[1]}
+        )
+    email = answers.certificates.email
+    acme = (
+        "" if portal else template("acme.Caddyfile", {"email": f"email {email}" if email else ""})
+    )
+    portal_tls = f"\ttls {portal[0]} {portal[1]}\n\n" if portal else ""
+    return template("Caddyfile", {**values, "acme": acme, "portal_tls": portal_tls})
+
+
+def template(name: str, values: Mapping[str, str]) -> str:
+    """Return the template ``name`` with the values in place."""
+    return _Template((_TEMPLATES / name).read_text(encoding="utf-8")).substitute(values)
+
+
+def _answers(answers: Answers) -> dict[str, Any]:
+    values = answers.model_dump(mode="json", exclude_none=True)
+    unused = {"slurm"} if answers.scheduler == "local" else set()
+    return {name: value for name, value in values.items() if name not in unused and value != {}}
+
+
+def _tls(answers: Answers) -> dict[str, Any] | None:
+    if answers.proxy.server != "none" or answers.certificates.source == "none":
+        return None
+    files = answers.certificates
+    return {
+        "enabled": True,
+        "certificate": files.portal,
+        "key": files.portal_key,
+        "sessions_certificate": files.sessions,
+        "sessions_key": files.sessions_key,
+    }
+
+
+def _slurm(answers: Answers) -> dict[str, Any]:
+    slurm = answers.slurm
+    return {
+        "broker": {"socket": BROKER_SOCKET},
+        "slurm": {
+            "conf": slurm.conf,
+            "rest_url": slurm.rest_url,
+            "jobs_dir": slurm.jobs_dir,
+            "software_dir": slurm.software_dir,
+            "portal_address": slurm.portal_address,
+            "sessions_address": slurm.sessions_address,
+        },
+    }
+
+
+def _merged(values: dict[str, Any], more: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    merged = dict(values)
+    for name, value in more.items():
+        full = f"{prefix}{name}"
+        if isinstance(value, dict) and isinstance(merged.get(name, {}), dict):
+            merged[name] = _merged(merged.get(name, {}), value, f"{full}.")
+        elif name in merged:
+            raise InvalidInput.field(
+                f"settings.{full}", "follows from another answer: change that one"
+            )
+        else:
+            merged[name] = value
+    return merged
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _check(
+    model: type[Settings] | type[BrokerConfig], values: Mapping[str, Any], field: str
+) -> None:
+    try:
+        model.model_validate(values)
+    except ValidationError as error:
+        problems = [
+            FieldProblem(".".join(map(str, (field, *part["loc"]))), explain(part))
+            for part in error.errors()
+        ]
+        sentences = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
+        raise InvalidInput(f"The answers are wrong: {sentences}.", problems) from error
