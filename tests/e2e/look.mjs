@@ -42,7 +42,7 @@ console.log(`${shown.length} pages, ${faults.size} faults: ${shots}`);
 process.exit(faults.size === 0 ? 0 : 1);
 
 /** Load a page once, then see it in each variant: as a window that is made narrower and a system that goes dark. */
-async function visit({ name, path, prepare, fold, anybody, print, answers }) {
+async function visit({ name, path, prepare, fold, anybody, print, answers, changes }) {
   const page = await (anybody ? stranger : known).newPage();
   let variant = variants[0];
   let pictured = chosen === undefined;
@@ -62,6 +62,7 @@ async function visit({ name, path, prepare, fold, anybody, print, answers }) {
     await page.emulateMedia({ media: print === true ? "print" : "screen" });
     await dress(page, variant);
     if (answers !== undefined) await spoil(page, answers);
+    for (const [asked, fields] of Object.entries(changes ?? {})) await change(page, asked, fields);
     await page.goto(portal + path, { waitUntil: "load" });
     // The feed of events never ends, so the network is never idle: at rest is what is no longer loading.
     if (answers !== "no files") await page.waitForFunction(
@@ -101,6 +102,15 @@ async function spoil(page, answers) {
     const response = await route.fetch({ maxRetries: 2 });
     const body = await response.json().catch(() => null);
     return body === null || !Array.isArray(body.items) ? route.fulfill({ response }) : route.fulfill({ response, json: { ...body, items: [], total: 0, next_cursor: null } });
+  });
+}
+
+/** Give the answer to one question other fields, those of objects in it one by one. */
+async function change(page, asked, fields) {
+  const merged = (old, now) => (now !== null && typeof now === "object" && !Array.isArray(now) ? { ...old, ...Object.fromEntries(Object.entries(now).map(([key, value]) => [key, merged(old?.[key], value)])) } : now);
+  await page.route(portal + "/api/v1" + asked, async (route) => {
+    const response = await route.fetch({ maxRetries: 2 });
+    await route.fulfill({ response, json: merged(await response.json(), fields) });
   });
 }
 
