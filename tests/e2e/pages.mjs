@@ -12,6 +12,7 @@ const open = (...names) => async (page) => {
   await page.getByRole("dialog").first().waitFor();
   await wait(page);
 };
+const opened = async (page) => { await page.getByRole("dialog").first().waitFor(); await wait(page); };
 const dialog = (name, path, ...pressed) => ({ name, path, fold: true, prepare: open(...pressed) });
 /** The dialog behind a button that has no mark of its own: the button of that number in a marked row. */
 const dialogOfRow = (name, path, row, button) => ({
@@ -47,7 +48,7 @@ const LISTS = { home: "/", jobs: "/jobs", cluster: "/cluster", notifications: "/
 
 export const pages = (ids) => [
   { name: "home", path: "/" },
-  { name: "launch", path: "/?launch=jupyterlab", fold: true },
+  { name: "launch", path: "/?launch=jupyterlab", fold: true, prepare: opened },
   { name: "jobs", path: "/jobs?all=true" },
   { name: "no-jobs", path: "/jobs?q=nothing-is-called-that" },
   { name: "job-running", path: `/jobs/${ids.running}` },
@@ -129,7 +130,7 @@ export const pages = (ids) => [
   { name: "cancel-jobs", path: "/jobs?all=true&state=running", fold: true, prepare: async (page) => { await choose(page, 2); await open("jobs-cancel")(page); } },
   menu("jobs-columns", "/jobs?all=true", "jobs-columns"),
   menu("jobs-views", "/jobs?all=true", "jobs-views"),
-  { name: "launch-batch", path: "/?launch=python", fold: true },
+  { name: "launch-training", path: "/?launch=python-train", fold: true, prepare: opened },
   { name: "launch-advanced", path: "/?launch=jupyterlab", prepare: async (page) => { await page.getByTestId("launch-advanced").click(); await wait(page); } },
   dialog("save-preset", "/?launch=jupyterlab", "launch-save"),
   dialog("add-member", "/projects/vision?tab=members", "member-add"),

@@ -171,9 +171,9 @@ def _load(platform: RunningPlatform) -> None:
     """Store a week of samples of the cluster's load, which nothing but time makes."""
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
     rows = []
-    for hour in range(7 * 24, 0, -1):
-        time_of = now - timedelta(hours=hour)
-        share = (1 + math.sin(time_of.hour / 24 * 2 * math.pi + time_of.day)) / 2
+    for tens in range(7 * 24 * 6, 6, -1):
+        time_of = now - timedelta(minutes=10 * tens)
+        share = (1 + math.sin(time_of.timestamp() / 86_400 * 2 * math.pi)) / 2
         cpu, memory, gpu = round(64 * share), round(256 * share) << 30, round(16 * share)
         text = time_of.strftime("%Y-%m-%d %H:%M:%S.%f")
         rows.append((text, 1, 64, cpu, 256 << 30, memory, 16, gpu, round(12 * share)))

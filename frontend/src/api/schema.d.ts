@@ -5791,6 +5791,8 @@ export interface components {
             id: string;
             /** @description Name of the job. */
             name: string;
+            /** @description Number of the task; null: the job is not a task of an array. */
+            array_task_id?: number | null;
             /** @description Its owner, for administrators; null: the owner of the queued job. */
             owner?: string | null;
         };
