@@ -52,7 +52,7 @@ export function unreachable(): ApiProblem {
     0,
     "unreachable",
     i18next.t("The platform does not answer"),
-    i18next.t("The platform does not answer. Your jobs and sessions are not affected; this page tries again by itself."),
+    i18next.t("The platform does not answer. Your jobs and sessions are not affected; this page retries automatically."),
   );
 }
 
@@ -85,12 +85,12 @@ function defaultTitle(status: number): string {
   if (status === 0 || status >= 502) return i18next.t("The platform does not answer");
   if (status === 404) return i18next.t("Not found");
   if (status === 403) return i18next.t("Not allowed");
-  return status >= 500 ? i18next.t("The platform made a mistake") : i18next.t("Not accepted");
+  return status >= 500 ? i18next.t("Internal error") : i18next.t("Not accepted");
 }
 
 function defaultDetail(status: number): string {
-  if (status >= 502) return i18next.t("The platform is starting or restarting. This page tries again by itself.");
-  if (status >= 500) return i18next.t("The platform made a mistake. Try again; if it stays, tell an administrator.");
-  if (status === 404) return i18next.t("There is nothing here that you may see.");
+  if (status >= 502) return i18next.t("The platform is starting or restarting. This page retries automatically.");
+  if (status >= 500) return i18next.t("An internal error occurred. Try again; if it persists, contact an administrator.");
+  if (status === 404) return i18next.t("Not found, or you do not have access.");
   return i18next.t("The platform did not accept this (HTTP {{status}}).", { status });
 }
