@@ -1,11 +1,11 @@
 // Every page in both schemes and both widths: a picture of it, what axe finds, what is too wide, what the console says.
 // `look.mjs PORTAL LOGIN OUT IDS [LANGUAGE [VARIANTS]]`; with AITNE_PAGES only those pages. index.html shows all pictures.
-// With VARIANTS (`1440-light,390-dark`) only those are looked at, and only pages with a fault have a picture.
+// With VARIANTS (`1440-light,390-dark`) only those are looked at, without the stages, and only pages with a fault have a picture.
 import { createRequire } from "node:module";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { browser, further, login, portal, shots } from "./browser.mjs";
-import { pages, SCHEMES, WIDTHS } from "./pages.mjs";
+import { pages, SCHEMES, stages, WIDTHS } from "./pages.mjs";
 
 const require = createRequire(new URL("../../frontend/package.json", import.meta.url));
 const { AxeBuilder } = require("@axe-core/playwright");
@@ -14,7 +14,7 @@ const [ids = "{}", language = "en", chosen] = further;
 const every = WIDTHS.flatMap(([width, height]) => SCHEMES.map((scheme) => ({ name: `${width}-${scheme}`, width, height, scheme })));
 const variants = every.filter(({ name }) => chosen === undefined || chosen.split(",").includes(name));
 const only = process.env.AITNE_PAGES?.split(",");
-const shown = pages(JSON.parse(ids)).filter(({ name }) => only === undefined || only.includes(name));
+const shown = [...pages(JSON.parse(ids)), ...(chosen === undefined ? stages(JSON.parse(ids)) : [])].filter(({ name }) => only === undefined || only.includes(name));
 // Half of the time a page waits for its answers.
 const TABS = 2;
 const SERIOUS = new Set(["serious", "critical"]);

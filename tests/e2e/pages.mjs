@@ -1,4 +1,4 @@
-// The portal's pages: what the pictures, the test of accessibility and the timings look at. A page of its own in the portal is
+// The portal's pages: what the pictures, the test of accessibility and the timings look at; `stages` are pictured only. A page of its own is
 // one line here, and so is a dialog or a bad day of one. `ids` are those of tests/support/filled.py; `prepare` brings a page to
 // what is worth a look; `answers` says what becomes of everything that it asks for (look.mjs); `changes` are fields of single answers,
 // for what this platform cannot be; `print` is how it is on paper.
@@ -111,6 +111,11 @@ export const pages = (ids) => [
   { name: "reset-without-link", path: "/reset", anybody: true },
   ...Object.entries(LISTS).flatMap(([name, path]) => BAD_DAYS.map((answers) => ({ name: `${name}-${answers}`, path, answers }))),
   { name: "not-loaded", path: "/", anybody: true, answers: "no files", prepare: (page) => page.getByText("reload the page").waitFor() },
+  { name: "stale", path: "/", fold: true, answers: "no news", prepare: (page) => page.getByTestId("stale-banner").waitFor() },
+];
+
+/** Further dialogs and states, of which pictures are made; the test of accessibility leaves them out, for its time. */
+export const stages = (ids) => [
   { name: "job-outside", path: `/jobs/${ids.array}?tab=history`, changes: { [`/jobs/${ids.array}`]: OUTSIDE } },
   { name: "job-outside-log", path: `/jobs/${ids.array}`, changes: { [`/jobs/${ids.array}`]: OUTSIDE } },
   { name: "job-repo", path: `/jobs/${ids.repo}` },
@@ -146,7 +151,6 @@ export const pages = (ids) => [
   dialogOfRow("revoke-token", "/account/tokens", "token-row", 0),
   dialogOfRow("replace-secret", "/account/secrets", "secret-row", 0),
   dialogOfRow("delete-secret", "/account/secrets", "secret-row", 1),
-  dialog("sign-out-others", "/account/sign-ins", "sign-out-others"),
   dialog("second-factor", "/account/security", "factor-begin"),
   dialog("users-to-project", "/admin/users", "user-select-all", "users-add"),
   dialog("disable-users", "/admin/users", "user-select-all", "users-disable"),
@@ -160,5 +164,4 @@ export const pages = (ids) => [
   { name: "image", path: "/images/pytorch/2.9" },
   dialog("image-visibility", "/images/pytorch/2.9", "image-projects"),
   { name: "webhook", path: "/account/notifications", prepare: async (page) => { if ((await page.getByTestId("webhook").count()) === 0) { await page.getByTestId("webhook-url").fill("https://93.184.216.34/aitne"); await page.getByTestId("webhook-add").click(); await page.getByTestId("webhook-secret").waitFor(); } await wait(page); } },
-  { name: "stale", path: "/", fold: true, answers: "no news", prepare: (page) => page.getByTestId("stale-banner").waitFor() },
 ];
