@@ -55,7 +55,7 @@ class SettingUnit(StrEnum):
     SECONDS = "seconds"
 
 
-_UNITS = {
+_UNITS: dict[object, SettingUnit] = {
     read_memory: SettingUnit.BYTES,
     read_duration: SettingUnit.SECONDS,
     read_keep_time: SettingUnit.SECONDS,

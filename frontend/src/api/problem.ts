@@ -35,7 +35,7 @@ export function problemFrom(status: number, body: unknown, headers: Headers): Ap
   const code = text("code", status === 0 ? "unreachable" : `http_${status}`);
   const title = PROBLEM_TITLES[code];
   const detail = text("detail", "");
-  const known = detail === "" ? { text: text("title", defaultDetail(status)) } : translateServerText(detail);
+  const known: { text: string; lang?: "en" } = detail === "" ? { text: text("title", defaultDetail(status)) } : translateServerText(detail);
   return new ApiProblem(
     status,
     code,
