@@ -103,7 +103,7 @@ await step("a look through alice's eyes", async () => {
   await page.getByTestId("impersonation").waitFor(PATIENT);
   await look(page, "as-alice");
   // What would change something is disabled, and says why.
-  for (const [path, button] of [["/account/profile", "profile-save"], ["/account/secrets", "secret-new"], ["/account/notifications", "save-notifications"], ["/projects", "project-new"]]) {
+  for (const [path, button] of [["/account/profile", "profile-save"], ["/account/secrets", "secret-new"], ["/account/notifications", "save-notifications"], ["/projects", "project-new"], ["/jobs", "jobs-compose"]]) {
     await page.goto(`${portal}${path}`);
     await page.getByTestId(button).waitFor(SLOW);
     expect(await page.getByTestId(button).isDisabled(), `${button} can be pressed by an impersonator`);

@@ -1,11 +1,11 @@
 // Every page in both schemes and both widths: a picture of it, what axe finds, what is too wide, what the console says.
 // `look.mjs PORTAL LOGIN OUT IDS [LANGUAGE [VARIANTS]]`; with AITNE_PAGES only those pages. index.html shows all pictures.
-// With VARIANTS (`1440-light,390-dark`) only those are looked at, and only pages with a fault have a picture.
+// With VARIANTS (`1440-light,390-dark`) only those are looked at, without the stages, and only pages with a fault have a picture.
 import { createRequire } from "node:module";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { browser, further, login, portal, shots } from "./browser.mjs";
-import { pages, SCHEMES, WIDTHS } from "./pages.mjs";
+import { pages, SCHEMES, stages, WIDTHS } from "./pages.mjs";
 
 const require = createRequire(new URL("../../frontend/package.json", import.meta.url));
 const { AxeBuilder } = require("@axe-core/playwright");
@@ -14,7 +14,7 @@ const [ids = "{}", language = "en", chosen] = further;
 const every = WIDTHS.flatMap(([width, height]) => SCHEMES.map((scheme) => ({ name: `${width}-${scheme}`, width, height, scheme })));
 const variants = every.filter(({ name }) => chosen === undefined || chosen.split(",").includes(name));
 const only = process.env.AITNE_PAGES?.split(",");
-const shown = pages(JSON.parse(ids)).filter(({ name }) => only === undefined || only.includes(name));
+const shown = [...pages(JSON.parse(ids)), ...(chosen === undefined ? stages(JSON.parse(ids)) : [])].filter(({ name }) => only === undefined || only.includes(name));
 // Half of the time a page waits for its answers.
 const TABS = 2;
 const SERIOUS = new Set(["serious", "critical"]);
@@ -42,7 +42,7 @@ console.log(`${shown.length} pages, ${faults.size} faults: ${shots}`);
 process.exit(faults.size === 0 ? 0 : 1);
 
 /** Load a page once, then see it in each variant: as a window that is made narrower and a system that goes dark. */
-async function visit({ name, path, prepare, fold, anybody, print, answers }) {
+async function visit({ name, path, prepare, fold, anybody, print, answers, changes }) {
   const page = await (anybody ? stranger : known).newPage();
   let variant = variants[0];
   let pictured = chosen === undefined;
@@ -62,6 +62,7 @@ async function visit({ name, path, prepare, fold, anybody, print, answers }) {
     await page.emulateMedia({ media: print === true ? "print" : "screen" });
     await dress(page, variant);
     if (answers !== undefined) await spoil(page, answers);
+    for (const [asked, fields] of Object.entries(changes ?? {})) await change(page, asked, fields);
     await page.goto(portal + path, { waitUntil: "load" });
     // The feed of events never ends, so the network is never idle: at rest is what is no longer loading.
     if (answers !== "no files") await page.waitForFunction(
@@ -101,6 +102,15 @@ async function spoil(page, answers) {
     const response = await route.fetch({ maxRetries: 2 });
     const body = await response.json().catch(() => null);
     return body === null || !Array.isArray(body.items) ? route.fulfill({ response }) : route.fulfill({ response, json: { ...body, items: [], total: 0, next_cursor: null } });
+  });
+}
+
+/** Give the answer to one question other fields, those of objects in it one by one. */
+async function change(page, asked, fields) {
+  const merged = (old, now) => (now !== null && typeof now === "object" && !Array.isArray(now) ? { ...old, ...Object.fromEntries(Object.entries(now).map(([key, value]) => [key, merged(old?.[key], value)])) } : now);
+  await page.route(portal + "/api/v1" + asked, async (route) => {
+    const response = await route.fetch({ maxRetries: 2 });
+    await route.fulfill({ response, json: merged(await response.json(), fields) });
   });
 }
 

@@ -1,6 +1,7 @@
-// The portal's pages: what the pictures, the test of accessibility and the timings look at. A page of its own in the portal is
+// The portal's pages: what the pictures, the test of accessibility and the timings look at; `stages` are pictured only. A page of its own is
 // one line here, and so is a dialog or a bad day of one. `ids` are those of tests/support/filled.py; `prepare` brings a page to
-// what is worth a look; `answers` says what becomes of everything that it asks for (look.mjs); `print` is how it is on paper.
+// what is worth a look; `answers` says what becomes of everything that it asks for (look.mjs); `changes` are fields of single answers,
+// for what this platform cannot be; `print` is how it is on paper.
 export const WIDTHS = [[1440, 900], [390, 844]];
 export const SCHEMES = ["light", "dark"];
 
@@ -11,14 +12,43 @@ const open = (...names) => async (page) => {
   await page.getByRole("dialog").first().waitFor();
   await wait(page);
 };
+const opened = async (page) => { await page.getByRole("dialog").first().waitFor(); await wait(page); };
 const dialog = (name, path, ...pressed) => ({ name, path, fold: true, prepare: open(...pressed) });
+/** The dialog behind a button that has no mark of its own: the button of that number in a marked row. */
+const dialogOfRow = (name, path, row, button) => ({
+  name, path, fold: true,
+  prepare: async (page) => {
+    await page.getByTestId(row).first().getByRole("button").nth(button).click();
+    await page.getByRole("dialog").first().waitFor();
+    await wait(page);
+  },
+});
+/** The dialog behind an entry of a menu, counted from the end where negative. */
+const dialogOfMenu = (name, path, menu, entry) => ({
+  name, path, fold: true,
+  prepare: async (page) => {
+    await page.getByTestId(menu).last().click();
+    const entries = page.getByRole("menuitem");
+    await entries.first().waitFor();
+    await wait(page);
+    await entries.nth(entry).click();
+    await page.getByRole("dialog").first().waitFor();
+    await wait(page);
+  },
+});
+const menu = (name, path, button) => ({ name, path, fold: true, prepare: async (page) => { await page.getByTestId(button).first().click(); await wait(page); } });
+const choose = async (page, many) => { for (let box = 0; box < many; box += 1) await page.getByTestId("job-row").nth(box).getByRole("checkbox").check(); };
+const HOUR_MS = 3_600_000;
+const inHours = (hours) => new Date(Date.now() + hours * HOUR_MS).toISOString();
+/** A job that somebody submitted with sbatch. */
+const OUTSIDE = { origin: "outside", scheduler_id: "4711", log_path: "/home/mira/slurm-4711_%a.out", actions: [] };
 /** What a page is like that has nothing, that waits, and that gets no answer. */
 const BAD_DAYS = ["empty", "never", "fails"];
 const LISTS = { home: "/", jobs: "/jobs", cluster: "/cluster", notifications: "/notifications", project: "/projects/vision?tab=usage", admin: "/admin" };
 
 export const pages = (ids) => [
   { name: "home", path: "/" },
-  { name: "launch", path: "/?launch=jupyterlab", fold: true },
+  { name: "launch", path: "/?launch=jupyterlab", fold: true, prepare: opened },
   { name: "jobs", path: "/jobs?all=true" },
   { name: "no-jobs", path: "/jobs?q=nothing-is-called-that" },
   { name: "job-running", path: `/jobs/${ids.running}` },
@@ -82,4 +112,56 @@ export const pages = (ids) => [
   ...Object.entries(LISTS).flatMap(([name, path]) => BAD_DAYS.map((answers) => ({ name: `${name}-${answers}`, path, answers }))),
   { name: "not-loaded", path: "/", anybody: true, answers: "no files", prepare: (page) => page.getByText("reload the page").waitFor() },
   { name: "stale", path: "/", fold: true, answers: "no news", prepare: (page) => page.getByTestId("stale-banner").waitFor() },
+];
+
+/** Further dialogs and states, of which pictures are made; the test of accessibility leaves them out, for its time. */
+export const stages = (ids) => [
+  { name: "job-outside", path: `/jobs/${ids.array}?tab=history`, changes: { [`/jobs/${ids.array}`]: OUTSIDE } },
+  { name: "job-outside-log", path: `/jobs/${ids.array}`, changes: { [`/jobs/${ids.array}`]: OUTSIDE } },
+  { name: "job-repo", path: `/jobs/${ids.repo}` },
+  { name: "job-tree", path: `/jobs/${ids.tree}?tab=snapshot` },
+  { name: "job-array-history", path: `/jobs/${ids.array}?tab=history` },
+  { name: "cluster-week", path: "/cluster", prepare: async (page) => { await page.getByTestId("load").getByRole("radiogroup").locator("label").nth(1).click(); await page.waitForTimeout(1_200); } },
+  { name: "cluster-drains", path: "/admin/nodes", changes: { "/me": { platform: { can_drain: true } } } },
+  { ...dialog("drain", "/admin/nodes", "node-drain"), changes: { "/me": { platform: { can_drain: true } } } },
+  { name: "impersonated", path: "/jobs", changes: { "/me": { impersonation: { impersonator: "root", until: inHours(1) } } } },
+  { name: "maintenance", path: "/", fold: true, changes: { "/maintenance": { phase: "scheduled", starts_at: inHours(20), ends_at: inHours(24), message: "New switches" } } },
+  dialog("stop-session", `/jobs/${ids.session}`, "session-stop"),
+  menu("extend-session", `/jobs/${ids.session}`, "session-extend"),
+  dialog("delete-job", `/jobs/${ids.finished}`, "job-delete"),
+  dialog("array-limit", `/jobs/${ids.array}`, "array-limit-change"),
+  dialog("stop-sweep", `/jobs/${ids.sweeping}`, "sweep-stop"),
+  { name: "delete-jobs", path: "/jobs?all=true&state=completed", fold: true, prepare: async (page) => { await choose(page, 3); await open("jobs-delete")(page); } },
+  { name: "cancel-jobs", path: "/jobs?all=true&state=running", fold: true, prepare: async (page) => { await choose(page, 2); await open("jobs-cancel")(page); } },
+  menu("jobs-columns", "/jobs?all=true", "jobs-columns"),
+  menu("jobs-views", "/jobs?all=true", "jobs-views"),
+  { name: "launch-training", path: "/?launch=python-train", fold: true, prepare: opened },
+  { name: "launch-advanced", path: "/?launch=jupyterlab", prepare: async (page) => { await page.getByTestId("launch-advanced").click(); await wait(page); } },
+  dialog("save-preset", "/?launch=jupyterlab", "launch-save"),
+  dialog("add-member", "/projects/vision?tab=members", "member-add"),
+  dialogOfMenu("member-limits", "/projects/vision?tab=members", "member-menu", 1),
+  dialogOfMenu("remove-member", "/projects/vision?tab=members", "member-menu", -1),
+  { name: "invited-link", path: "/projects/vision?tab=members", fold: true, prepare: async (page) => { await open("invite", "invite-make")(page); await page.getByTestId("invite-link").waitFor(); } },
+  dialog("close-project", "/projects/vision?tab=settings", "close"),
+  dialog("approve-project", "/projects", "approve"),
+  dialog("decline-project", "/projects", "decline"),
+  { name: "project-ending", path: "/projects/speech" },
+  dialog("extend-project", "/projects/speech", "more-time"),
+  { name: "token-made", path: "/account/tokens", fold: true, prepare: async (page) => { await open("token-new")(page); await page.getByTestId("token-name").fill("workstation"); await page.getByTestId("token-create").click(); await page.getByTestId("token-secret").waitFor(); } },
+  dialogOfRow("revoke-token", "/account/tokens", "token-row", 0),
+  dialogOfRow("replace-secret", "/account/secrets", "secret-row", 0),
+  dialogOfRow("delete-secret", "/account/secrets", "secret-row", 1),
+  dialog("second-factor", "/account/security", "factor-begin"),
+  dialog("users-to-project", "/admin/users", "user-select-all", "users-add"),
+  dialog("disable-users", "/admin/users", "user-select-all", "users-disable"),
+  { name: "impersonate", path: "/admin/users", fold: true, prepare: async (page) => { await page.getByTestId("user-manage").nth(1).click(); await page.getByTestId("user-impersonate").click(); await page.getByTestId("confirm-yes").waitFor(); await wait(page); } },
+  { name: "reset-link", path: "/admin/users", fold: true, prepare: async (page) => { await page.getByTestId("user-manage").nth(1).click(); await page.getByTestId("user-reset").click(); await page.waitForTimeout(900); } },
+  dialogOfRow("edit-announcement", "/admin/announcements", "announcement-row", 0),
+  dialogOfRow("delete-announcement", "/admin/announcements", "announcement-row", 1),
+  { name: "audit-entry", path: "/admin/audit", fold: true, prepare: async (page) => { await page.getByTestId("audit-row").first().getByRole("button").click(); await page.getByRole("dialog").waitFor(); await wait(page); } },
+  { name: "audit-verified", path: "/admin/audit", fold: true, prepare: async (page) => { await page.getByTestId("audit-verify").click(); await page.getByRole("alert").first().waitFor(); } },
+  { name: "settings-all", path: "/admin/settings", prepare: async (page) => { await page.getByRole("switch").first().click(); await wait(page); } },
+  { name: "image", path: "/images/pytorch/2.9" },
+  dialog("image-visibility", "/images/pytorch/2.9", "image-projects"),
+  { name: "webhook", path: "/account/notifications", prepare: async (page) => { if ((await page.getByTestId("webhook").count()) === 0) { await page.getByTestId("webhook-url").fill("https://93.184.216.34/aitne"); await page.getByTestId("webhook-add").click(); await page.getByTestId("webhook-secret").waitFor(); } await wait(page); } },
 ];

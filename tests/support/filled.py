@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+import sqlite3
+import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -89,11 +94,15 @@ def fill(platform: RunningPlatform) -> Filled:
     try:
         _people(admin)
         _links(admin, filled)
+        _requests(platform, admin)
         _data(platform)
+        _image(admin, platform)
+        _load(platform)
         _jobs(admin, platform, filled)
         _announcements(admin)
         _sessions(admin, filled)
-        for job in (filled.ids["finished"], filled.ids["failed"], filled.ids["sweep"]):
+        for name in ("finished", "failed", "sweep", "tree", "repo"):
+            job = filled.ids[name]
             _until(lambda job=job: admin("GET", f"/jobs/{job}")["state"] in ENDED)
         _until(lambda: admin("GET", f"/jobs/{filled.ids['session']}")["state"] == "READY")
     finally:
@@ -122,6 +131,55 @@ def _links(admin: Api, filled: Filled) -> None:
     filled.ids["reset"] = _below(admin("POST", "/users/jonas/reset-link")["url"])
     admin("POST", "/tokens", {"name": "laptop", "scopes": ["read", "write"], "expires_in": "30d"})
     admin("PUT", "/secrets/WANDB_API_KEY", {"value": "0123456789abcdef"})
+
+
+def _requests(platform: RunningPlatform, admin: Api) -> None:
+    """Request a project as a user, and let another one end soon."""
+    mira = Api(platform.url, platform.token_of("mira"))
+    try:
+        purpose = "Grasping with the new arm: simulation, then policies."
+        mira("POST", "/projects", {"name": "robotics", "title": "Robotics", "reason": purpose})
+    finally:
+        mira.close()
+    soon = datetime.now(UTC) + timedelta(days=9)
+    admin("PUT", "/projects/speech/end", {"expires_at": soon.isoformat()})
+
+
+def _image(admin: Api, platform: RunningPlatform) -> None:
+    folder = platform.data_dir / "images"
+    folder.mkdir(exist_ok=True)
+    file = folder / "pytorch-2.9.sif"
+    file.write_bytes(b"not an image, as no job runs in it")
+    digest = f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+    image = {
+        "name": "pytorch",
+        "version": "2.9",
+        "description": "PyTorch with CUDA 12.6",
+        "apps": {"lab": {"python": "/opt/jupyter/bin/python"}},
+        "needs": {"cuda": "12.6"},
+        "artifacts": [{"runtime": "apptainer", "digest": digest, "path": str(file)}],
+        "packages": [
+            {"name": "bash", "version": "5.2.15", "source": "debian"},
+            {"name": "torch", "version": "2.9.0", "source": "pypi"},
+        ],
+        "projects": ["vision"],
+    }
+    admin("POST", "/images", image)
+
+
+def _load(platform: RunningPlatform) -> None:
+    """Store a week of samples of the cluster's load, which nothing but time makes."""
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
+    rows = []
+    for tens in range(7 * 24 * 6, 6, -1):
+        time_of = now - timedelta(minutes=10 * tens)
+        share = (1 + math.sin(time_of.timestamp() / 86_400 * 2 * math.pi)) / 2
+        cpu, memory, gpu = round(64 * share), round(256 * share) << 30, round(16 * share)
+        text = time_of.strftime("%Y-%m-%d %H:%M:%S.%f")
+        rows.append((text, 1, 64, cpu, 256 << 30, memory, 16, gpu, round(12 * share)))
+    with closing(sqlite3.connect(platform.data_dir / "aitne.db")) as database:
+        database.executemany("INSERT INTO cluster_load VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        database.commit()
 
 
 def _below(url: str) -> str:
@@ -163,8 +221,32 @@ def _jobs(admin: Api, platform: RunningPlatform, filled: Filled) -> None:
         resources={"cpu": 8, "memory": "16G", "gpu": "a100:2"},
         project="vision",
     )
+    ids["sweeping"] = admin.job(
+        "batch sizes",
+        "sleep 3000",
+        sweep={"parameters": {"batch": [32, 64]}, "metric": "accuracy", "goal": "max"},
+    )
+    _code(admin, platform, ids)
     cancelled = admin.job("wrong folder", "sleep 3000")
     admin("POST", f"/jobs/{cancelled}/cancel")
+
+
+def _code(admin: Api, platform: RunningPlatform, ids: dict[str, str]) -> None:
+    """Jobs whose code is an uploaded tree and a git repository."""
+    code = platform.home / "code"
+    code.mkdir()
+    (code / "train.py").write_text("open('weights.pt', 'w').write('0' * 4096)\n")
+    (code / "README.md").write_text("# Training\n")
+    who = ("-c", "user.name=Mira", "-c", "user.email=mira@example.org")
+    for step in (("init", "-q", "-b", "main"), ("add", "."), (*who, "commit", "-q", "-m", "Train")):
+        subprocess.run(["git", "-C", str(code), *step], check=True)
+    file = code / "job.aitne.yml"
+    file.write_text("type: job\nname: train from a laptop\ncommands: [python3 train.py]\n")
+    done = platform.aitne("apply", str(file), "--sync", str(code), "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    ids["tree"] = str(json.loads(done.stdout)["id"])
+    repo = {"url": f"file://{code}", "ref": "main"}
+    ids["repo"] = admin.job("train from git", "python3 train.py", repo=repo)
 
 
 def _sessions(admin: Api, filled: Filled) -> None:

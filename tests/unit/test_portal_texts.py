@@ -12,6 +12,8 @@ from aitne.adapters.schedulers._slurm import reasons
 from aitne.core.jobs import error_patterns
 from aitne.core.jobs.failure import explain
 from aitne.core.jobs.stages import _TITLES
+from aitne.core.settings import Settings
+from aitne.host.settings_source import shown
 from tests.support.jobs import make_job
 
 I18N = Path(__file__).resolve().parents[2] / "frontend" / "src" / "i18n"
@@ -32,6 +34,11 @@ def test_every_explanation_of_an_error_is_known(known: list[str]) -> None:
     patterns = (*error_patterns._EXCEPTIONS, *error_patterns._MESSAGES)
     texts = {entry.text for entry in patterns if entry.text is not None}
     assert {text.replace("{name}", "{{name}}") for text in texts} <= set(known)
+
+
+def test_every_description_of_a_setting_is_known(known: list[str]) -> None:
+    described = {setting.description for setting in shown(Settings.model_construct())}
+    assert described - set(known) == set(), "add it to server.json, and its German to de.json"
 
 
 def test_every_stage_is_known_to_the_portal() -> None:

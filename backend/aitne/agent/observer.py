@@ -40,6 +40,7 @@ class Observer:
         self._profile: ProfileWatch | None = None
         self._metrics: MetricsWatch | None = None
         self._snapshot: SnapshotTaker | None = None
+        self._given = self._given_files()
 
     def begin(self) -> None:
         """Report that the job has started, and start measuring. Further calls have no effect."""
@@ -101,5 +102,15 @@ class Observer:
 
         if self._metrics is not None:
             self._metrics.last_look()
-        files = written.look(self._workdir, self._began_at - _CLOCKS_S)
+        files = written.look(self._workdir, self._began_at - _CLOCKS_S, self._given)
         self._reporter.tell("files", files)
+
+    def _given_files(self) -> set[tuple[float, str, int]]:
+        """Return the files that were just placed in the job's folder, which the job has not
+        written."""
+        spec = self._spec
+        if spec.tree is None or spec.node_rank or not spec.platform_url:
+            return set()
+        from aitne.agent import written
+
+        return written.stamps(self._workdir, self._began_at - _CLOCKS_S)

@@ -8,6 +8,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Collection
     from typing import Any
 
 MOST_FILES = 1_000
@@ -19,12 +20,37 @@ _MOST_NAMES = 80_000
 _PASSED_OVER = frozenset({"__pycache__", "node_modules"})
 
 
-def look(folder: str, since: float) -> dict[str, Any]:
+def stamps(folder: str, since: float) -> set[tuple[float, str, int]]:
+    """Return the files that ``look`` would find now, with the time of their last change and size:
+    those that the job was given.
+    """
+    return set(_newest(folder, since, (), most=_MOST_LOOKED_AT)[0])
+
+
+def look(
+    folder: str, since: float, given: Collection[tuple[float, str, int]] = ()
+) -> dict[str, Any]:
     """Return the newest of the files in ``folder`` that changed after ``since`` (Unix seconds), in
     the format of ``core.models.snapshot.WrittenFiles``.
 
-    Links and files whose names begin with a dot are omitted.
+    Links, files whose names begin with a dot, and files that are as in ``given`` are omitted.
     """
+    newest, cut = _newest(folder, since, given, most=MOST_FILES)
+    files, length = [], 0
+    for modified, path, size in sorted(newest, reverse=True):
+        length += len(path)
+        if length > _MOST_NAMES:
+            cut = True
+            break
+        files.append({"path": _clean(path), "size_bytes": size, "modified_at": _time(modified)})
+    return {"schema": 1, "folder": _clean(folder), "files": files, "cut": cut}
+
+
+def _newest(
+    folder: str, since: float, given: Collection[tuple[float, str, int]], *, most: int
+) -> tuple[list[tuple[float, str, int]], bool]:
+    """Return at most ``most`` files of ``folder``, the newest, and whether there are further
+    ones."""
     newest: list[tuple[float, str, int]] = []
     deadline, looked_at, late, more = time.monotonic() + _LONGEST_S, 0, False, False
     waiting = [""]
@@ -53,19 +79,13 @@ def look(folder: str, since: float) -> dict[str, Any]:
                     facts = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
-                if facts.st_mtime >= since:
-                    heapq.heappush(newest, (facts.st_mtime, path, facts.st_size))
-                    if len(newest) > MOST_FILES:
+                found = (facts.st_mtime, path, facts.st_size)
+                if facts.st_mtime >= since and found not in given:
+                    heapq.heappush(newest, found)
+                    if len(newest) > most:
                         heapq.heappop(newest)
                         more = True
-    files, length = [], 0
-    for modified, path, size in sorted(newest, reverse=True):
-        length += len(path)
-        if length > _MOST_NAMES:
-            more = True
-            break
-        files.append({"path": _clean(path), "size_bytes": size, "modified_at": _time(modified)})
-    return {"schema": 1, "folder": _clean(folder), "files": files, "cut": late or more}
+    return newest, late or more
 
 
 def _time(seconds: float) -> str:

@@ -105,6 +105,7 @@ class SettingRecord(Record):
     name: str
     value: str | None
     default: str | None
+    unit: str | None
     source: str
     location: str | None
     description: str

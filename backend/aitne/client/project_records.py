@@ -129,6 +129,7 @@ class WaitingJobRecord(Record):
 
     id: str
     name: str
+    array_task_id: int | None
     owner: str
     resources: str
     pending_since: datetime

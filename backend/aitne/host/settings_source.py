@@ -14,11 +14,18 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic.fields import FieldInfo
 
-from aitne.core.models.base import Frozen, deprecated_copy
+from aitne.core.models.base import (
+    Frozen,
+    deprecated_copy,
+    read_duration,
+    read_keep_time,
+    read_memory,
+)
 from aitne.core.settings import Settings
 from aitne.host.settings import config_path
 
@@ -41,6 +48,21 @@ class SourceKind(StrEnum):
     """Detected by the platform, for example from the development cluster on this machine."""
 
 
+class SettingUnit(StrEnum):
+    """Unit of a number."""
+
+    BYTES = "bytes"
+    SECONDS = "seconds"
+
+
+_UNITS: dict[object, SettingUnit] = {
+    read_memory: SettingUnit.BYTES,
+    read_duration: SettingUnit.SECONDS,
+    read_keep_time: SettingUnit.SECONDS,
+}
+_SUFFIXES = {"_bytes": SettingUnit.BYTES, "_s": SettingUnit.SECONDS}
+
+
 class SettingView(Frozen):
     """One setting with its value and source."""
 
@@ -51,6 +73,7 @@ class SettingView(Frozen):
         description="Value as JSON; null: unset. Secrets are masked.", examples=["64"]
     )
     default: str | None = Field(description="Default value as JSON.")
+    unit: SettingUnit | None = Field(description="Unit of the values; null: they have none.")
     source: SourceKind = Field(description="Source of the value.")
     location: str | None = Field(
         description="The file with its line, or the variable; null: neither.",
@@ -66,16 +89,17 @@ def shown(settings: Settings) -> list[SettingView]:
     sources_by_name = sources(settings) if sources_text is None else _read(sources_text)
     default = Settings.model_construct()
     views = []
-    for name, value, description in _leaves(settings):
+    for name, value, field in _leaves(settings):
         kind, origin = sources_by_name.get(name, (SourceKind.DEFAULT, None))
         views.append(
             SettingView(
                 name=name,
                 value=_text(name, value),
                 default=_text(name, _at(default, name)),
+                unit=_unit(name, field),
                 source=kind,
                 location=origin,
-                description=description,
+                description=field.description or "",
             )
         )
     return sorted(views, key=lambda view: ("." in view.name, view.name))
@@ -115,13 +139,24 @@ def _read(text: str) -> dict[str, tuple[SourceKind, str | None]]:
     return {name: (SourceKind(kind), origin) for name, (kind, origin) in json.loads(text).items()}
 
 
-def _leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+def _leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, FieldInfo]]:
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if isinstance(value, BaseModel):
             yield from _leaves(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", value, field.description or ""
+            yield f"{prefix}{name}", value, field
+
+
+def _unit(name: str, field: FieldInfo) -> SettingUnit | None:
+    """Return the unit in which a setting is stored, from its type or the end of its name."""
+    metadata = [*field.metadata]
+    for part in get_args(field.annotation):
+        metadata += getattr(part, "__metadata__", ())
+    for entry in metadata:
+        if isinstance(entry, BeforeValidator) and entry.func in _UNITS:
+            return _UNITS[entry.func]
+    return next((unit for end, unit in _SUFFIXES.items() if name.endswith(end)), None)
 
 
 def _at(model: Any, name: str) -> Any:

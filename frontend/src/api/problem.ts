@@ -1,7 +1,7 @@
 /** What the API says when something is wrong (RFC 9457), as one error class. */
 import i18next from "i18next";
 import type { FieldProblem } from "@/api/types";
-import { PROBLEM_TITLES } from "@/i18n/server";
+import { PROBLEM_TITLES, translateServerText } from "@/i18n/server";
 
 export class ApiProblem extends Error {
   constructor(
@@ -12,6 +12,8 @@ export class ApiProblem extends Error {
     detail: string,
     readonly problems: readonly FieldProblem[] = [],
     readonly retryAfterS: number | null = null,
+    /** Language of the message where it is not translated. */
+    readonly lang?: "en",
   ) {
     super(detail);
     this.name = "ApiProblem";
@@ -32,13 +34,16 @@ export function problemFrom(status: number, body: unknown, headers: Headers): Ap
   const retry = Number(headers.get("retry-after") ?? NaN);
   const code = text("code", status === 0 ? "unreachable" : `http_${status}`);
   const title = PROBLEM_TITLES[code];
+  const detail = text("detail", "");
+  const known: { text: string; lang?: "en" } = detail === "" ? { text: text("title", defaultDetail(status)) } : translateServerText(detail);
   return new ApiProblem(
     status,
     code,
     title === undefined ? text("title", defaultTitle(status)) : i18next.t(title),
-    text("detail", text("title", defaultDetail(status))),
+    known.text,
     fieldProblems(record.problems),
     Number.isFinite(retry) ? Math.max(0, retry) : null,
+    known.lang,
   );
 }
 
@@ -47,7 +52,7 @@ export function unreachable(): ApiProblem {
     0,
     "unreachable",
     i18next.t("The platform does not answer"),
-    i18next.t("The platform does not answer. Your jobs and sessions are not affected; this page tries again by itself."),
+    i18next.t("The platform does not answer. Your jobs and sessions are not affected; this page retries automatically."),
   );
 }
 
@@ -57,11 +62,16 @@ export function messageOf(error: unknown): string {
   return i18next.t("Something went wrong. Reload the page and try again.");
 }
 
+/** The language of that sentence where it is not translated. */
+export function langOf(error: unknown): "en" | undefined {
+  return error instanceof ApiProblem ? error.lang : undefined;
+}
+
 function fieldProblems(value: unknown): FieldProblem[] {
   if (!Array.isArray(value)) return [];
   return value.filter(isRecord).map((entry) => ({
     field: typeof entry.field === "string" ? entry.field : "",
-    message: typeof entry.message === "string" ? entry.message : i18next.t("Not accepted."),
+    message: typeof entry.message === "string" ? translateServerText(entry.message).text : i18next.t("Not accepted."),
     value: typeof entry.value === "string" ? entry.value : null,
     allowed: typeof entry.allowed === "string" ? entry.allowed : null,
   }));
@@ -75,12 +85,12 @@ function defaultTitle(status: number): string {
   if (status === 0 || status >= 502) return i18next.t("The platform does not answer");
   if (status === 404) return i18next.t("Not found");
   if (status === 403) return i18next.t("Not allowed");
-  return status >= 500 ? i18next.t("The platform made a mistake") : i18next.t("Not accepted");
+  return status >= 500 ? i18next.t("Internal error") : i18next.t("Not accepted");
 }
 
 function defaultDetail(status: number): string {
-  if (status >= 502) return i18next.t("The platform is starting or restarting. This page tries again by itself.");
-  if (status >= 500) return i18next.t("The platform made a mistake. Try again; if it stays, tell an administrator.");
-  if (status === 404) return i18next.t("There is nothing here that you may see.");
+  if (status >= 502) return i18next.t("The platform is starting or restarting. This page retries automatically.");
+  if (status >= 500) return i18next.t("An internal error occurred. Try again; if it persists, contact an administrator.");
+  if (status === 404) return i18next.t("Not found, or you do not have access.");
   return i18next.t("The platform did not accept this (HTTP {{status}}).", { status });
 }

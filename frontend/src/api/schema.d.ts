@@ -3728,7 +3728,7 @@ export interface components {
             gpu_total: number;
             /** @description Number of them that are allocated to jobs. */
             gpu_used: number;
-            /** @description Number of jobs that wait for resources. */
+            /** @description Number of pending jobs; each task of an array counts. */
             waiting_jobs: number;
         };
         /** @description Code of the user's second factor: from the authenticator app, or a recovery code. */
@@ -5791,6 +5791,8 @@ export interface components {
             id: string;
             /** @description Name of the job. */
             name: string;
+            /** @description Number of the task; null: the job is not a task of an array. */
+            array_task_id?: number | null;
             /** @description Its owner, for administrators; null: the owner of the queued job. */
             owner?: string | null;
         };
@@ -7542,6 +7544,11 @@ export interface components {
             /** @description Settings; those without a section first, then by name. */
             items: components["schemas"]["SettingView"][];
         };
+        /**
+         * @description Unit of a number.
+         * @enum {string}
+         */
+        SettingUnit: "bytes" | "seconds";
         /** @description One setting with its value and source. */
         SettingView: {
             /**
@@ -7556,6 +7563,8 @@ export interface components {
             value: string | null;
             /** @description Default value as JSON. */
             default: string | null;
+            /** @description Unit of the values; null: they have none. */
+            unit: components["schemas"]["SettingUnit"] | null;
             /** @description Source of the value. */
             source: components["schemas"]["SourceKind"];
             /**
@@ -8554,6 +8563,8 @@ export interface components {
             id: string;
             /** @description Name of the job. */
             name: string;
+            /** @description Number of the task; null: the job is not a task of an array. */
+            array_task_id: number | null;
             /** @description Owner of the job. */
             owner: string;
             /** @description Requested resources, such as `2 × 4 a100, 32 CPUs`. */

@@ -1,7 +1,7 @@
 import { Alert } from "@mantine/core";
 import { CircleAlert } from "lucide-react";
 import { Trans } from "react-i18next";
-import { messageOf } from "@/api/problem";
+import { langOf, messageOf } from "@/api/problem";
 import { formatTicking } from "@/lib/time";
 
 /** The error of a form, and the delay before the next attempt if there is one. */
@@ -9,7 +9,7 @@ export function FormProblem({ error, wait = 0, id }: { error: unknown; wait?: nu
   if (error === null || error === undefined) return null;
   return (
     <Alert color="red" icon={<CircleAlert size={18} />} role="alert" data-testid={id}>
-      {typeof error === "string" ? error : messageOf(error)}{" "}
+      <span lang={langOf(error)}>{typeof error === "string" ? error : messageOf(error)}</span>{" "}
       {wait > 0 && (
         <Trans
           i18nKey="Try again in <strong>{{time}}</strong>."

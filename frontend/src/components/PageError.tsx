@@ -1,7 +1,7 @@
 import { Button, Code, Stack, Text, Title } from "@mantine/core";
 import { CloudOff, RotateCw, SearchX, ShieldX, TriangleAlert } from "lucide-react";
 import { useTranslation } from "react-i18next";
-import { ApiProblem, messageOf } from "@/api/problem";
+import { ApiProblem, langOf, messageOf } from "@/api/problem";
 
 interface Props {
   error: unknown;
@@ -28,7 +28,7 @@ export function PageError({ error, onRetry, compact, whole }: Props) {
       <Title order={whole ? 1 : compact ? 3 : 2} size={compact ? "h5" : "h3"}>
         {problem?.status === 403 ? t("Not allowed") : (problem?.title ?? t("This section could not be displayed"))}
       </Title>
-      <Text c="dimmed" size="sm" maw={520}>
+      <Text c="dimmed" size="sm" maw={520} lang={langOf(error)}>
         {messageOf(error)}
       </Text>
       {problem && problem.status >= 500 && !problem.unreachable && <Code>{problem.code}</Code>}

@@ -7,6 +7,7 @@ import { queueQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
+import { nameOfJob } from "@/lib/describe";
 
 /** "Position 3 of 12 in the queue of partition gpu", by the scheduler's priority, and advice for an earlier start. */
 export function QueuePosition({ job, mt }: { job: Job; mt?: string }) {
@@ -32,11 +33,11 @@ export function QueuePosition({ job, mt }: { job: Job; mt?: string }) {
           <Lightbulb size={14} aria-hidden style={ICON} />
           <span>
             <ServerText>{item.text}</ServerText> {item.at && <RelativeTime at={item.at} />}
-            {item.jobs.map(({ id, name, owner }, index) => (
+            {item.jobs.map(({ id, name, array_task_id, owner }, index) => (
               <span key={id}>
                 {index > 0 && ", "}
                 <Anchor component={Link} to={`/jobs/${id}`} size="sm" underline="always">
-                  {name}
+                  {nameOfJob({ name, array_task_id })}
                 </Anchor>
                 {owner !== null && ` (${owner})`}
               </span>

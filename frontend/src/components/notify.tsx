@@ -1,11 +1,11 @@
 import { notifications } from "@mantine/notifications";
 import { CircleCheck, TriangleAlert } from "lucide-react";
-import { messageOf } from "@/api/problem";
+import { langOf, messageOf } from "@/api/problem";
 
 export function notifyProblem(title: string, error: unknown): void {
   notifications.show({
     title,
-    message: messageOf(error),
+    message: <span lang={langOf(error)}>{messageOf(error)}</span>,
     color: "red",
     icon: <TriangleAlert size={17} />,
     autoClose: 10_000,

@@ -15,7 +15,7 @@ export async function openInNewTab(job: Job, app?: string): Promise<void> {
   const tab = window.open("about:blank", "_blank");
   if (tab !== null) {
     tab.opener = null;
-    tab.document.title = i18next.t("Opening {{name}} …", { name: job.name });
+    tab.document.title = i18next.t("Opening {{name}}…", { name: job.name });
   }
   try {
     const url = await openSession(job.id, app);

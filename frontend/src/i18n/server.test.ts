@@ -45,6 +45,17 @@ it("translates the reasons of jobs that were held, rejected or failed", () => {
   for (const [english, german] of Object.entries(texts)) expect(translateServerText(english)).toEqual({ text: german });
 });
 
+it("translates why a change was refused, with the state and the message of a job", () => {
+  const texts = {
+    "The job cannot be extended: it is RUNNING. Only a running one has an end that can be moved.":
+      "Der Job kann nicht verlängert werden (Zustand: Läuft). Nur ein laufender hat ein Ende, das verschoben werden kann.",
+    "The session cannot be opened: it is QUEUED. Waits behind jobs of higher priority. Wait until it is READY.":
+      "Die Sitzung kann noch nicht geöffnet werden (Zustand: Wartet). Wartet hinter Jobs höherer Priorität. Warten, bis sie bereit ist.",
+    "vision is closed: it accepts no new members.": "vision nimmt keine neuen Mitglieder auf (Zustand: Geschlossen).",
+  };
+  for (const [english, german] of Object.entries(texts)) expect(translateServerText(english)).toEqual({ text: german });
+});
+
 it("returns unknown messages unchanged and marked as English", () => {
   expect(translateServerText("Slurm says (nothing).")).toEqual({ text: "Slurm says (nothing).", lang: "en" });
 });

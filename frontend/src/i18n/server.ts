@@ -22,7 +22,7 @@ export function setServerSentences(keys: readonly string[]): void {
 
 function patternOf(key: string): RegExp {
   const parts = key.replace(/\.$/, "").split(/\{\{(\w+)\}\}/);
-  const text = parts.map((part, index) => (index % 2 === 1 ? `(?<${part}>.+?)` : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")));
+  const text = parts.map((part, index) => (index % 2 === 1 ? `(?<${part}>${part === "state" ? "[A-Z_]+" : ".+?"})` : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")));
   // With or without the full stop.
   return new RegExp(`^${text.join("")}\\.?$`);
 }
@@ -48,9 +48,13 @@ const TASK_STATES: Partial<Record<string, string>> = {
   preempted: msg("preempted"), lost: msg("lost"), unknown: msg("in an unknown state"),
 };
 
-/** The value of a placeholder: the label of a job's state, "4 running, 8 queued", or amounts. */
+const PROJECT_STATES: Partial<Record<string, string>> = { requested: msg("Requested"), active: msg("Active"), expired: msg("Expired"), closed: msg("Closed") };
+
+/** The value of a placeholder: the label of a state, "4 running, 8 queued", a message of a job, or amounts. */
 function valueOf(name: string, value: string): string {
   if (name === "state") return lookOf(value as JobState).label;
+  if (name === "project_state") return i18next.t(PROJECT_STATES[value] ?? value);
+  if (name === "message") return translateServerText(value).text;
   if (name === "states") return value.replace(/(\d+) ([a-z ]+)/g, (_, count: string, state: string) => `${count} ${i18next.t(TASK_STATES[state] ?? state)}`);
   return amounts(value);
 }

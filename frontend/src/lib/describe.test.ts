@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Job } from "@/api/types";
-import { describeExchange, describeRanks } from "./describe";
+import { describeExchange, describeRanks, nameOfJob } from "./describe";
 
 const job = (nodes: number, distributed: Partial<NonNullable<Job["distributed"]>> | null): Job =>
   ({
@@ -21,4 +21,9 @@ describe("the ranks of a job", () => {
     expect(describeExchange(job(2, { backend: "gloo", compress: "fp16" }))).toBe("gloo, fp16");
     expect(describeExchange(job(2, null))).toBe("");
   });
+});
+
+it("names a task of an array by its number", () => {
+  expect(nameOfJob({ name: "train", array_task_id: null })).toBe("train");
+  expect(nameOfJob({ name: "train", array_task_id: 0 })).toBe("train · task 0");
 });

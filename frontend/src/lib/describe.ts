@@ -3,6 +3,11 @@ import i18next from "i18next";
 import type { Job, Resources } from "@/api/types";
 import { formatBytes } from "@/lib/units";
 
+/** The name of a job; of a task of an array also its number. */
+export function nameOfJob(job: Pick<Job, "name" | "array_task_id">): string {
+  return job.array_task_id === null ? job.name : `${job.name} · ${i18next.t("task {{number}}", { number: job.array_task_id })}`;
+}
+
 /** "4 CPUs · 16 GiB · 2 × a100", with the nodes in front if there are several. */
 export function describeResources(resources: Resources): string {
   const { nodes, cpu, memory_bytes: memory, gpu, gres } = resources;

@@ -50,7 +50,7 @@ export function Palette({ onClose, onHelp }: Props) {
           setHighlighted(0);
         }}
         onKeyDown={onKey}
-        placeholder={t("Search pages, templates, sessions and jobs …")}
+        placeholder={t("Search pages, templates, sessions and jobs…")}
         aria-label={t("Search and commands")}
         role="combobox"
         aria-expanded
@@ -100,7 +100,7 @@ export function Palette({ onClose, onHelp }: Props) {
         {commands.length > 0
           ? t("{{count}} results", { count: commands.length })
           : searching
-            ? t("Searching …")
+            ? t("Searching…")
             : t("No results.")}
       </div>
     </Modal>

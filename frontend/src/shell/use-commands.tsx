@@ -8,6 +8,7 @@ import type { Job } from "@/api/types";
 import { LANGUAGES } from "@/i18n";
 import { openInNewTab } from "@/hooks/use-job-actions";
 import { notifyProblem } from "@/components/notify";
+import { nameOfJob } from "@/lib/describe";
 import { ANSWERS } from "@/lib/help";
 import { shortId } from "@/lib/id";
 import { pagesFor } from "@/lib/pages";
@@ -80,7 +81,7 @@ function useJobCommands(jobs: readonly Job[]): Command[] {
     const ready = job.actions.includes("open");
     return {
       key: job.id,
-      label: ready ? t("Open {{name}}", { name: job.name }) : job.name,
+      label: ready ? t("Open {{name}}", { name: nameOfJob(job) }) : nameOfJob(job),
       note: `${lookOf(job.state, { session: job.type === "session" }).label} · ${shortId(job)}`,
       icon: job.type === "session" ? <Orbit size={17} /> : <SquareTerminal size={17} />,
       run: () => {

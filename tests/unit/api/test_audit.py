@@ -94,6 +94,27 @@ async def test_a_list_names_the_jobs_and_may_leave_out_preferences(stage: Stage)
         assert [entry["object"] for entry in less["items"]] == [gone, str(job.id)]
 
 
+async def test_targets_are_recorded_with_their_names(stage: Stage) -> None:
+    async with stage.client(await administrator(stage)) as client:
+        created = await client.post("/api/v1/announcements", json={"text": "New image"})
+        address = created.headers["location"]
+        assert (await client.delete(address)).status_code == 204
+        token = (await client.post("/api/v1/tokens", json={"name": "laptop"})).json()
+        assert (await client.delete(f"/api/v1/tokens/{token['id']}")).status_code == 204
+        hook = await client.post("/api/v1/webhooks", json={"url": "https://93.184.216.34/secret"})
+        assert hook.status_code == 201, hook.text
+        assert (await client.delete(hook.headers["location"])).status_code == 204
+    found = await entries(stage)
+    assert [(entry["action"], entry["details"].get("name")) for entry in found] == [
+        ("create_announcement", "New image"),
+        ("delete_announcement", "New image"),
+        ("create_token", "laptop"),
+        ("delete_token", "laptop"),
+        ("create_webhook", "93.184.216.34"),
+        ("delete_webhook", "93.184.216.34"),
+    ]
+
+
 async def test_reads_and_unauthenticated_requests_are_not_audited(stage: Stage) -> None:
     await stage.add_node()
     ada = await stage.token(await stage.add_user("ada"))

@@ -59,6 +59,10 @@ def test_a_child_of_the_supervisor_shows_what_that_one_was_told(
     assert by_name["title"].source is SourceKind.FILE
     assert by_name["limits.max_duration"].value == "172800"
     assert by_name["limits.max_duration"].default == "604800"
+    units = {name: by_name[name].unit for name in ("limits.max_duration", "local.memory", "port")}
+    assert units == {"limits.max_duration": "seconds", "local.memory": "bytes", "port": None}
+    assert by_name["trees.max_bytes"].unit == "bytes"
+    assert by_name["retention.keep_jobs"].unit == "seconds"
     assert by_name["bind"].source is SourceKind.DEFAULT
     assert json.loads(by_name["storage.areas"].value or "")[0]["name"] == "scratch"
     assert all(each.description for each in by_name.values())

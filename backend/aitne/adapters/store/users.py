@@ -199,14 +199,16 @@ class Credentials(StorePart, UserStore):
             return [token_of(row) for row in (await connection.execute(query)).mappings()]
 
     @override
-    async def delete_token(self, owner: str, token_id: str) -> None:
+    async def delete_token(self, owner: str, token_id: str) -> Token:
         async with self._db.write() as tx:
             statement = delete(_tokens).where(_tokens.c.id == token_id, _tokens.c.owner == owner)
-            if not (await tx.execute(statement)).rowcount:
+            row = (await tx.execute(statement.returning(*_TOKEN_COLUMNS))).mappings().first()
+            if row is None:
                 raise NotFound("token", token_id)
             behind = delete(_sessions).where(_sessions.c.token_id == token_id)
             if (await tx.execute(behind)).rowcount:
                 await tx.execute(hub_logout(owner))
+        return token_of(row)
 
     @override
     async def put_secret(

@@ -14,6 +14,7 @@ from aitne.api.admin_views import (
     NewAnnouncement,
     NewMaintenance,
 )
+from aitne.api.audited import NotesDep
 from aitne.api.deps import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
@@ -51,7 +52,12 @@ async def list_announcements(
 
 @router.post("/announcements", status_code=201, tags=["announcements"])
 async def create_announcement(
-    body: NewAnnouncement, actor: Admin, platform: PlatformDep, response: Response, tags: TagsDep
+    body: NewAnnouncement,
+    actor: Admin,
+    platform: PlatformDep,
+    response: Response,
+    tags: TagsDep,
+    notes: NotesDep,
 ) -> AnnouncementView:
     """Publish an announcement; administrators only."""
     made = await platform.announcements.create(
@@ -63,6 +69,7 @@ async def create_announcement(
         ends_at=body.ends_at,
     )
     response.headers["Location"] = f"{V1}/announcements/{made.id}"
+    notes["name"] = made.text
     return tags.of(_view(made))
 
 
@@ -81,6 +88,7 @@ async def update_announcement(
     actor: Admin,
     platform: PlatformDep,
     tags: TagsDep,
+    notes: NotesDep,
 ) -> AnnouncementView:
     """Change an announcement; administrators only. If its text or severity changes, users who have
     dismissed it see it again."""
@@ -90,17 +98,21 @@ async def update_announcement(
         body.given(),
         check=lambda announcement: tags.expect(_view(announcement)),
     )
+    notes["name"] = changed.text
     return tags.of(_view(changed))
 
 
 @router.delete("/announcements/{announcement_id}", status_code=204, tags=["announcements"])
 async def delete_announcement(
-    announcement_id: Id, actor: Admin, platform: PlatformDep, tags: TagsDep
+    announcement_id: Id, actor: Admin, platform: PlatformDep, tags: TagsDep, notes: NotesDep
 ) -> None:
     """Delete an announcement; administrators only."""
-    await platform.announcements.delete(
-        actor, announcement_id, check=lambda announcement: tags.expect(_view(announcement))
-    )
+
+    def check(announcement: Announcement) -> None:
+        notes["name"] = announcement.text
+        tags.expect(_view(announcement))
+
+    await platform.announcements.delete(actor, announcement_id, check=check)
 
 
 @router.put("/announcements/{announcement_id}/dismissal", status_code=204, tags=["announcements"])

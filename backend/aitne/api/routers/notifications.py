@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Path, Query, Response
 
+from aitne.api.audited import NotesDep
 from aitne.api.deps import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
 from aitne.api.notification_views import (
@@ -28,6 +30,7 @@ from aitne.api.notification_views import (
 )
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import present
+from aitne.core.models.notification import Webhook
 from aitne.services.notifications.notifications import NotificationPreferences
 
 router = APIRouter(prefix=V1)
@@ -37,6 +40,12 @@ WebhookId = Annotated[
 ]
 _INBOX: list[str | Enum] = ["notifications"]
 _HOOKS: list[str | Enum] = ["webhooks"]
+
+
+def _name(webhook: Webhook) -> str:
+    """Return the name of a webhook for the audit log: its host, because the path may be a
+    secret."""
+    return urlsplit(webhook.url).hostname or ""
 
 
 @router.get("/notifications", tags=_INBOX)
@@ -107,11 +116,12 @@ async def list_webhooks(actor: Reader, platform: PlatformDep) -> WebhookList:
 
 @router.post("/webhooks", status_code=201, tags=_HOOKS)
 async def create_webhook(
-    body: WebhookUrl, actor: Writer, platform: PlatformDep, response: Response
+    body: WebhookUrl, actor: Writer, platform: PlatformDep, response: Response, notes: NotesDep
 ) -> WebhookSecret:
     """Create a webhook for your notifications. The secret that signs them is shown only once."""
     webhook, secret = await platform.notifications.create_webhook(actor, body.url)
     response.headers["Location"] = f"{V1}/webhooks/{webhook.id}"
+    notes["name"] = _name(webhook)
     return WebhookSecret(**dict(WebhookView.of(webhook)), secret=secret)
 
 
@@ -130,6 +140,7 @@ async def update_webhook(
     actor: Writer,
     platform: PlatformDep,
     tags: TagsDep,
+    notes: NotesDep,
 ) -> WebhookView:
     """Change the URL of a webhook, disable it, or enable it again."""
     webhook = await platform.notifications.update_webhook(
@@ -139,22 +150,26 @@ async def update_webhook(
         enabled=body.enabled,
         check=lambda current: tags.expect(WebhookView.of(current)),
     )
+    notes["name"] = _name(webhook)
     return tags.of(WebhookView.of(webhook))
 
 
 @router.delete("/webhooks/{webhook_id}", status_code=204, tags=_HOOKS)
-async def delete_webhook(webhook_id: WebhookId, actor: Writer, platform: PlatformDep) -> None:
+async def delete_webhook(
+    webhook_id: WebhookId, actor: Writer, platform: PlatformDep, notes: NotesDep
+) -> None:
     """Delete a webhook and its pending deliveries."""
-    await platform.notifications.delete_webhook(actor, webhook_id)
+    notes["name"] = _name(await platform.notifications.delete_webhook(actor, webhook_id))
 
 
 @router.post("/webhooks/{webhook_id}/rotate", tags=_HOOKS)
 async def rotate_webhook(
-    webhook_id: WebhookId, actor: Writer, platform: PlatformDep
+    webhook_id: WebhookId, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> WebhookSecret:
     """Replace the secret of a webhook. The new one is shown only once; the old one is not used any
     more."""
     webhook, secret = await platform.notifications.rotate_webhook(actor, webhook_id)
+    notes["name"] = _name(webhook)
     return WebhookSecret(**dict(WebhookView.of(webhook)), secret=secret)
 
 

@@ -59,11 +59,13 @@ async def delete_token(
     token_id: Annotated[str, Path(max_length=100, description="The id of the token.")],
     actor: Writer,
     platform: PlatformDep,
+    notes: NotesDep,
     user: WhoseTokens = None,
 ) -> None:
     """Revoke a token. Later requests with it are rejected, and its owner's streams and terminals
     end."""
-    await platform.users.delete_token(actor, token_id, owner=user)
+    token = await platform.users.delete_token(actor, token_id, owner=user)
+    notes["name"] = token.name
     await platform.logins_ended(user or actor.name)
 
 

@@ -38,6 +38,9 @@ class NamedJob(Frozen):
     id: UUID
     name: str
     """Name of the job."""
+    array_task_id: int | None = Field(
+        None, description="Number of the task; null: the job is not a task of an array."
+    )
     owner: str | None = Field(
         None, description="Its owner, for administrators; null: the owner of the queued job."
     )
@@ -93,7 +96,12 @@ def advise(
 
 def _named(jobs: Iterable[Job], waiting: Job) -> tuple[NamedJob, ...]:
     return tuple(
-        NamedJob(id=job.id, name=job.name, owner=None if job.owner == waiting.owner else job.owner)
+        NamedJob(
+            id=job.id,
+            name=job.name,
+            array_task_id=job.array_task_id,
+            owner=None if job.owner == waiting.owner else job.owner,
+        )
         for job in jobs
     )
 

@@ -156,13 +156,14 @@ Seconds = Annotated[
 FOREVER: Literal["forever"] = "forever"
 
 
-def _read_keep_time(value: object) -> object:
+def read_keep_time(value: object) -> object:
+    """Return a retention time as a number of seconds, or ``forever``; other values unchanged."""
     return value if value == FOREVER else read_duration(value)
 
 
 KeepTime = Annotated[
     Annotated[int, Field(strict=True, ge=1, le=100 * 365 * 86_400)] | Literal["forever"],
-    BeforeValidator(_read_keep_time, json_schema_input_type=int | DurationText),
+    BeforeValidator(read_keep_time, json_schema_input_type=int | DurationText),
 ]
 """Number of seconds, or ``forever``; input may also be a text such as ``90d``."""
 

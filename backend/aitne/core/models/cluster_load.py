@@ -28,7 +28,7 @@ class ClusterLoad(Frozen):
     memory_used_bytes: float = Field(description="Memory of them that is allocated to jobs.")
     gpu_total: float = Field(description="Number of GPUs of the nodes that accept jobs.")
     gpu_used: float = Field(description="Number of them that are allocated to jobs.")
-    waiting_jobs: float = Field(description="Number of jobs that wait for resources.")
+    waiting_jobs: float = Field(description="Number of pending jobs; each task of an array counts.")
 
 
 LOAD_VALUES = tuple(name for name in ClusterLoad.model_fields if name != "time")

@@ -240,10 +240,11 @@ class NotificationService:
         webhook = await self._store.update_webhook(webhook_id, rotate=True)
         return webhook, self._secret(webhook)
 
-    async def delete_webhook(self, actor: Actor, webhook_id: str) -> None:
-        """Delete a webhook of the actor. Raises ``NotFound``."""
-        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
+    async def delete_webhook(self, actor: Actor, webhook_id: str) -> Webhook:
+        """Delete a webhook of the actor and return it. Raises ``NotFound``."""
+        webhook = await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         await self._store.delete_webhook(webhook_id)
+        return webhook
 
     async def test_webhook(self, actor: Actor, webhook_id: str) -> Delivery:
         """Send a test message to the webhook, even if it is disabled, and return its delivery.

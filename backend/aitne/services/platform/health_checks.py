@@ -209,18 +209,18 @@ class HealthChecks:
         facts: Facts = {"depth": depth, "oldest_s": round(oldest_s, 1)}
         if held_because(await self._store.maintenance(), self._clock()):
             return HealthCheckResult(
-                OK, f"Maintenance: {depth} orders are held.", None, None, facts
+                OK, f"Maintenance: {depth} requests are held.", None, None, facts
             )
         if oldest_s > LONG_WAIT_S:
             return HealthCheckResult(
                 DEGRADED,
-                f"{depth} orders wait for the scheduler, the oldest for "
+                f"{depth} requests are pending at the scheduler, the oldest for "
                 f"{format_duration(int(oldest_s))}.",
                 "See the controller and the scheduler.",
                 None,
                 facts,
             )
-        says = f"{depth} orders wait for the scheduler." if depth else "Nothing waits."
+        says = f"{depth} requests are pending." if depth else "No requests are pending."
         return HealthCheckResult(OK, says, None, None, facts)
 
     async def _event_stream(self) -> HealthCheckResult:

@@ -68,6 +68,9 @@ class WaitingJob(Frozen):
 
     id: str = Field(description="ID of the job.")
     name: str = Field(description="Name of the job.")
+    array_task_id: int | None = Field(
+        description="Number of the task; null: the job is not a task of an array."
+    )
     owner: str = Field(description="Owner of the job.")
     resources: str = Field(description="Requested resources, such as `2 × 4 a100, 32 CPUs`.")
     pending_since: UtcTime = Field(description="When it was submitted.")
@@ -214,6 +217,7 @@ def _waiting(job: Job) -> WaitingJob:
     return WaitingJob(
         id=str(job.id),
         name=job.name,
+        array_task_id=job.array_task_id,
         owner=job.owner,
         resources=per_node if wish.nodes == 1 else f"{wish.nodes} nodes with {per_node}",
         pending_since=job.submitted_at or job.created_at,

@@ -288,14 +288,15 @@ class UserService:
         await self._store.create_token(token, hashed(secret), notify=notify)
         return token, secret
 
-    async def delete_token(self, actor: Actor, token_id: str, *, owner: str | None = None) -> None:
+    async def delete_token(self, actor: Actor, token_id: str, *, owner: str | None = None) -> Token:
         """Revoke an access token of the actor or, for an administrator, of the user ``owner``.
+        Return the token.
 
         Raises ``NotFound`` if there is no such token.
         """
         whose = owner or actor.name
         require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
-        await self._store.delete_token(whose, token_id)
+        return await self._store.delete_token(whose, token_id)
 
     async def _check_password(self, actor: Actor, name: str, current: str | None) -> None:
         stored = await self._store.password_hash(name)

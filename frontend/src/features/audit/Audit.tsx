@@ -12,6 +12,7 @@ import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import { formatAbsolute } from "@/lib/time";
 import { AUDIT_ACTIONS, auditAction } from "./audit-actions";
+import { targetOf } from "./audit-target";
 import { Actor, AuditTable, outcomeLook, OUTCOMES, Target } from "./AuditTable";
 import classes from "@/components/Admin.module.css";
 
@@ -163,11 +164,12 @@ function FilterField({ label, placeholder, value, onChange }: FilterFieldProps) 
 
 function EntryModal({ entry, jobNames, onClose }: { entry: AuditEntry; jobNames: Readonly<Record<string, string>>; onClose: () => void }) {
   const { t } = useTranslation();
+  const target = targetOf(entry, jobNames);
   const facts: [string, React.ReactNode][] = [
     [t("Time"), formatAbsolute(new Date(entry.time))],
     [t("Actor"), <Actor key="actor" entry={entry} />],
     [t("Operation"), <span key="operation" className={classes.value}>{entry.action}</span>],
-    [t("Target"), entry.object === null ? null : <Target key="target" object={entry.object} jobNames={jobNames} />],
+    [t("Target"), target === null ? null : <Target key="target" target={target} />],
     [t("Result"), t(outcomeLook(entry.outcome).label)],
     [t("Address"), entry.address],
     ...Object.entries(entry.details).map(([name, value]): [string, React.ReactNode] => [name, typeof value === "string" ? value : JSON.stringify(value)]),

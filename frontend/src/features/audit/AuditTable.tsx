@@ -8,6 +8,7 @@ import { msg } from "@/i18n/msg";
 import { known } from "@/lib/known";
 import type { Tone } from "@/lib/states";
 import { auditAction } from "./audit-actions";
+import { type AuditTarget, shortTarget, targetOf } from "./audit-target";
 import classes from "@/components/table.module.css";
 import own from "@/components/Admin.module.css";
 
@@ -68,13 +69,7 @@ export function AuditTable({ entries, jobNames, onOpen }: Props) {
                   </button>
                 )}
               </td>
-              <td data-label={entry.object === null ? undefined : t("Target")}>
-                {entry.object !== null && (
-                  <span className={own.object}>
-                    <Target object={entry.object} jobNames={jobNames} />
-                  </span>
-                )}
-              </td>
+              <TargetCell target={targetOf(entry, jobNames)} />
               <td data-label={t("Result")}>
                 <ToneBadge tone={outcomeLook(entry.outcome).tone}>{t(outcomeLook(entry.outcome).label)}</ToneBadge>
               </td>
@@ -89,19 +84,39 @@ export function AuditTable({ entries, jobNames, onOpen }: Props) {
   );
 }
 
-/** The object of an action; a job by its name. */
-export function Target({ object, jobNames }: { object: string; jobNames: Readonly<Record<string, string>> }) {
-  const [id = "", ...below] = object.split("/");
-  const name = jobNames[id];
-  if (name === undefined) return object;
+function TargetCell({ target }: { target: AuditTarget | null }) {
+  const { t } = useTranslation();
+  if (target === null) return <td />;
+  return (
+    <td data-label={t("Target")}>
+      <span className={own.object}>
+        <Target target={target} />
+      </span>
+    </td>
+  );
+}
+
+/** The target of an action by its name, with the start of its ID; the whole ID is in the tooltip. */
+export function Target({ target }: { target: AuditTarget }) {
+  const { name, id, rest, isJob } = target;
   return (
     <>
-      <Link to="/jobs/$jobId" params={{ jobId: id }} className={own.anchor} preload={false}>
-        {name}
-      </Link>{" "}
-      <Text span size="xs" c="dimmed" className="mono" title={id}>
-        {[id.slice(0, 8), ...below].join("/")}
-      </Text>
+      {isJob && id !== null ? (
+        <Link to="/jobs/$jobId" params={{ jobId: id }} className={own.anchor} preload={false}>
+          {name}
+        </Link>
+      ) : (
+        name !== null && (
+          <span className={own.targetName} title={name}>
+            {name}
+          </span>
+        )
+      )}{" "}
+      {id !== null && (
+        <Text span size="xs" c="dimmed" className="mono" title={id}>
+          {[shortTarget(id), rest].filter(Boolean).join("/")}
+        </Text>
+      )}
     </>
   );
 }

@@ -82,7 +82,7 @@ function Totals({ nodes }: { nodes: readonly ClusterNode[] }) {
     { title: t("CPUs"), ...cpu, free: t("{{free}} of {{total}} free", { free: cpu.total - cpu.used, total: cpu.total }) },
     { title: t("Memory"), ...memory, free: t("{{free}} of {{total}} free", { free: formatBytes(memory.total - memory.used), total: formatBytes(memory.total) }) },
     ...[...gpus].map(([type, amount]) => ({
-      title: type === "GPU" ? t("GPUs") : `${t("GPUs")} ${type}`,
+      title: type === "GPU" ? t("GPUs") : t("{{type}} GPUs", { type }),
       ...amount,
       free: t("{{free}} of {{total}} free", { free: amount.total - amount.used, total: amount.total }),
     })),

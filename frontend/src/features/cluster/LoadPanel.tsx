@@ -61,7 +61,7 @@ function Loads({ history, period }: { history: LoadHistory; period: LoadPeriod }
         <LoadChart history={history} title={t("CPUs allocated")} used="cpu_used" total="cpu_total" format={amountText} colour="indigo" />
         <LoadChart history={history} title={t("Memory allocated")} used="memory_used_bytes" total="memory_total_bytes" format={formatBytes} colour="moon" />
         {hasGpus && <LoadChart history={history} title={t("GPUs allocated")} used="gpu_used" total="gpu_total" format={amountText} colour="indigo" />}
-        <LoadChart history={history} title={t("Waiting jobs")} used="waiting_jobs" format={amountText} colour="moon" />
+        <LoadChart history={history} title={t("Pending jobs and array tasks")} used="waiting_jobs" format={amountText} colour="moon" />
       </div>
       <details className={classes.values}>
         <summary>{t("Values as a table")}</summary>
@@ -125,7 +125,7 @@ function LoadTable({ history, seconds, hasGpus }: { history: LoadHistory; second
             <th scope="col">{t("CPUs")}</th>
             <th scope="col">{t("Memory")}</th>
             {hasGpus && <th scope="col">{t("GPUs")}</th>}
-            <th scope="col">{t("Waiting jobs")}</th>
+            <th scope="col">{t("Pending jobs and array tasks")}</th>
           </tr>
         </thead>
         <tbody>
@@ -135,7 +135,7 @@ function LoadTable({ history, seconds, hasGpus }: { history: LoadHistory; second
               <td data-label={t("CPUs")}>{of(amountText(row.cpu_used), amountText(row.cpu_total))}</td>
               <td data-label={t("Memory")}>{of(formatBytes(row.memory_used_bytes), formatBytes(row.memory_total_bytes))}</td>
               {hasGpus && <td data-label={t("GPUs")}>{of(amountText(row.gpu_used), amountText(row.gpu_total))}</td>}
-              <td data-label={t("Waiting jobs")}>{amountText(row.waiting_jobs)}</td>
+              <td data-label={t("Pending jobs and array tasks")}>{amountText(row.waiting_jobs)}</td>
             </tr>
           ))}
         </tbody>

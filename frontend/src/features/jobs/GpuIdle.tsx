@@ -11,6 +11,7 @@ import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { RelativeTime } from "@/components/Time";
 import tableClasses from "@/components/table.module.css";
+import { nameOfJob } from "@/lib/describe";
 import { isTerminal } from "@/lib/states";
 import classes from "./GpuIdle.module.css";
 
@@ -67,7 +68,7 @@ export function IdleGpuList() {
             <tr key={job.id}>
               <td className={tableClasses.name}>
                 <Anchor component={Link} to={`/jobs/${job.id}`} fw={600}>
-                  {job.name}
+                  {nameOfJob(job)}
                 </Anchor>
               </td>
               <td data-label={t("Owner")}>{job.owner}</td>

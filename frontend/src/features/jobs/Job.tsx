@@ -2,12 +2,13 @@ import { Alert, Anchor, Button, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { Camera, ChartLine, ChartSpline, History, Layers, Pause, PenLine, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
+import { Camera, ChartLine, ChartSpline, History, Layers, Pause, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobQuery, templatesQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
+import { ComposeLink } from "@/components/ComposeLink";
 import { MetricsPanel } from "@/components/MetricsPanel";
 import { TaskLog } from "@/features/jobs/log/TaskLog";
 import { DeleteButton } from "@/features/jobs/table/DeleteButton";
@@ -31,7 +32,7 @@ import { IdleAlert } from "@/features/sessions/IdleAlert";
 import { ExtendMenu, MoreEntryPoints, OpenButton, StopConfirm } from "@/features/sessions/SessionCard";
 import { SweepPanel } from "@/features/sweeps/SweepPanel";
 import { useJobActions } from "@/hooks/use-job-actions";
-import { describeExit, describeResources } from "@/lib/describe";
+import { describeExit, describeResources, nameOfJob } from "@/lib/describe";
 import { isFailure } from "@/lib/states";
 import { CommunicationPanel } from "./CommunicationPanel";
 import { FailureDetail } from "./FailureDetail";
@@ -226,7 +227,7 @@ function Head({ job }: { job: Job }) {
         </BackLink>
       }
       icon={<TemplateIcon name={template?.icon} session={job.type === "session"} size={48} />}
-      title={`${job.name}${job.array_task_id === null ? "" : ` · ${t("task {{number}}", { number: job.array_task_id })}`}`}
+      title={nameOfJob(job)}
       badges={
         <>
           <StateBadge job={job} large testId="job-state" />
@@ -277,15 +278,9 @@ function Actions({ job }: { job: Job }) {
       {allowed.has("continue") && <ContinueButton job={job} size="sm" />}
       {allowed.has("resubmit") && <RerunButton job={job} />}
       {job.origin !== "outside" && (
-        <Button
-          renderRoot={(props) => <Link {...props} to="/compose" search={{ from: job.id }} />}
-          variant="default"
-          size="sm"
-          leftSection={<PenLine size={16} />}
-          data-testid="job-compose"
-        >
+        <ComposeLink from={job.id} variant="default" testId="job-compose">
           {t("Edit as new job")}
-        </Button>
+        </ComposeLink>
       )}
       {allowed.has("hold") && (
         <ChangeButton

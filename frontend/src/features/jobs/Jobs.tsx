@@ -1,11 +1,12 @@
 import { Button } from "@mantine/core";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { ListTree, PenLine, SearchX } from "lucide-react";
+import { ListTree, SearchX } from "lucide-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobViewsQuery } from "@/api/preferences";
 import { meQuery } from "@/api/queries";
+import { ComposeLink } from "@/components/ComposeLink";
 import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { columnsOf } from "@/features/jobs/table/job-columns";
@@ -29,9 +30,7 @@ export function JobsPage() {
   return (
     <>
       <PageTitle title={t("Jobs")}>
-        <Button component={Link} to="/compose" size="sm" leftSection={<PenLine size={16} />} data-testid="jobs-compose">
-          {t("New job")}
-        </Button>
+        <ComposeLink testId="jobs-compose">{t("New job")}</ComposeLink>
       </PageTitle>
       <JobFilterBar filters={filters} projects={me.projects} onChange={change}>
         <span className={classes.views}>

@@ -7,6 +7,7 @@ import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { StateBadge } from "@/components/StateBadge";
 import { RelativeTime } from "@/components/Time";
+import { nameOfJob } from "@/lib/describe";
 import classes from "@/components/Dashboard.module.css";
 
 export function RecentJobs({ user }: { user: string }) {
@@ -34,7 +35,9 @@ export function RecentJobs({ user }: { user: string }) {
       <div className={classes.recent}>
         {recent.data?.items.map((job) => (
           <Link key={job.id} to="/jobs/$jobId" params={{ jobId: job.id }} className={classes.recentRow}>
-            <span className="truncate">{job.name}</span>
+            <span className="truncate" title={nameOfJob(job)}>
+              {nameOfJob(job)}
+            </span>
             <StateBadge job={job} />
             <span className={classes.recentWhen}>
               <RelativeTime at={job.created_at} />

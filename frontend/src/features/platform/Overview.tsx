@@ -129,11 +129,11 @@ function Tiles() {
     <div className={classes.tiles}>
       <Link to="/admin/jobs" search={{ state: "running" }} className={`card ${classes.tile ?? ""}`}>
         <strong className="tabular">{countOf("STARTING", "RUNNING", "READY", "COMPLETING", "SUSPENDED")}</strong>
-        <span>{t("running")}</span>
+        <span>{t("running jobs")}</span>
       </Link>
       <Link to="/admin/jobs" search={{ state: "waiting" }} className={`card ${classes.tile ?? ""}`}>
         <strong className="tabular">{countOf("PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED")}</strong>
-        <span>{t("pending")}</span>
+        <span>{t("pending jobs (an array counts as one)")}</span>
       </Link>
       <Link to="/admin/nodes" className={`card ${classes.tile ?? ""}`}>
         <strong className="tabular">{closed === undefined ? "–" : t("{{used}} of {{total}}", { used: (nodes?.items.length ?? 0) - closed, total: nodes?.items.length ?? 0 })}</strong>

@@ -7,8 +7,11 @@ import { type Setting, settingsQuery } from "@/api/admin";
 import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
+import { ServerText } from "@/components/ServerText";
 import { msg } from "@/i18n/msg";
+import { translateServerText } from "@/i18n/server";
 import { known } from "@/lib/known";
+import { settingText } from "./setting-text";
 import table from "@/components/table.module.css";
 import classes from "@/components/Admin.module.css";
 
@@ -28,7 +31,7 @@ export function SettingsPage() {
   const [all, setAll] = useState(false);
   const searchText = text.trim().toLowerCase();
   const matching = query.data?.filter(
-    (each) => (all || searchText !== "" || each.source !== "default") && `${each.name} ${each.description}`.toLowerCase().includes(searchText),
+    (each) => (all || searchText !== "" || each.source !== "default") && `${each.name} ${translateServerText(each.description).text}`.toLowerCase().includes(searchText),
   );
   return (
     <>
@@ -64,12 +67,12 @@ export function SettingsPage() {
                   <tr key={each.name} data-testid="setting-row">
                     <td style={{ maxWidth: 340 }}>
                       <span className="mono">{each.name}</span>
-                      <Text size="xs" c="dimmed" lang="en">
-                        {each.description}
+                      <Text size="xs" c="dimmed">
+                        <ServerText>{each.description}</ServerText>
                       </Text>
                     </td>
                     <td data-label={t("Value")}>
-                      <span className={classes.value}>{each.value ?? t("not set")}</span>
+                      <span className={classes.value}>{settingText(each) ?? t("not set")}</span>
                     </td>
                     <td data-label={t("Source")}>
                       <div>

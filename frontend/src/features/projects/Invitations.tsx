@@ -47,7 +47,7 @@ function InvitationRow({ name, invitation }: { name: string; invitation: Invitat
     <li className={classes.line} data-testid="invitation">
       <span>
         {roleLabel(invitation.role)} · {t("{{uses}} of {{most}} joined", { uses: invitation.uses, most: invitation.max_uses })} ·{" "}
-        {t("created by {{who}}", { who: invitation.created_by })}{" "}
+        {t("created by {{who}}", { who: invitation.created_by })} ·{" "}
         <Text span size="sm" c="dimmed">
           {t("expires")} <RelativeTime at={invitation.expires_at} />
         </Text>

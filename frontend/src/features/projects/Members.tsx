@@ -221,12 +221,12 @@ function MemberMenu({ member, manages, self, onRole, onOpen }: MenuProps) {
               {isManager ? t("Change role to member") : t("Change role to manager")}
             </Menu.Item>
             <Menu.Item leftSection={<Gauge size={15} />} disabled={refusal !== null} onClick={() => onOpen("limits")}>
-              {t("Own limits …")}
+              {t("Own limits…")}
             </Menu.Item>
           </>
         )}
         <Menu.Item color="red" leftSection={self ? <LogOut size={15} /> : <UserX size={15} />} disabled={refusal !== null} onClick={() => onOpen("remove")}>
-          {self ? t("Leave …") : t("Remove …")}
+          {self ? t("Leave…") : t("Remove…")}
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>

@@ -16,6 +16,7 @@ import { BalanceView } from "./BalanceView";
 import { limitAmount, type LimitRow, limitRows } from "./limits";
 import { dayOf } from "./projects";
 import tableClasses from "@/components/table.module.css";
+import { nameOfJob } from "@/lib/describe";
 import classes from "./Projects.module.css";
 
 export function Overview({ project }: { project: Project }) {
@@ -112,7 +113,7 @@ function PendingJobRow({ job }: { job: WaitingJob }) {
     <tr data-testid="waiting-row">
       <td className={tableClasses.name}>
         <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={classes.link}>
-          {job.name}
+          {nameOfJob(job)}
         </Link>
       </td>
       <td data-label={t("Owner")}>{job.owner}</td>

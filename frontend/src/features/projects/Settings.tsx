@@ -247,7 +247,7 @@ function CloseProject({ project }: { project: Project }) {
   return (
     <>
       <ChangeButton color="red" variant="outline" leftSection={<Lock size={15} />} onClick={() => setConfirming(true)} data-testid="close">
-        {t("Close …")}
+        {t("Close project")}
       </ChangeButton>
       <Confirm
         opened={confirming}

@@ -16,7 +16,7 @@ import { useJobActions } from "@/hooks/use-job-actions";
 import { useNow } from "@/hooks/use-now";
 import { useRefusal } from "@/hooks/use-refusal";
 import { msg } from "@/i18n/msg";
-import { describeResources } from "@/lib/describe";
+import { describeResources, nameOfJob } from "@/lib/describe";
 import { SOON_S } from "@/lib/ending";
 import { isFailure, isTerminal } from "@/lib/states";
 import { formatMoment, formatTicking, secondsBetween } from "@/lib/time";
@@ -242,7 +242,7 @@ export function StopConfirm({ job, opened, stop, onClose }: StopProps) {
   return (
     <Confirm
       opened={opened}
-      title={session ? t("Stop {{name}}?", { name: job.name }) : t("Cancel {{name}}?", { name: job.name })}
+      title={session ? t("Stop {{name}}?", { name: job.name }) : t("Cancel {{name}}?", { name: nameOfJob(job) })}
       action={session ? t("Stop session") : t("Cancel job")}
       keep={session ? t("Keep running") : t("Keep job")}
       busy={stop.isPending}

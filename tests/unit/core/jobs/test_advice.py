@@ -72,9 +72,11 @@ def test_a_busy_type_of_gpu_names_a_free_one_and_when_it_is_free_itself() -> Non
 
 def test_advice_names_free_resources_and_own_jobs_on_nodes() -> None:
     job, lab, away = waiting(cpu=8, memory=4 * G), running("lab", "n1"), running("far", "n9")
-    smaller, held = said(job, node("n1", cpu=8, used=5), running=(lab, away))
+    task = lab.model_copy(update={"array_task_id": 3})
+    smaller, held = said(job, node("n1", cpu=8, used=5), running=(task, away))
     assert smaller.text == "With at most 3 CPUs and 4 GiB it would fit into what is free now."
     assert [each.name for each in held.jobs] == ["lab"]
+    assert [each.array_task_id for each in held.jobs] == [3]
     assert said(job, node("n1", cpu=8, used=8), running=(away,)) == []
 
 

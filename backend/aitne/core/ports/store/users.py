@@ -104,9 +104,9 @@ class UserStore(Protocol):
         """List the owner's tokens, newest first."""
         ...
 
-    async def delete_token(self, owner: str, token_id: str) -> None:
-        """Delete an access token and the sign-ins that were created with it. Raises
-        ``NotFound``.
+    async def delete_token(self, owner: str, token_id: str) -> Token:
+        """Delete an access token and the sign-ins that were created with it, and return the token.
+        Raises ``NotFound``.
         """
         ...
 

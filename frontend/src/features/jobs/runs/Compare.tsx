@@ -2,7 +2,6 @@ import { Anchor, Badge, Button, CloseButton, Group, Skeleton, Switch, Text, Text
 import { useQueries } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ArrowLeftRight, Equal, GitCompareArrows } from "lucide-react";
-import type { TFunction } from "i18next";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { compareQuery, resultsQuery } from "@/api/runs";
@@ -14,6 +13,7 @@ import { PageTitle } from "@/components/PageTitle";
 import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
 import { MOST_RUNS, readRuns } from "@/lib/compared-runs";
+import { nameOfJob } from "@/lib/describe";
 import { curvesOf } from "@/lib/metric-lines";
 import { lookOf } from "@/lib/states";
 import { letterOf, mergeComparisons, nameOf, type Row, type Run, type RunComparison, type Section, shownSections, textOf, titleOf } from "./comparison";
@@ -78,7 +78,7 @@ function ComparisonTable({ comparison }: { comparison: RunComparison }) {
   const { runs, differences } = comparison;
   const sections = shownSections(comparison, onlyDifferences);
   const show = (shown: readonly Run[]) => void navigate({ search: { runs: shown.map((run) => run.id).join(",") }, replace: true });
-  const labels = runs.map((run, index) => `${letterOf(index)} · ${labelOf(run, t)}`);
+  const labels = runs.map((run, index) => `${letterOf(index)} · ${nameOfJob(run)}`);
   const diffs = new Set(runs.map((run) => run.diff ?? "")).size > 1;
   const many = runs.length > 2;
   return (
@@ -158,10 +158,6 @@ function ComparedMetrics({ runs, labels }: { runs: readonly Run[]; labels: reado
   );
 }
 
-function labelOf(run: Run, t: TFunction): string {
-  return run.array_task_id === null ? run.name : `${run.name} · ${t("task {{task}}", { task: run.array_task_id })}`;
-}
-
 function JobHead({ run, letter, onRemove }: { run: Run; letter: string; onRemove: (() => void) | undefined }) {
   const { t } = useTranslation();
   return (
@@ -169,9 +165,9 @@ function JobHead({ run, letter, onRemove }: { run: Run; letter: string; onRemove
       <div className={classes.run}>
         <span className={classes.letter}>{letter}</span>
         <Anchor component={Link} to={`/jobs/${run.id}`} size="sm" fw={650}>
-          {labelOf(run, t)}
+          {nameOfJob(run)}
         </Anchor>
-        {onRemove !== undefined && <CloseButton size="sm" aria-label={t("Remove {{name}}", { name: `${letter} · ${labelOf(run, t)}` })} onClick={onRemove} />}
+        {onRemove !== undefined && <CloseButton size="sm" aria-label={t("Remove {{name}}", { name: `${letter} · ${nameOfJob(run)}` })} onClick={onRemove} />}
       </div>
       <Text size="xs" c="dimmed" component="div">
         {run.owner} · {t(lookOf(run.state).label)} · <RelativeTime at={run.created_at} />

@@ -6,6 +6,7 @@ import { rerunQuery } from "@/api/runs";
 import type { Job } from "@/api/types";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
+import { nameOfJob } from "@/lib/describe";
 
 interface Props {
   job: Job;
@@ -23,7 +24,7 @@ export function RerunDialog({ job, opened, action, busy, onConfirm, onClose }: P
   const query = useQuery({ ...rerunQuery(job.id), enabled: opened });
   const check = query.data;
   return (
-    <Modal opened={opened} onClose={onClose} title={<strong>{t("Run {{name}} again?", { name: job.name })}</strong>} size="lg">
+    <Modal opened={opened} onClose={onClose} title={<strong>{t("Run {{name}} again?", { name: nameOfJob(job) })}</strong>} size="lg">
       <Stack gap="sm" mih={72} data-testid="rerun">
         {query.isPending && <Skeleton h={64} />}
         {query.isError && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}

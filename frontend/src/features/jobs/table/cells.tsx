@@ -10,7 +10,7 @@ import { GpuIdleMark } from "@/features/jobs/GpuIdle";
 import { OutsideBadge } from "@/features/jobs/OutsideBadge";
 import { useSlowNow } from "@/hooks/use-now";
 import { translateServerText } from "@/i18n/server";
-import { describeResources } from "@/lib/describe";
+import { describeResources, nameOfJob } from "@/lib/describe";
 import { shortId } from "@/lib/id";
 import { isTerminal } from "@/lib/states";
 import { formatAbsolute, formatRelative } from "@/lib/time";
@@ -49,7 +49,7 @@ const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
   project: (job) => job.project,
   template: (job) => job.template,
   image: (job) => (job.image === "bare" ? null : job.image),
-  resources: (job) => describeResources(job.resources),
+  resources: (job) => <span title={describeResources(job.resources)}>{describeResources(job.resources)}</span>,
   gpus: (job) => job.resources.nodes * job.resources.gpu.count || null,
   nodes: (job) => (job.nodes.length === 0 ? null : <NodeLinks nodes={job.nodes} short />),
   placement: (job) => (job.nodes.length > 0 || isTerminal(job.state) || job.message === null ? <NodeLinks nodes={job.nodes} short /> : <Message text={job.message} />),
@@ -92,8 +92,8 @@ export function NameCell({ job, expanded, onToggle }: NameProps) {
           {expanded ? <ChevronDown size={16} /> : <ChevronRight size={16} />}
         </ActionIcon>
       )}
-      <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={`${classes.link ?? ""} truncate`} title={job.name} preload={false}>
-        {job.name}
+      <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={`${classes.link ?? ""} truncate`} title={nameOfJob(job)} preload={false}>
+        {nameOfJob(job)}
       </Link>
       <OutsideBadge job={job} short />
       <GpuIdleMark job={job} />

@@ -18,7 +18,7 @@ export const COLUMNS = [
   { name: "project", label: msg("Project"), track: "minmax(80px, 1fr)", sort: "project" },
   { name: "template", label: msg("Template"), track: "minmax(90px, 1fr)" },
   { name: "image", label: msg("Image"), track: "minmax(90px, 1.2fr)" },
-  { name: "resources", label: msg("Resources"), track: "minmax(190px, 2fr)" },
+  { name: "resources", label: msg("Resources"), track: "minmax(190px, 3fr)" },
   { name: "gpus", label: msg("GPUs"), track: "64px", sort: "gpus", number: true },
   { name: "nodes", label: msg("Nodes"), track: "minmax(90px, 1.2fr)" },
   // As squeue's NODELIST(REASON).

@@ -12,6 +12,7 @@ import { PageError } from "@/components/PageError";
 import { PageLoading } from "@/components/PageLoading";
 import { QueuePosition } from "@/components/QueuePosition";
 import { StateBadge } from "@/components/StateBadge";
+import { nameOfJob } from "@/lib/describe";
 import { SshHelp } from "./SshHelp";
 import type { LinkState } from "./terminal-link";
 import classes from "./Terminal.module.css";
@@ -58,7 +59,7 @@ function LoadedTerminal({ job }: { job: Job }) {
             <ArrowLeft size={18} style={{ verticalAlign: "-3px" }} aria-hidden />
           </Anchor>
           <Title order={1} size="h4" className="truncate">
-            {job.name}
+            {nameOfJob(job)}
           </Title>
           <StateBadge job={job} />
         </div>
