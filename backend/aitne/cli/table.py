@@ -134,10 +134,10 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Operate",
         "Run a Slurm cluster on this machine, for developers.",
     ),
-    "admin sync": (
-        "aitne.cli.commands.admin.sync",
+    "admin setup": (
+        "aitne.cli.commands.admin.setup",
         None,
-        "Compare the projects with Slurm's accounts, and synchronize Slurm.",
+        "Write settings, units and the reverse proxy's files, after an inspection of this machine.",
     ),
     "admin health": (
         "aitne.cli.commands.admin.health",
@@ -148,6 +148,26 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "aitne.cli.commands.admin.settings",
         None,
         "Show the settings and the source of each value. Secrets are masked.",
+    ),
+    "admin backup": (
+        "aitne.cli.commands.admin.backup",
+        None,
+        "Back up the platform into one file, while it runs and jobs run.",
+    ),
+    "admin verify": (
+        "aitne.cli.commands.admin.backup",
+        None,
+        "Check that a backup is complete and unchanged, and that this release can restore it.",
+    ),
+    "admin restore": (
+        "aitne.cli.commands.admin.backup",
+        None,
+        "Restore a backup. The platform must not run; `aitne up` starts it afterwards.",
+    ),
+    "admin sync": (
+        "aitne.cli.commands.admin.sync",
+        None,
+        "Compare the projects with Slurm's accounts, and synchronize Slurm.",
     ),
     "admin software": (
         "aitne.cli.commands.admin.software",
@@ -220,6 +240,7 @@ GROUPS = {
     "account": True,
     "admin": True,
     "dev": True,
+    "admin backup": False,
     "admin user": True,
     "admin token": True,
     "admin project": True,
