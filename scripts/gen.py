@@ -1,7 +1,7 @@
 """Write every generated file anew, or with ``--check`` say which are out of date.
 
-The OpenAPI document, the portal's types made from it, the references of the configuration and of
-the job file, the client's records, the asynchronous client, the command line's table, the versions of the image with JupyterLab, which are those of
+The OpenAPI document, the portal's types made from it, the references of the configuration, of the
+job file and of the metrics, the client's records, the asynchronous client, the command line's table, the versions of the image with JupyterLab, which are those of
 sessions without one, and each image's Apptainer definition and Dockerfile.
 """
 
@@ -45,6 +45,10 @@ def _job_file() -> bytes:
     return _python("scripts/gen_job_file.py")
 
 
+def _metrics() -> bytes:
+    return _python("scripts/gen_metrics.py")
+
+
 def _client_records() -> dict[Path, Callable[[], bytes]]:
     """Return the modules of records of the client, which follow the OpenAPI document."""
     return {
@@ -82,6 +86,7 @@ GENERATED: dict[Path, Callable[[], bytes]] = {
     ROOT / "frontend" / "src" / "api" / "schema.d.ts": _portal_types,
     ROOT / "docs" / "reference" / "configuration.md": _configuration,
     ROOT / "docs" / "reference" / "job-file.md": _job_file,
+    ROOT / "docs" / "reference" / "metrics.md": _metrics,
     **_client_records(),
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
     ROOT / "backend" / "aitne" / "cli" / "table.py": _commands,
