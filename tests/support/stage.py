@@ -24,6 +24,7 @@ from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
+from aitne.api.routers.alerts import ALERTS_TOKEN
 from aitne.api.routers.health import METRICS_TOKEN
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import NotAllowed
@@ -50,6 +51,7 @@ from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
+from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
 from aitne.services.notifications.notifications import NotificationService
 from aitne.services.platform.audit_checks import AuditChecks
@@ -103,6 +105,7 @@ SECRETS = {
     KEY_NAME: "key",
     "webhook_key": "webhook-key",
     METRICS_TOKEN: "metrics-token",
+    ALERTS_TOKEN: "alerts-token",
     ENCRYPTION_KEY: "encryption-key",
 }
 
@@ -347,6 +350,7 @@ def make_stage(
         audit=audit,
         notifications=NotificationService(store, settings, ("mail", "webhook"), clock),
         announcements=AnnouncementService(store, clock),
+        alerts=AlertService(store, clock),
         maintenance=MaintenanceService(store, clock),
         health=health,
         audit_checks=audit_checks,

@@ -61,6 +61,7 @@ from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
 from aitne.services.jobs.trees import TreeService
+from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
 from aitne.services.notifications.notifications import NotificationService
 from aitne.services.platform.audit_checks import AuditChecks
@@ -155,6 +156,7 @@ class PlatformServices:
     terminals: TerminalService
     hub_logouts: HubLogouts
     announcements: AnnouncementService
+    alerts: AlertService
     maintenance: MaintenanceService
     health: HealthService
     audit_checks: AuditChecks
@@ -322,6 +324,7 @@ def build(settings: Settings) -> PlatformServices:
         audit=audit,
         notifications=NotificationService(store, settings, CHANNELS.names(), utc_now),
         announcements=AnnouncementService(store, utc_now),
+        alerts=AlertService(store, utc_now),
         maintenance=MaintenanceService(store, utc_now),
         health=health,
         audit_checks=audit_checks,

@@ -119,6 +119,12 @@ class NotificationStore(Protocol):
         """
         ...
 
+    async def mark_told_read(self, kind: NotificationKind, path: str) -> None:
+        """Mark all users' notifications of this kind with the link ``path`` as read, and add the
+        event ``notification.read`` for each of them.
+        """
+        ...
+
     async def members_of(self, project: str) -> Sequence[str]:
         """Return the names of a project's members."""
         ...
