@@ -22,6 +22,7 @@ NAMES = (
     "memory",
     "cli",
     "growth",
+    "metrics",
     "fairness",
     "manifest",
     "nodes",

@@ -58,6 +58,7 @@ def create_app(platform: PlatformServices) -> FastAPI:
             app.state.streams.close()
             await platform.terminals.close()
             await platform.hub_logouts.stop()
+            await platform.measurements.stop()
             await platform.audit_checks.stop()
             await platform.health.stop()
             await platform.events.stop()

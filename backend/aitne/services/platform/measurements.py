@@ -18,7 +18,7 @@ from pathlib import Path
 
 from aitne import __version__
 from aitne.core.errors import SetupError, StoreUnavailable
-from aitne.core.jobs.states import JobState
+from aitne.core.jobs.states import LIVE, TERMINAL, JobState
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.notification import DeliveryState
@@ -39,6 +39,10 @@ log = logging.getLogger(__name__)
 
 FRESH_S = 5.0
 """Seconds for which one collection serves all scrapes."""
+ENDED_EVERY_S = 600.0
+"""Seconds after which the ended jobs, of which there may be any number, are counted again."""
+_ENDED_WITHIN_S = 0.05
+"""Seconds for which a collection waits for that count; it then has the previous one."""
 MOST_NODES = 5_000
 """Maximum number of nodes with series of their own; further ones are only counted."""
 DATA_DIR = "data_dir"
@@ -76,6 +80,15 @@ class Measurements:
         self._usage = usage
         self._clock = clock
         self._values = TtlCache(self._collect, fresh_s)
+        self._ended: Mapping[JobState, int] | None = None
+        self._ended_at = float("-inf")
+        self._counting: asyncio.Task[None] | None = None
+
+    async def stop(self) -> None:
+        """Stop counting the ended jobs."""
+        if self._counting is not None:
+            self._counting.cancel()
+            await asyncio.wait({self._counting})
 
     async def get(self) -> Values:
         """Return the values, at most some seconds old."""
@@ -128,8 +141,11 @@ class Measurements:
         return {DATA_DIR: self._settings.data_dir, **areas}
 
     async def _stored(self, values: _Values) -> None:
-        counts = await self._store.count_by_state()
-        values[names.JOBS] = {(state,): counts.get(state, 0) for state in JobState}
+        live = await self._store.count_by_state(live_only=True)
+        values[names.JOBS] = {(state,): live.get(state, 0) for state in LIVE}
+        ended = await self._ended_jobs()
+        if ended is not None:
+            values[names.JOBS] |= {(state,): ended.get(state, 0) for state in TERMINAL}
         depth, oldest_s = await self._store.outbox_depth()
         values[names.OUTBOX_DEPTH][()], values[names.OUTBOX_OLDEST][()] = depth, oldest_s
         lease = await self._store.current_lease("controller")
@@ -148,6 +164,23 @@ class Measurements:
             if backlog.state is DeliveryState.WAITING:
                 age_s = max(0.0, (now - backlog.oldest).total_seconds())
                 values[names.DELIVERIES_OLDEST][(backlog.channel,)] = age_s
+
+    async def _ended_jobs(self) -> Mapping[JobState, int] | None:
+        """Return the number of ended jobs by state, as last counted; None before that."""
+        now = asyncio.get_running_loop().time()
+        if now - self._ended_at >= ENDED_EVERY_S and self._counting is None:
+            self._counting = asyncio.create_task(self._count_ended(), name="count-ended-jobs")
+            await asyncio.wait({self._counting}, timeout=_ENDED_WITHIN_S)
+        return self._ended
+
+    async def _count_ended(self) -> None:
+        try:
+            self._ended = await self._store.count_by_state()
+            self._ended_at = asyncio.get_running_loop().time()
+        except StoreUnavailable as error:
+            log.warning("The ended jobs are counted later: %s", error.message)
+        finally:
+            self._counting = None
 
 
 def _processes(values: _Values, run_dir: Path) -> None:
