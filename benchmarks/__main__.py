@@ -23,6 +23,7 @@ NAMES = (
     "cli",
     "growth",
     "backup",
+    "metrics",
     "fairness",
     "manifest",
     "nodes",

@@ -1,8 +1,9 @@
 """Write every generated file anew, or with ``--check`` say which are out of date.
 
-The OpenAPI document, the portal's types made from it, the references of the configuration and of
-the job file, the client's records, the asynchronous client, the command line's table, the versions of the image with JupyterLab, which are those of
-sessions without one, each image's Apptainer definition and Dockerfile, and the examples of `aitne admin setup`.
+The OpenAPI document, the portal's types made from it, the references of the configuration, of the
+job file and of the metrics, the client's records, the asynchronous client, the command line's table,
+the versions of the image with JupyterLab, which are those of sessions without one, each image's
+Apptainer definition and Dockerfile, and the examples of `aitne admin setup`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ def _setup_answers() -> bytes:
 
 def _job_file() -> bytes:
     return _python("scripts/gen_job_file.py")
+
+
+def _metrics() -> bytes:
+    return _python("scripts/gen_metrics.py")
 
 
 def _client_records() -> dict[Path, Callable[[], bytes]]:
@@ -104,6 +109,7 @@ GENERATED: dict[Path, Callable[[], bytes]] = {
     ROOT / "docs" / "reference" / "configuration.md": _configuration,
     ROOT / "docs" / "reference" / "setup-answers.md": _setup_answers,
     ROOT / "docs" / "reference" / "job-file.md": _job_file,
+    ROOT / "docs" / "reference" / "metrics.md": _metrics,
     **_client_records(),
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
     ROOT / "backend" / "aitne" / "cli" / "table.py": _commands,

@@ -30,9 +30,11 @@ PACKAGES: dict[str, Callable[[], bool]] = {
     "nginx": lambda: Path("/usr/sbin/nginx").exists(),
     "caddy": lambda: shutil.which("caddy") is not None,
     "pebble": lambda: shutil.which("pebble") is not None,
+    "prometheus": lambda: shutil.which("promtool") is not None,
+    "prometheus-alertmanager": lambda: shutil.which("amtool") is not None,
     "strace": lambda: shutil.which("strace") is not None,
 }
-WEB_SERVERS = ("nginx", "caddy")
+SERVICES = ("nginx", "caddy", "prometheus", "prometheus-alertmanager")
 POLICY = Path("/usr/sbin/policy-rc.d")
 """The program that Debian's packages ask whether to start their services."""
 
@@ -86,7 +88,7 @@ def main() -> int:
             debian.apt("update")
             with services_stopped():
                 debian.apt("install", "-y", "--no-install-recommends", *missing)
-            disable([name for name in WEB_SERVERS if name in missing])
+            disable([name for name in SERVICES if name in missing])
         except SetupError as error:
             say(error.message)
             return 1

@@ -320,6 +320,10 @@ ROUTES: dict[str, Route] = {
     "rotate_webhook": writes(OWNER),
     "test_webhook": writes(OWNER),
     "list_webhook_deliveries": reads(OWNER),
+    # Only Alertmanager may, with a token of its own.
+    "receive_alerts": _route(
+        body={"version": "4", "groupKey": "x", "status": "firing", "alerts": []}
+    ),
     # Administration.
     "list_drains": administers(),
     "list_audit": administers(),

@@ -24,6 +24,7 @@ from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
+from aitne.api.routers.alerts import ALERTS_TOKEN
 from aitne.api.routers.health import METRICS_TOKEN
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import NotAllowed
@@ -50,8 +51,10 @@ from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
+from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
 from aitne.services.notifications.notifications import NotificationService
+from aitne.services.platform.audit_checks import AuditChecks
 from aitne.services.platform.certificates import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
 from aitne.services.platform.encryption import Cipher
@@ -60,6 +63,7 @@ from aitne.services.platform.first_run import FirstRun
 from aitne.services.platform.health import HealthService
 from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.maintenance import MaintenanceService
+from aitne.services.platform.measurements import Measurements
 from aitne.services.platform.process_restarts import ProcessRestarts
 from aitne.services.projects.invitations import InvitationService
 from aitne.services.projects.life_cycle import ProjectLife
@@ -101,6 +105,7 @@ SECRETS = {
     KEY_NAME: "key",
     "webhook_key": "webhook-key",
     METRICS_TOKEN: "metrics-token",
+    ALERTS_TOKEN: "alerts-token",
     ENCRYPTION_KEY: "encryption-key",
 }
 
@@ -272,6 +277,26 @@ def make_stage(
     extensions = ExtensionService(store, settings, clock)
     users = UserService(store, settings, clock, accounts)
     support = LimitSupport(scheduler_capabilities("slurm_cli"), LimitsApplied.AFTER_SYNC)
+    probes = LocalProbes()
+    agents = AgentService(
+        store,
+        clock,
+        events,
+        NodeAddresses(store, settings),
+        snapshots,
+        sweeps,
+        secrets,
+        trees,
+        cipher,
+        trusted=not settings.capabilities.remote,
+        certificates=session_signer(settings) if settings.tls.enabled else None,
+    )
+    health = HealthService(
+        HealthChecks(store, settings, probes, cluster, events, TEMPLATES, clock),
+        ProcessRestarts(store, settings.run_dir),
+        clock,
+    )
+    audit_checks = AuditChecks(audit, clock)
     platform = PlatformServices(
         settings=settings,
         store=store,
@@ -308,19 +333,7 @@ def make_stage(
         user_secrets=secrets,
         trees=trees,
         inside=InsideService(store, clock, settings.portal_url),
-        agents=AgentService(
-            store,
-            clock,
-            events,
-            NodeAddresses(store, settings),
-            snapshots,
-            sweeps,
-            secrets,
-            trees,
-            cipher,
-            trusted=not settings.capabilities.remote,
-            certificates=session_signer(settings) if settings.tls.enabled else None,
-        ),
+        agents=agents,
         first_run=FirstRun(store, users, settings, clock),
         snapshots=snapshots,
         sweeps=sweeps,
@@ -337,11 +350,12 @@ def make_stage(
         audit=audit,
         notifications=NotificationService(store, settings, ("mail", "webhook"), clock),
         announcements=AnnouncementService(store, clock),
+        alerts=AlertService(store, clock),
         maintenance=MaintenanceService(store, clock),
-        health=HealthService(
-            HealthChecks(store, settings, LocalProbes(), cluster, events, TEMPLATES, clock),
-            ProcessRestarts(store, settings.run_dir),
-            clock,
+        health=health,
+        audit_checks=audit_checks,
+        measurements=Measurements(
+            store, settings, probes, health, audit_checks, agents.usage, clock, fresh_s=0
         ),
     )
     return Stage(platform, store, clock, files, create_app(platform), accounting, attacher, outside)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from typing_extensions import override
 
+from aitne.adapters.looking import TimeoutExecutor, file_system_of
 from aitne.core.errors import Unavailable
-from aitne.core.ports.probes import Probes
+from aitne.core.ports.probes import FilesystemSpace, Probes
 from aitne.host.http_status import http_status
 
 _T = TypeVar("_T")
@@ -25,6 +28,7 @@ class LocalProbes(Probes):
 
     def __init__(self, *, within_s: float = WITHIN_S) -> None:
         self._within_s = within_s
+        self._patience = TimeoutExecutor(within_s)
 
     @override
     async def http(self, url: str) -> None:
@@ -60,6 +64,14 @@ class LocalProbes(Probes):
         usage = await self._aside(path, lambda: shutil.disk_usage(path))
         return usage.free, usage.total
 
+    @override
+    async def filesystems(self, folders: Mapping[str, Path]) -> Mapping[str, FilesystemSpace]:
+        tasks = [(file_system_of(str(path)), partial(_space, path)) for path in folders.values()]
+        found = await asyncio.to_thread(self._patience.gather, tasks)
+        return {
+            name: space for name, space in zip(folders, found, strict=True) if space is not None
+        }
+
     async def _aside(self, path: Path, look: Callable[[], _T]) -> _T:
         try:
             async with asyncio.timeout(self._within_s):
@@ -70,6 +82,17 @@ class LocalProbes(Probes):
             ) from error
         except OSError as error:
             raise Unavailable(f"{path} cannot be inspected: {_said(error)}.") from error
+
+
+def _space(path: Path) -> FilesystemSpace | None:
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    unit = found.f_frsize
+    return FilesystemSpace(
+        found.f_blocks * unit, found.f_bavail * unit, found.f_files, found.f_favail
+    )
 
 
 def _said(error: OSError) -> str:

@@ -21,12 +21,16 @@ class _Memory(ctypes.Structure):
     )
 
 
+_UNCORRECTED, _VOLATILE = ctypes.c_uint(1), ctypes.c_uint(0)
+
+
 class Gpus:
     """Reader of the metrics of the GPUs in ``CUDA_VISIBLE_DEVICES``. There are none if the variable
     is unset or ambiguous, or if the driver is missing."""
 
     def __init__(self, visible: str | None) -> None:
         self._devices: list[tuple[int, ctypes.c_void_p]] = []
+        self._energy_mj: dict[int, int] = {}
         names = [name.strip() for name in (visible or "").split(",") if name.strip()]
         if not names:
             return
@@ -47,10 +51,17 @@ class Gpus:
             index = ctypes.c_uint()
             if not failed and not self._nvml.nvmlDeviceGetIndex(handle, ctypes.byref(index)):
                 self._devices.append((index.value, handle))
+                energy_mj = self._energy(handle)
+                if energy_mj is not None:
+                    self._energy_mj[index.value] = energy_mj
 
     def measure(self) -> list[dict[str, Any]]:
         """Return index, utilization (0 to 1) and used memory in bytes of each GPU; GPUs with errors
-        are omitted."""
+        are omitted.
+
+        If the GPU measures them, also its power in watts, its energy in joules since the job
+        started, and the number of its uncorrected ECC errors since the driver was loaded.
+        """
         samples = []
         for index, handle in self._devices:
             busy, memory = _Utilization(), _Memory()
@@ -58,11 +69,37 @@ class Gpus:
                 handle, ctypes.byref(busy)
             ) or self._nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
                 continue
-            samples.append(
-                {
-                    "index": index,
-                    "utilization": busy.gpu / 100,
-                    "memory_bytes": int(memory.used),
-                }
+            sample: dict[str, Any] = {
+                "index": index,
+                "utilization": busy.gpu / 100,
+                "memory_bytes": int(memory.used),
+            }
+            power_mw = self._read("nvmlDeviceGetPowerUsage", ctypes.c_uint(), handle)
+            if power_mw is not None:
+                sample["power_w"] = power_mw / 1_000
+            energy_mj = self._energy(handle)
+            if energy_mj is not None and index in self._energy_mj:
+                # The counter begins anew when the driver is loaded again.
+                sample["energy_j"] = max(0, energy_mj - self._energy_mj[index]) / 1_000
+            errors = self._read(
+                "nvmlDeviceGetTotalEccErrors",
+                ctypes.c_ulonglong(),
+                handle,
+                _UNCORRECTED,
+                _VOLATILE,
             )
+            if errors is not None:
+                sample["ecc_errors"] = errors
+            samples.append(sample)
         return samples
+
+    def _energy(self, handle: ctypes.c_void_p) -> int | None:
+        return self._read("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong(), handle)
+
+    def _read(self, function: str, value: Any, *arguments: Any) -> int | None:
+        """Return the number that a function of NVML writes to its last argument; None if the driver
+        or the GPU does not have it."""
+        call = getattr(self._nvml, function, None)
+        if call is None or call(*arguments, ctypes.byref(value)) != 0:
+            return None
+        return int(value.value)

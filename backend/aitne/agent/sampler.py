@@ -1,5 +1,5 @@
-"""Measurement of the job's processes, without the agent: CPU and memory use, number of processes,
-GPUs."""
+"""Measurement of the job's processes, without the agent: CPU and memory use, storage I/O, number of
+processes, GPUs."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Sampler:
         self._reporter = reporter
         self._gpus: Gpus | None = None
         self._cpu_s = 0.0
+        self._io = (0, 0)
         self._at = time.monotonic()
 
     def start(self) -> None:
@@ -72,12 +73,20 @@ class Sampler:
         cpu = max(0.0, cpu_s - self._cpu_s) / max(now - self._at, 1e-3)
         self._cpu_s, self._at = cpu_s, now
         memory = _pss if len(pids) <= _PSS_UP_TO else _rss
+        # The counters of the parent include those of ended children that were waited for.
+        io = [_io(pid) for pid in (os.getpid(), *pids)]
+        # A process that ended and was not waited for takes its counters with it.
+        read_bytes = max(self._io[0], sum(read for read, _ in io))
+        written_bytes = max(self._io[1], sum(written for _, written in io))
+        self._io = read_bytes, written_bytes
         return {
             "time": datetime.now(timezone.utc).isoformat(),  # noqa: UP017 (nodes may have 3.9)
             "node": self._node,
             "cpu": round(cpu, 3),
             "memory_bytes": sum(map(memory, pids)),
             "processes": len(pids),
+            "read_bytes": read_bytes,
+            "written_bytes": written_bytes,
             "gpu": self._gpus.measure() if self._gpus is not None else [],
         }
 
@@ -127,6 +136,16 @@ def _stat(pid: int) -> list[bytes] | None:
 def _cpu_s(pid: int) -> float:
     fields = _stat(pid)
     return 0.0 if fields is None else sum(map(int, fields[11:15])) / _TICKS
+
+
+def _io(pid: int) -> tuple[int, int]:
+    """Return the bytes that the process has read from storage and written to it."""
+    try:
+        with open(f"/proc/{pid}/io", "rb") as file:
+            counts = dict(line.split(b": ", 1) for line in file)
+        return int(counts[b"read_bytes"]), int(counts[b"write_bytes"])
+    except (OSError, KeyError):
+        return 0, 0
 
 
 def _rss(pid: int) -> int:

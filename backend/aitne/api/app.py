@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from typing import cast
 
 from fastapi import FastAPI, Request
@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse
 from aitne.api.audited import AuditMiddleware
 from aitne.api.deps import cookie_name
 from aitne.api.fair_share import FairShare
+from aitne.api.job_metrics import render_jobs
 from aitne.api.metrics import ApiMetrics
 from aitne.api.middleware import EdgeMiddleware
 from aitne.api.openapi import document
@@ -30,6 +31,8 @@ from aitne.api.written_cluster import ClusterPageCache
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.ports.scheduler import Scheduler
+from aitne.services.platform.fresh import TtlCache
+from aitne.services.platform.measurements import FRESH_S
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +48,7 @@ def create_app(platform: PlatformServices) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await platform.events.start()
         await platform.health.start()
+        await platform.audit_checks.start()
         await platform.hub_logouts.start()
         # A scheduler that is slow to answer must not keep the portal from starting.
         starting = asyncio.create_task(_start(platform.scheduler))
@@ -54,6 +58,8 @@ def create_app(platform: PlatformServices) -> FastAPI:
             app.state.streams.close()
             await platform.terminals.close()
             await platform.hub_logouts.stop()
+            await platform.measurements.stop()
+            await platform.audit_checks.stop()
             await platform.health.stop()
             await platform.events.stop()
             await platform.agents.stop()
@@ -65,6 +71,7 @@ def create_app(platform: PlatformServices) -> FastAPI:
     app = bare_app(lifespan=lifespan)
     app.state.platform = platform
     app.state.metrics = ApiMetrics()
+    app.state.job_metrics = TtlCache(partial(_job_metrics, platform), FRESH_S)
     app.state.rates = RateLimits(platform.settings.rates)
     app.state.streams = OpenStreams()
     platform.end_streams.append(app.state.streams.end)
@@ -90,6 +97,11 @@ def create_app(platform: PlatformServices) -> FastAPI:
 async def openapi(request: Request) -> JSONResponse:
     """Return the OpenAPI document of this application."""
     return cast(JSONResponse, request.app.state.spec())
+
+
+async def _job_metrics(platform: PlatformServices) -> bytes:
+    # Not on the event loop: with 10,000 jobs other requests would wait.
+    return await asyncio.to_thread(render_jobs, platform.agents.usage.usages())
 
 
 async def _start(scheduler: Scheduler | None) -> None:

@@ -147,4 +147,18 @@ BODY_EXAMPLES: dict[str, Any] = {
     },
     "create_webhook": {"url": "https://hooks.example.org/aitne"},
     "update_webhook": {"enabled": False},
+    "receive_alerts": {
+        "version": "4",
+        "groupKey": '{}:{alertname="AitneDiskFull"}',
+        "status": "firing",
+        "alerts": [
+            {
+                "status": "firing",
+                "labels": {"alertname": "AitneDiskFull", "severity": "critical"},
+                "annotations": {"summary": "The disk of data_dir is nearly full"},
+                "startsAt": "2026-03-01T12:00:00Z",
+                "fingerprint": "c2a8f1b3d4e5f607",
+            }
+        ],
+    },
 }

@@ -67,6 +67,7 @@ _NO_LOGIN = frozenset(
         "logout",
     }
 )
+_BY_ALERTMANAGER = frozenset({"receive_alerts"})
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _RETRY_AFTER = {
     "Retry-After": {
@@ -128,6 +129,11 @@ def document(app: FastAPI) -> dict[str, Any]:
             "scheme": "bearer",
             "description": "A personal access token, `aitne_pat_…`.",
         },
+        "alertmanager": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "The content of `secrets/alerts_token` in the data directory.",
+        },
         "login": {
             "type": "apiKey",
             "in": "cookie",
@@ -177,6 +183,8 @@ def _finish(method: str, operation: dict[str, Any]) -> None:
     """Add the security requirements, the summary and the problem responses to an operation."""
     name = operation["operationId"]
     operation["security"] = [] if name in _NO_LOGIN else [{"token": []}, {"login": []}]
+    if name in _BY_ALERTMANAGER:
+        operation["security"] = [{"alertmanager": []}]
     for parameter in operation.get("parameters", []):
         parameter["schema"] = _plain(parameter["schema"])
         parameter["schema"].pop("description", None)
@@ -189,7 +197,7 @@ def _finish(method: str, operation: dict[str, Any]) -> None:
     for status in _statuses(method, operation):
         responses[status] = {"$ref": f"#/components/responses/{_ANSWERS[status][0]}"}
     responses["default"] = {"description": "A problem (RFC 9457).", **_problem_content({})}
-    if method in _WRITES and name not in _NO_LOGIN:
+    if method in _WRITES and name not in _NO_LOGIN | _BY_ALERTMANAGER:
         operation.setdefault("parameters", []).append(
             {
                 "name": "X-CSRF-Token",

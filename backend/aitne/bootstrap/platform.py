@@ -61,8 +61,10 @@ from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
 from aitne.services.jobs.trees import TreeService
+from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
 from aitne.services.notifications.notifications import NotificationService
+from aitne.services.platform.audit_checks import AuditChecks
 from aitne.services.platform.certificates import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
 from aitne.services.platform.encryption import Cipher
@@ -71,6 +73,7 @@ from aitne.services.platform.first_run import FirstRun
 from aitne.services.platform.health import HealthService
 from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.maintenance import MaintenanceService
+from aitne.services.platform.measurements import Measurements
 from aitne.services.platform.process_restarts import ProcessRestarts
 from aitne.services.platform.secrets import read_secret
 from aitne.services.projects.import_accounts import AccountImport
@@ -153,8 +156,11 @@ class PlatformServices:
     terminals: TerminalService
     hub_logouts: HubLogouts
     announcements: AnnouncementService
+    alerts: AlertService
     maintenance: MaintenanceService
     health: HealthService
+    audit_checks: AuditChecks
+    measurements: Measurements
     end_streams: list[Callable[[str], None]] = field(default_factory=list)
     """Functions that close a user's open streams; each is called with the user's name."""
 
@@ -237,6 +243,26 @@ def build(settings: Settings) -> PlatformServices:
         store, accounting, unix, utc_now, map_=settings.accounts.map, operators=operators
     )
     support = LimitSupport(settings.capabilities, limits_applied(settings))
+    probes = LocalProbes()
+    agents = AgentService(
+        store,
+        utc_now,
+        events,
+        NodeAddresses(store, settings),
+        snapshots,
+        sweeps,
+        secrets,
+        trees,
+        cipher,
+        trusted=settings.capabilities.trusted,
+        certificates=session_signer(settings) if settings.tls.enabled else None,
+    )
+    health = HealthService(
+        HealthChecks(store, settings, probes, cluster, events, templates, utc_now),
+        ProcessRestarts(store, settings.run_dir),
+        utc_now,
+    )
+    audit_checks = AuditChecks(audit, utc_now)
     return PlatformServices(
         settings=settings,
         store=store,
@@ -287,19 +313,7 @@ def build(settings: Settings) -> PlatformServices:
             HubLoginsClient(settings.port_of_hub, partial(read_secret, settings, "hub_api_token")),
         ),
         inside=InsideService(store, utc_now, settings.portal_url),
-        agents=AgentService(
-            store,
-            utc_now,
-            events,
-            NodeAddresses(store, settings),
-            snapshots,
-            sweeps,
-            secrets,
-            trees,
-            cipher,
-            trusted=settings.capabilities.trusted,
-            certificates=session_signer(settings) if settings.tls.enabled else None,
-        ),
+        agents=agents,
         first_run=FirstRun(
             store, users, settings, utc_now, imports if settings.slurm.import_users else None
         ),
@@ -310,10 +324,11 @@ def build(settings: Settings) -> PlatformServices:
         audit=audit,
         notifications=NotificationService(store, settings, CHANNELS.names(), utc_now),
         announcements=AnnouncementService(store, utc_now),
+        alerts=AlertService(store, utc_now),
         maintenance=MaintenanceService(store, utc_now),
-        health=HealthService(
-            HealthChecks(store, settings, LocalProbes(), cluster, events, templates, utc_now),
-            ProcessRestarts(store, settings.run_dir),
-            utc_now,
+        health=health,
+        audit_checks=audit_checks,
+        measurements=Measurements(
+            store, settings, probes, health, audit_checks, agents.usage, utc_now
         ),
     )

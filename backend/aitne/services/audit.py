@@ -110,6 +110,12 @@ class AuditService:
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
         _administrator(actor)
+        return await self.verify()
+
+    async def verify(self, *, pause_s: float = 0.0) -> AuditCheck:
+        """Check the chain of hashes for the platform itself, with a pause after each batch of
+        entries. Raises ``StoreUnavailable``.
+        """
         chain, reached = AuditChain(), 0
         while batch := await self._store.audit_after(reached, AuditFilter(), limit=_BATCH):
             entries = [entry.model_dump(mode="json") for entry in batch]
@@ -117,6 +123,7 @@ class AuditService:
             if not await asyncio.to_thread(chain.follow, entries):
                 break
             reached = batch[-1].id
+            await asyncio.sleep(pause_s)
         broken = chain.broken
         return AuditCheck(
             intact=broken is None,

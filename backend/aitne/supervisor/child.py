@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from aitne.host.hung_processes import HEARTBEAT_VARIABLE
+from aitne.host.process_status import ProcessStatus
 from aitne.supervisor.identity import ProcessAccount, acting_as, become
 from aitne.supervisor.plan import ChildPlan
 from aitne.supervisor.progress import ProgressWatch
@@ -182,6 +183,16 @@ class Child:
         """Send a signal to the process, if it is running."""
         if self.process is not None:
             self.process.send_signal(number)
+
+    def published(self) -> ProcessStatus:
+        """Return what the platform's metrics contain about the process."""
+        return ProcessStatus(
+            name=self.plan.name,
+            pid=self.process.pid if self.process is not None else 0,
+            restarts=max(self.restarts, 0),
+            started_at=self.since.timestamp(),
+            answers=self.answers,
+        )
 
     def status(self, *, brief: bool) -> dict[str, Any]:
         """Return the process's entry in the supervisor's response to ``status``. ``brief`` omits

@@ -18,6 +18,7 @@ NAMES = (
     "second_factor_key",
     "webhook_key",
     "metrics_token",
+    "alerts_token",
     "encryption_key",
 )
 BYTES = 32

@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from aitne.host import hung_processes, notify
+from aitne.host import hung_processes, notify, process_status
 from aitne.host.http_status import http_status
 from aitne.host.hung_processes import HungRestart
+from aitne.host.process_status import ProcessStatus
 from aitne.supervisor.child import Child, launch, rotate, tail
 from aitne.supervisor.identity import ROOT
 from aitne.supervisor.plan import (
@@ -68,6 +69,7 @@ class Supervisor:
         self._ended = asyncio.Event()
         self._look_now = asyncio.Event()
         self._routes_due = False
+        self._published: list[ProcessStatus] = []
         self._restarts: set[asyncio.TimerHandle] = set()
 
     @property
@@ -206,6 +208,7 @@ class Supervisor:
     async def _watch(self) -> None:
         while True:
             await self._look()
+            self._publish()
             _notify("WATCHDOG=1")
             for log in [child.log for child in self.children.values()] + [
                 self.logs / "supervisor.log"
@@ -234,6 +237,18 @@ class Supervisor:
         if self._ready and not self._was_ready:
             _notify("READY=1")
             self._was_ready = True
+
+    def _publish(self) -> None:
+        """Leave the status of all processes for the API's metrics if it has changed."""
+        own = ProcessStatus("supervisor", os.getpid(), 0, self._since.timestamp(), answers=True)
+        processes = [own, *(child.published() for child in self.children.values())]
+        if processes == self._published:
+            return
+        try:
+            process_status.write(self.run_dir, processes)
+            self._published = processes
+        except OSError as error:
+            _log(f"the status of the processes could not be stored: {error}")
 
     def _kill_hung(self) -> None:
         for child in self.children.values():

@@ -52,6 +52,7 @@ export const KINDS: readonly { kind: Kind; label: string }[] = [
   { kind: "project_expiring", label: msg("Project ends soon") },
   { kind: "announcement", label: msg("Announcement") },
   { kind: "maintenance", label: msg("Maintenance") },
+  { kind: "alert", label: msg("Alert of the monitoring (administrators)") },
 ];
 
 type NotificationContent = Pick<InboxNotification, "kind" | "title" | "text" | "data">;
@@ -61,6 +62,9 @@ export function titleOf(notification: NotificationContent): string {
   const { name, project, url, state, reason, starts_at: starts, change, device } = notification.data as Record<string, unknown>;
   if (notification.kind === "maintenance" && typeof starts === "string") {
     return i18next.t("Maintenance from {{time}}", { time: formatAbsolute(new Date(starts)) });
+  }
+  if (notification.kind === "alert" && notification.data.status === "resolved") {
+    return i18next.t("Resolved: {{summary}}", { summary: text(notification.data.summary), interpolation: { escapeValue: false } });
   }
   const ended = (notification.kind === "session_ended" || notification.kind === "job_failed") && reason !== "idle";
   const security = notification.kind === "account_security" && typeof change === "string" ? SECURITY_TITLES[change] : undefined;

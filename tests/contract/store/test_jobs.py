@@ -312,6 +312,7 @@ class TestList:
         await store.create_job(array, tasks)
         await create(store, make_job(state="QUEUED"))
         assert await store.count_by_state() == {"PENDING_SUBMIT": 3, "QUEUED": 1}
+        assert await store.count_by_state(live_only=True) == {"PENDING_SUBMIT": 3, "QUEUED": 1}
 
     async def test_a_users_live_rows_are_counted(self, store: SqlStore) -> None:
         array, tasks = make_array("0-2")

@@ -36,6 +36,35 @@ class FakeNvml:
         return 0
 
 
+class MeasuringNvml(FakeNvml):
+    """A newer driver, whose counters grow with each call; the second device has no energy counter."""
+
+    energy_mj = 5_000
+
+    def nvmlDeviceGetPowerUsage(self, handle: Any, power: Any) -> int:
+        power._obj.value = 250_500
+        return 0
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: Any, energy: Any) -> int:
+        self.energy_mj += 1_500
+        energy._obj.value = self.energy_mj
+        return 0 if handle.value == 1 else 3
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: Any, kind: Any, span: Any, errors: Any) -> int:
+        errors._obj.value = 7 if (kind.value, span.value) == (1, 0) else 0
+        return 0
+
+
+def test_power_energy_and_ecc_errors_are_reported_where_they_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpus.ctypes, "CDLL", lambda _: MeasuringNvml())
+    first, second = gpus.Gpus("0,1").measure()
+    assert (first["power_w"], first["ecc_errors"]) == (250.5, 7)
+    assert first["energy_j"] == 3.0  # after the first reading came that of the other device
+    assert (second["power_w"], "energy_j" in second) == (250.5, False)
+
+
 def test_the_jobs_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus.ctypes, "CDLL", lambda _: FakeNvml())
     assert gpus.Gpus("GPU-1,7, 0").measure() == [

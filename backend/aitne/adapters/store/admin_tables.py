@@ -1,4 +1,4 @@
-"""Tables of announcements, maintenance, and the history of nodes and of the cluster's load."""
+"""Tables of announcements, maintenance, alerts, and the history of nodes and of the cluster's load."""
 
 from __future__ import annotations
 
@@ -44,6 +44,22 @@ maintenance = Table(
     Column("message", Prose, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("created_by", String(32), nullable=False),
+)
+
+# Alerts of the monitoring, as they were last received.
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("fingerprint", String(64), primary_key=True),
+    Column("status", String(10), nullable=False),
+    Column("name", Prose, nullable=False),
+    Column("severity", String(20), nullable=False),
+    Column("summary", Prose, nullable=False),
+    Column("description", Prose, nullable=False),
+    Column("runbook_url", Prose),
+    Column("starts_at", UtcDateTime, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
+    Index("ix_alerts_status", "status"),
 )
 
 node_history = Table(

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from typing_extensions import override
 
 from aitne.adapters.store import node_history, tables
-from aitne.adapters.store.admin_tables import cluster_load
+from aitne.adapters.store.admin_tables import alerts, cluster_load
 from aitne.adapters.store.admin_tables import node_history as _node_history
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
@@ -236,7 +236,7 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete old events, measurements, idempotency keys and ended jobs that were not submitted
+        """Delete old events, alerts, measurements, idempotency keys and ended jobs that were not submitted
         through the platform, and expired logins, secrets and login counts.
 
         The newest event is kept, because readers continue from its ID.
@@ -248,6 +248,7 @@ class ClusterRecords(StorePart, ClusterStore):
                 delete(_events).where(_events.c.time < events_before, _events.c.id < newest),
                 delete(tables.samples).where(tables.samples.c.time < events_before),
                 delete(_node_history).where(_node_history.c.time < now - _HISTORY_KEPT),
+                delete(alerts).where(alerts.c.changed_at < events_before),
                 delete(cluster_load).where(cluster_load.c.time < now - LOAD_KEPT),
                 delete(tables.idempotency).where(
                     tables.idempotency.c.created_at < idempotency_before

@@ -31,6 +31,7 @@ from aitne.core.models.notification import (
     Webhook,
 )
 from aitne.core.ports.store import Check, NotificationStore
+from aitne.core.ports.store.notifications import DeliveryBacklog
 
 _webhooks = tables.webhooks
 _deliveries = tables.deliveries
@@ -151,6 +152,28 @@ class Deliveries(StorePart, NotificationStore):
         async with self._db.read() as connection:
             rows = await connection.execute(query)
             return [Delivery.model_validate(dict(row)) for row in rows.mappings()]
+
+    @override
+    async def delivery_backlog(self) -> Sequence[DeliveryBacklog]:
+        # Few rows of the index: most deliveries have been sent.
+        left = (DeliveryState.WAITING, DeliveryState.FAILED)
+        columns = _deliveries.c
+        query = (
+            select(
+                columns.channel,
+                columns.state,
+                func.count().label("number"),
+                func.min(columns.created_at).label("oldest"),
+            )
+            .where(columns.state.in_(left))
+            .group_by(columns.channel, columns.state)
+        )
+        async with self._db.read() as connection:
+            rows = await connection.execute(query)
+            return [
+                DeliveryBacklog(row.channel, DeliveryState(row.state), row.number, row.oldest)
+                for row in rows
+            ]
 
     @override
     async def lease_deliveries(

@@ -222,12 +222,15 @@ class JobRecords(StorePart, JobStore):
         return int(rows + shared)
 
     @override
-    async def count_by_state(self) -> dict[JobState, int]:
-        """Return the number of jobs in each state. Of an array, only its tasks are counted, since
-        only these run.
+    async def count_by_state(self, *, live_only: bool = False) -> dict[JobState, int]:
+        """Return the number of jobs in each state, or in each state that is not final. Of an array,
+        only its tasks are counted, since only these run.
         """
+        matches = _jobs.c.is_array.is_(False) & _OF_PLATFORM
+        if live_only:
+            matches &= _jobs.c.state.in_(LIVE_STATES)
         async with self._db.read() as connection:
-            return await _counts(connection, _jobs.c.is_array.is_(False) & _OF_PLATFORM)
+            return await _counts(connection, matches)
 
 
 async def _read(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:

@@ -174,6 +174,20 @@ class Inboxes(StorePart, NotificationStore):
         return created_at
 
     @override
+    async def mark_told_read(self, kind: NotificationKind, path: str) -> None:
+        told = (
+            _notifications.c.kind == kind,
+            _notifications.c.path == path,
+            _notifications.c.read_at.is_(None),
+        )
+        statement = update(_notifications).where(*told).values(read_at=self._clock())
+        async with self._db.write() as tx:
+            owners = (await tx.execute(statement.returning(_notifications.c.owner))).scalars()
+            for owner in sorted(set(owners)):
+                unread: int = (await tx.execute(_unread_of(owner))).scalar_one()
+                tx.append_event("notification.read", {"unread": unread}, owner=owner)
+
+    @override
     async def members_of(self, project: str) -> Sequence[str]:
         query = select(members.c.user_name).where(members.c.project == project)
         async with self._db.read() as connection:

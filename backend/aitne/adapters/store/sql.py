@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from aitne.adapters.store.activity import Activity
 from aitne.adapters.store.administration import SqlAdministration
+from aitne.adapters.store.alerts import AlertRecords
 from aitne.adapters.store.array_tasks import ArrayTasks
 from aitne.adapters.store.audit import AuditTrail
 from aitne.adapters.store.catalog import Catalog
@@ -71,6 +72,7 @@ class SqlStore(
     SqlPreferences,
     UserSecretRecords,
     GpuSums,
+    AlertRecords,
     Inboxes,
     Deliveries,
     Activity,

@@ -12,8 +12,6 @@ from aitne.api.deps import MetricsDep, PlatformDep, bearer, get_admin, get_calle
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
-from aitne.host import hung_processes
-from aitne.services.platform.backup_record import last_backup
 from aitne.services.platform.secrets import read_secret
 
 METRICS_TOKEN = "metrics_token"  # noqa: S105 - the name of a file
@@ -73,11 +71,15 @@ async def check_may_scrape(request: Request, platform: PlatformDep, metrics: Met
 
 @router.get("/metrics", dependencies=[Depends(check_may_scrape)])
 async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
-    """Return the metrics in Prometheus' text format."""
-    restarts = hung_processes.totals(platform.settings.run_dir)
-    backup = last_backup(platform.settings.data_dir)
-    at = None if backup is None else backup.created_at
-    text = await metrics.render(platform.store, restarts, at)
+    """Return the metrics of the platform in Prometheus' text format."""
+    text = metrics.render(await platform.measurements.get())
+    return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+@router.get("/metrics/jobs", dependencies=[Depends(check_may_scrape)])
+async def job_metrics(request: Request) -> Response:
+    """Return the metrics of the live jobs in Prometheus' text format."""
+    text = await request.app.state.job_metrics.get()
     return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

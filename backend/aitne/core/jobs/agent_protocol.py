@@ -198,6 +198,15 @@ class ProgramPhase(StrEnum):
     FINISHED = "finished"
 
 
+class AgentSample(Sample):
+    """Sample of an agent, with counters that are part of the metrics but not stored."""
+
+    read_bytes: int | None = Field(None, ge=0, le=1 << 62, exclude=True)
+    """Bytes that the job's processes on the node have read from storage."""
+    written_bytes: int | None = Field(None, ge=0, le=1 << 62, exclude=True)
+    """Bytes that they have written to storage."""
+
+
 class AgentReport(Frozen):
     """Report of the agent to the platform. A lost report does no harm, because the next one
     contains its information.
@@ -214,7 +223,7 @@ class AgentReport(Frozen):
     """``host:port`` of the app."""
     exit_code: int | None = None
     message: str | None = Field(None, max_length=2_000)
-    samples: tuple[Sample, ...] = Field(default=(), max_length=1_000)
+    samples: tuple[AgentSample, ...] = Field(default=(), max_length=1_000)
     node_rank: int | None = Field(None, ge=0)
     """Number of the node, only in reports from other nodes than the first; such reports contain
     only samples and the profile.

@@ -455,4 +455,5 @@ class Sample(Frozen):
     processes: int = Field(0, ge=0)
     """Number of processes of the job on the node."""
     gpu: tuple[dict[str, Any], ...] = ()
-    """Values of each GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``."""
+    """Values of each GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``; if measured also
+    ``power_w``, ``energy_j`` since the job's start, and ``ecc_errors`` (uncorrected)."""

@@ -37,6 +37,8 @@ class NotificationKind(StrEnum):
     ANNOUNCEMENT = "announcement"
     MAINTENANCE = "maintenance"
     WEBHOOK_DISABLED = "webhook_disabled"
+    ALERT = "alert"
+    """An alert of the monitoring fires or is resolved; only for administrators."""
     ACCOUNT_SECURITY = "account_security"
     """There was a sign-in from an unknown browser, or the credentials changed: a new token or
     password, or a removed second factor.

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class FilesystemSpace:
+    """Size of a file system, and what the platform's processes may still use of it."""
+
+    size_bytes: int
+    free_bytes: int
+    inodes: int
+    """Number of inodes; 0 if the file system has no fixed number."""
+    free_inodes: int
 
 
 class Probes(Protocol):
@@ -26,5 +39,12 @@ class Probes(Protocol):
     async def space(self, path: Path) -> tuple[int, int]:
         """Return two numbers of bytes of the file system that contains ``path``: those that the
         platform's processes may still use, and the total.
+        """
+        ...
+
+    async def filesystems(self, folders: Mapping[str, Path]) -> Mapping[str, FilesystemSpace]:
+        """Return the space of the file system of each folder, by the names given.
+
+        Folders that are missing or whose file system hangs are omitted; this never raises.
         """
         ...

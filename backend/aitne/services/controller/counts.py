@@ -5,12 +5,20 @@ The controller listens on no port for metrics, so it publishes the numbers in th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from typing_extensions import override
 
+from aitne.core.errors import SchedulerUnavailable
 from aitne.core.models.node import Cluster
-from aitne.core.platform.metric_names import SCHEDULER_RPC, Metric
+from aitne.core.platform.metric_names import (
+    SCHEDULER_RPC,
+    SCHEDULER_RPC_FAILURES,
+    SCHEDULER_RPC_SECONDS,
+    Metric,
+)
 from aitne.core.ports.scheduler import (
     Forecast,
     Run,
@@ -30,10 +38,10 @@ class ControllerCounters:
     def __init__(self) -> None:
         self._counters: Counters = {}
 
-    def add(self, metric: Metric, label: str) -> None:
-        """Increment the metric's counter for the label by one."""
+    def add(self, metric: Metric, label: str, amount: float = 1.0) -> None:
+        """Increase the metric's counter for the label by ``amount``."""
         of_metric = self._counters.setdefault(metric.name, {})
-        of_metric[label] = of_metric.get(label, 0.0) + 1.0
+        of_metric[label] = of_metric.get(label, 0.0) + amount
 
     def note(self, metric: Metric, value: float) -> None:
         """Store the current value of a metric that has no labels."""
@@ -45,7 +53,7 @@ class ControllerCounters:
 
 
 class CountedScheduler(Scheduler):
-    """Scheduler that passes all calls on to another scheduler and counts them."""
+    """Scheduler that passes all calls on to another scheduler, counts them and measures their time."""
 
     def __init__(self, scheduler: Scheduler, counts: ControllerCounters) -> None:
         self._scheduler = scheduler
@@ -77,68 +85,77 @@ class CountedScheduler(Scheduler):
 
     @override
     async def submit(self, request: SubmitRequest) -> str:
-        self._count("submit")
-        return await self._scheduler.submit(request)
+        with self._counted("submit"):
+            return await self._scheduler.submit(request)
 
     @override
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        self._count("forecast")
-        return await self._scheduler.forecast(request)
+        with self._counted("forecast"):
+            return await self._scheduler.forecast(request)
 
     @override
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        self._count("find")
-        return await self._scheduler.find(runs)
+        with self._counted("find"):
+            return await self._scheduler.find(runs)
 
     @override
     async def poll(self) -> Sequence[SchedulerJob]:
-        self._count("poll")
-        return await self._scheduler.poll()
+        with self._counted("poll"):
+            return await self._scheduler.poll()
 
     @override
     async def cancel(self, run: Run) -> None:
-        self._count("cancel")
-        await self._scheduler.cancel(run)
+        with self._counted("cancel"):
+            await self._scheduler.cancel(run)
 
     @override
     async def hold(self, run: Run) -> None:
-        self._count("hold")
-        await self._scheduler.hold(run)
+        with self._counted("hold"):
+            await self._scheduler.hold(run)
 
     @override
     async def release(self, run: Run) -> None:
-        self._count("release")
-        await self._scheduler.release(run)
+        with self._counted("release"):
+            await self._scheduler.release(run)
 
     @override
     async def throttle(self, run: Run, max_parallel: int | None) -> None:
-        self._count("throttle")
-        await self._scheduler.throttle(run, max_parallel)
+        with self._counted("throttle"):
+            await self._scheduler.throttle(run, max_parallel)
 
     @override
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        self._count("extend")
-        await self._scheduler.extend(run, time_limit_s)
+        with self._counted("extend"):
+            await self._scheduler.extend(run, time_limit_s)
 
     @override
     async def cluster(self) -> Cluster:
-        self._count("cluster")
-        return await self._scheduler.cluster()
+        with self._counted("cluster"):
+            return await self._scheduler.cluster()
 
     @override
     async def drain(self, node: str, reason: str) -> None:
-        self._count("drain")
-        await self._scheduler.drain(node, reason)
+        with self._counted("drain"):
+            await self._scheduler.drain(node, reason)
 
     @override
     async def resume(self, node: str) -> None:
-        self._count("resume")
-        await self._scheduler.resume(node)
+        with self._counted("resume"):
+            await self._scheduler.resume(node)
 
     @override
     async def changed(self) -> None:
         # Sends no request to the scheduler, so it is not counted.
         await self._scheduler.changed()
 
-    def _count(self, command: str) -> None:
+    @contextmanager
+    def _counted(self, command: str) -> Iterator[None]:
         self._counts.add(SCHEDULER_RPC, command)
+        began = time.perf_counter()
+        try:
+            yield
+        except SchedulerUnavailable:
+            self._counts.add(SCHEDULER_RPC_FAILURES, command)
+            raise
+        finally:
+            self._counts.add(SCHEDULER_RPC_SECONDS, command, time.perf_counter() - began)

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from aitne.core.errors import AitneError, Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.failure import LOG_BYTES
 from aitne.core.jobs.log_lines import LogLine, lines_of
+from aitne.core.models.alert import AlertStatus
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job
 from aitne.core.models.notification import (
@@ -51,6 +52,7 @@ _ANNOUNCED = "announcement.changed"
 _MAINTAINED = "maintenance.changed"
 _WEBHOOK = "webhook.disabled"
 _ACCOUNT_SECURITY = "account.security"
+_ALERT = "alert.changed"
 
 
 class NotificationCreator:
@@ -128,7 +130,7 @@ class NotificationCreator:
         if notice is None:
             return ()
         people = await self._store.people(names)
-        if event.kind == "project.requested":
+        if event.kind in ("project.requested", _ALERT):
             people = [
                 user for user in people if user.admin and user.name != event.data.get("actor")
             ]
@@ -196,6 +198,8 @@ class NotificationCreator:
             return await self._of_maintenance(), None
         if event.kind == _WEBHOOK:
             return notices.of_disabled_webhook(event), [event.owner or ""]
+        if event.kind == _ALERT:
+            return await self._of_alert(event), None
         if event.kind == _ACCOUNT_SECURITY:
             return notices.of_account_security(event), [event.owner or ""]
         return None, ()
@@ -260,3 +264,12 @@ class NotificationCreator:
             return None
         notice = notices.of_maintenance(window)
         return None if await self._store.last_told(notice.kind, notice.path) else notice
+
+    async def _of_alert(self, event: Event) -> NotificationContent | None:
+        alert = await self._store.alert(str(event.data.get("fingerprint", "")))
+        if alert is None or alert.changed_at.isoformat() != event.data.get("changed_at"):
+            return None  # a later event is about its present status
+        notice = notices.of_alert(alert)
+        if alert.status is AlertStatus.RESOLVED:
+            await self._store.mark_told_read(notice.kind, notice.path)
+        return notice

@@ -30,6 +30,7 @@ from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.profile import MOST_BYTES, Profile
 from aitne.core.ports.store import Store
+from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.trees import TreeService
 from aitne.services.platform.encryption import Cipher
@@ -128,6 +129,7 @@ class AgentService:
         ``trusted`` is described at the class; ``certificates`` is None if the platform does not use
         TLS.
         """
+        self.usage = LiveUsage()
         self._certificates = certificates
         self._secrets = secrets
         self._trees = trees
@@ -163,6 +165,7 @@ class AgentService:
             return AgentReply()
         if report.samples:
             await self._store.add_samples(job.id, report.samples)
+            self.usage.note(job, report.samples)
         if report.profile is not None:
             await self._keep(job.id, report.profile)
         await self._keep_documents(job, report)
@@ -191,6 +194,13 @@ class AgentService:
         """
         changed = {event.job_id for event in events if event.job_id is not None}
         self._confirmed |= changed & self._early.keys()
+        self.usage.forget(
+            event.job_id
+            for event in events
+            if event.kind == "job.state"
+            and event.job_id is not None
+            and JobState(event.data["state"]).terminal
+        )
         if self._confirmed and (self._settling is None or self._settling.done()):
             self._settling = asyncio.create_task(self._settle_early(), name="early-reports")
 
@@ -245,6 +255,7 @@ class AgentService:
         except ValidationError as error:
             log.info("The profile of job %s is invalid: %s", job_id, error.errors()[0]["msg"])
             return
+        self.usage.note_communication(job_id, profile.communicating)
         text = profile.model_dump_json(by_alias=True)
         if len(text) <= MOST_BYTES:
             await self._store.put_profile(job_id, json.loads(text))

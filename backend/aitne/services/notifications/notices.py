@@ -13,6 +13,7 @@ from aitne.core.jobs.failure import explain
 from aitne.core.jobs.log_lines import LogLine
 from aitne.core.jobs.states import TERMINAL, JobState, TerminationReason
 from aitne.core.models.administration import Announcement, Maintenance, Severity
+from aitne.core.models.alert import AlertStatus, PlatformAlert
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobType
 from aitne.core.models.notification import Level, NotificationContent, NotificationKind
@@ -281,6 +282,27 @@ def of_maintenance(window: Maintenance) -> NotificationContent:
         data={
             "starts_at": window.starts_at.isoformat(),
             "ends_at": None if window.ends_at is None else window.ends_at.isoformat(),
+        },
+    )
+
+
+def of_alert(alert: PlatformAlert) -> NotificationContent:
+    """Return the content of the notification about an alert that fires or is resolved."""
+    resolved = alert.status is AlertStatus.RESOLVED
+    level = {"critical": Level.ERROR, "warning": Level.WARNING}.get(alert.severity, Level.INFO)
+    runbook = f"Runbook: {alert.runbook_url}" if alert.runbook_url else ""
+    return NotificationContent(
+        kind=_K.ALERT,
+        level=Level.SUCCESS if resolved else level,
+        title=f"Resolved: {alert.summary}" if resolved else alert.summary,
+        text="" if resolved else f"{alert.description} {runbook}".strip(),
+        path=f"/admin#{alert.fingerprint}",
+        data={
+            "alert": alert.name,
+            "severity": alert.severity,
+            "status": alert.status.value,
+            "summary": alert.summary,
+            "runbook_url": alert.runbook_url,
         },
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -60,6 +60,10 @@ class HealthService:
         """
         require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "health")
         return await self._fresh()
+
+    def parts(self) -> Sequence[PartHealth]:
+        """Return the parts as last checked, without checking them; empty before the first check."""
+        return () if self._last is None else self._last.parts
 
     async def _watch(self) -> None:
         while True:

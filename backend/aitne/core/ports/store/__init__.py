@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from aitne.core.ports.store.administration import AdministrationStore
+from aitne.core.ports.store.alerts import AlertStore
 from aitne.core.ports.store.audit import AuditStore
 from aitne.core.ports.store.catalog import CatalogStore
 from aitne.core.ports.store.cluster import ClusterStore
@@ -41,6 +42,7 @@ from aitne.core.ports.store.users import UserStore
 
 __all__ = [
     "AdministrationStore",
+    "AlertStore",
     "AuditStore",
     "CatalogStore",
     "Check",
@@ -90,6 +92,7 @@ class Store(
     AuditStore,
     AdministrationStore,
     NotificationStore,
+    AlertStore,
     Protocol,
 ):
     """Complete store, composed of all its parts."""

@@ -134,8 +134,11 @@ class JobStore(Protocol):
         """
         ...
 
-    async def count_by_state(self) -> dict[JobState, int]:
-        """Count the platform's jobs in each state; states without any may be missing."""
+    async def count_by_state(self, *, live_only: bool = False) -> dict[JobState, int]:
+        """Count the platform's jobs in each state; states without any may be missing.
+
+        With ``live_only``, ended jobs are not counted, which takes long if there are many.
+        """
         ...
 
     async def transition(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
@@ -21,6 +22,16 @@ from aitne.core.models.notification import (
     Webhook,
 )
 from aitne.core.ports.store.records import Check, Page
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryBacklog:
+    """Number of deliveries of one channel in one state, and the time of the oldest."""
+
+    channel: str
+    state: DeliveryState
+    count: int
+    oldest: datetime
 
 
 class NotificationStore(Protocol):
@@ -108,6 +119,12 @@ class NotificationStore(Protocol):
         """
         ...
 
+    async def mark_told_read(self, kind: NotificationKind, path: str) -> None:
+        """Mark all users' notifications of this kind with the link ``path`` as read, and add the
+        event ``notification.read`` for each of them.
+        """
+        ...
+
     async def members_of(self, project: str) -> Sequence[str]:
         """Return the names of a project's members."""
         ...
@@ -163,6 +180,10 @@ class NotificationStore(Protocol):
         self, *, owner: str, channel: str, target: str, limit: int
     ) -> Sequence[Delivery]:
         """List the deliveries to one destination (``target``), newest first."""
+        ...
+
+    async def delivery_backlog(self) -> Sequence[DeliveryBacklog]:
+        """Return the deliveries that wait or have failed, counted by channel and state."""
         ...
 
     async def lease_deliveries(

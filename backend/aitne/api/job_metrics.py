@@ -1,0 +1,53 @@
+"""Metrics of live jobs in Prometheus' text format.
+
+The text is written by hand: there may be 100,000 lines, and the client library needs ten times as
+long for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from aitne.core.platform import metric_names as names
+from aitne.core.platform.metric_names import Metric
+from aitne.services.jobs.live_usage import LiveJobUsage
+
+_METRICS: Sequence[tuple[Metric, Callable[[LiveJobUsage], float | None]]] = (
+    (names.JOB_CPUS_USED, lambda usage: usage.cpus),
+    (names.JOB_CPUS_ALLOCATED, lambda usage: usage.cpus_allocated),
+    (names.JOB_MEMORY_USED, lambda usage: usage.memory_bytes),
+    (names.JOB_MEMORY_ALLOCATED, lambda usage: usage.memory_allocated_bytes),
+    (names.JOB_PROCESSES, lambda usage: usage.processes),
+    (names.JOB_GPUS_ALLOCATED, lambda usage: usage.gpus_allocated),
+    (names.JOB_GPU_UTILIZATION, lambda usage: usage.gpu_utilization),
+    (names.JOB_GPU_MEMORY, lambda usage: usage.gpu_memory_bytes),
+    (names.JOB_GPU_POWER, lambda usage: usage.gpu_power_w),
+    (names.JOB_GPU_ENERGY, lambda usage: usage.gpu_energy_j),
+    (names.JOB_READ, lambda usage: usage.read_bytes),
+    (names.JOB_WRITTEN, lambda usage: usage.written_bytes),
+    (names.JOB_COMMUNICATION, lambda usage: usage.communication),
+)
+JOB_METRICS = tuple(metric for metric, _ in _METRICS)
+"""All metrics of jobs."""
+
+
+def render_jobs(usages: Iterable[LiveJobUsage]) -> bytes:
+    """Return the series of all jobs, grouped by metric; values that were not measured are
+    absent.
+    """
+    # Two rows of the platform may have one job of the scheduler for a moment: the newest counts.
+    by_id = {escape(usage.jobid): usage for usage in usages}
+    lines: list[str] = []
+    for metric, value_of in _METRICS:
+        lines.append(f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.type}\n")
+        begin = f'{metric.name}{{jobid="'
+        for jobid, usage in by_id.items():
+            value = value_of(usage)
+            if value is not None:
+                lines.append(f'{begin}{jobid}"}} {value}\n')
+    return "".join(lines).encode()
+
+
+def escape(label: str) -> str:
+    """Return a label's value as the text format requires it between quotes."""
+    return label.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

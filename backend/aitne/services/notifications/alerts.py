@@ -1,0 +1,63 @@
+"""Alerts of the monitoring, which become notifications of administrators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from aitne.core.models.alert import AlertmanagerAlert, AlertmanagerMessage, PlatformAlert
+from aitne.core.ports.store.alerts import AlertStore
+
+MOST_FIRING = 1_000
+"""Maximum number of alerts that fire at the same time."""
+_SEVERITIES = frozenset({"critical", "warning"})
+_LONGEST_LINE, _LONGEST_TEXT = 200, 2_000
+
+
+class AlertService:
+    """Service that receives the messages of Alertmanager. The controller creates the notifications
+    from the events that the store appends.
+    """
+
+    def __init__(self, store: AlertStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def receive(self, message: AlertmanagerMessage) -> int:
+        """Store the alerts of the message; return how many of them have changed.
+
+        A message that is sent again changes nothing. Raises ``Conflict`` if too many alerts fire.
+        """
+        now = self._clock()
+        alerts = [_stored(alert, now) for alert in message.alerts]
+        return await self._store.save_alerts(alerts, most=MOST_FIRING)
+
+
+def _stored(alert: AlertmanagerAlert, now: datetime) -> PlatformAlert:
+    name = _line(alert.labels.get("alertname", "")) or "alert"
+    severity = alert.labels.get("severity", "")
+    runbook_url = _line(alert.annotations.get("runbook_url", ""))
+    return PlatformAlert(
+        fingerprint=alert.fingerprint,
+        status=alert.status,
+        name=name,
+        severity=severity if severity in _SEVERITIES else "info",
+        summary=_line(alert.annotations.get("summary", "")) or name,
+        description=_short(alert.annotations.get("description", "").strip(), _LONGEST_TEXT),
+        runbook_url=runbook_url if runbook_url.startswith(("https://", "http://")) else None,
+        starts_at=alert.starts_at,
+        changed_at=now,
+    )
+
+
+def _line(text: str) -> str:
+    """Return the text as one line, without control characters, since it becomes the subject of a
+    mail.
+    """
+    return _short(
+        " ".join("".join(c if c.isprintable() else " " for c in text).split()), _LONGEST_LINE
+    )
+
+
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

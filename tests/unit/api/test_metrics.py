@@ -1,0 +1,200 @@
+"""The metrics that processes without a port leave for the API, and those of live jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aitne.api.job_metrics import JOB_METRICS
+from aitne.core.errors import StoreUnavailable
+from aitne.core.jobs.states import JobState
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.models.notification import NewDelivery
+from aitne.host import process_status
+from aitne.host.process_status import ProcessStatus
+from aitne.services.jobs import live_usage
+from aitne.services.jobs.live_usage import LiveUsage
+from aitne.services.platform.secrets import hashed
+from tests.support.jobs import make_job, store_job_token
+from tests.support.monitoring import prometheus_program
+from tests.support.stage import SCRAPER, Stage
+
+TOKEN = "the-jobs-own-token"
+PROFILE = {"schema": 1, "written_at": "2026-03-01T12:00:00Z", "size": 2, "communicating": 0.25}
+GPU = {
+    "index": 0,
+    "utilization": 0.5,
+    "memory_bytes": 1 << 30,
+    "power_w": 250.0,
+    "energy_j": 900.0,
+    "ecc_errors": 2,
+}
+
+
+async def scrape(stage: Stage, path: str = "/metrics") -> str:
+    async with stage.client() as client:
+        answer = await client.get(path, headers=SCRAPER)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    return answer.text
+
+
+async def running(stage: Stage, scheduler_id: str = "4711", token: str = TOKEN) -> Job:
+    epoch = await stage.add_node()
+    job = make_job(name='a "quoted" job\n', spec={"resources": {"cpu": 4, "gpu": {"count": 2}}})
+    await stage.store.create_job(job)
+    ids = JobChanges(scheduler_id=scheduler_id, nodes=("node01",))
+    for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
+        job = await stage.store.transition(job.id, state, ids)
+    await store_job_token(stage.store, job.id, hashed(token), epoch=epoch)
+    return job
+
+
+async def report(stage: Stage, job: Job, token: str = TOKEN, **sample: object) -> httpx.Response:
+    values = {"time": "2026-03-01T12:00:00Z", "node": "node01", "cpu": 1.5, "memory_bytes": 1000}
+    body = {
+        "protocol": 1,
+        "attempt": 1,
+        "phase": "running",
+        "node": "node01",
+        "samples": [{**values, **sample}],
+        "profile": PROFILE,
+    }
+    async with stage.client(token) as agent:
+        return await agent.post(f"/agent/v1/jobs/{job.id}/report", json=body)
+
+
+async def test_a_live_job_has_series_by_the_schedulers_id_until_it_ends(stage: Stage) -> None:
+    job = await running(stage)
+    await report(stage, job, gpu=[GPU], read_bytes=10, written_bytes=20, processes=3)
+    text = await scrape(stage, "/metrics/jobs")
+    for name, value in (
+        ("cpus_used", "1.5"),
+        ("cpus_allocated", "4"),
+        ("memory_used_bytes", "1000"),
+        ("processes", "3"),
+        ("gpus_allocated", "2"),
+        ("gpu_utilization_ratio", "0.5"),
+        ("gpu_power_watts", "250.0"),
+        ("gpu_energy_joules_total", "900.0"),
+        ("read_bytes_total", "10"),
+        ("written_bytes_total", "20"),
+        ("communication_ratio", "0.25"),
+    ):
+        assert f'aitne_job_{name}{{jobid="4711"}} {value}\n' in text
+    for secret in ("ada", "quoted", "vision", str(job.id)):
+        assert secret not in text
+    assert set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) == {m.name for m in JOB_METRICS}
+    assert 'aitne_gpu_ecc_errors{gpu="0",node="node01"} 2.0' in await scrape(stage)
+    assert [each.cpu for each in await stage.store.samples(job.id)] == [1.5]
+
+    await stage.store.transition(job.id, JobState.COMPLETED)
+    async with asyncio.timeout(10):
+        while stage.platform.agents.usage.usages():
+            await asyncio.sleep(0.01)
+    assert "aitne_job_reports 0.0" in await scrape(stage)
+
+
+async def test_reports_of_a_hostile_job_keep_the_format_and_name_no_other_nodes(
+    stage: Stage,
+) -> None:
+    job = await running(stage, 'x"} 1\naitne_up{a="\\')
+    rubbish = {"index": 10**9, "utilization": "1\n", "power_w": -1, "energy_j": 1e300}
+    await report(stage, job, gpu=[rubbish, {**GPU, "power_w": True, "ecc_errors": -3}], cpu=1e300)
+    await report(stage, job, node='other"node', gpu=[GPU])
+    text = await scrape(stage, "/metrics/jobs")
+    assert 'aitne_job_cpus_allocated{jobid="x\\"} 1\\naitne_up{a=\\"\\\\"} 4\n' in text
+    assert "gpu_power_watts{" not in text
+    assert "aitne_gpu_ecc_errors{" not in await scrape(stage)
+    for path in ("/metrics", "/metrics/jobs"):
+        check(await scrape(stage, path))
+
+
+def check(text: str) -> None:
+    """``promtool check metrics`` finds nothing to say."""
+    promtool = prometheus_program("promtool")
+    done = subprocess.run(
+        [promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+async def test_series_of_jobs_are_bounded_and_the_rest_is_counted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_usage, "MOST_JOBS", 2)
+    for number in range(3):
+        await report(stage, await running(stage, str(number), str(number)), str(number))
+    text = await scrape(stage)
+    assert "aitne_job_reports 2.0" in text
+    assert "aitne_job_reports_left_out 1.0" in text
+
+
+async def test_a_job_whose_agent_is_silent_is_left_out(stage: Stage) -> None:
+    now = 0.0
+    usage = LiveUsage(lambda: now)
+    job = await running(stage)
+    usage.note(job, [])
+    assert not usage.usages(), "nothing was measured yet"
+    stage.platform.agents.usage = usage
+    await report(stage, job)
+    now = 299.0
+    assert len(usage.usages()) == 1
+    await report(stage, job)  # an agent whose interval has grown to 299 s may be late
+    now = 299.0 + 890.0
+    assert len(usage.usages()) == 1
+    now += 10.0
+    assert not usage.usages()
+
+
+async def test_processes_without_a_port_are_measured(stage: Stage) -> None:
+    run_dir = stage.settings.run_dir
+    run_dir.mkdir()
+    mine, gone = ProcessStatus("controller", os.getpid(), 3, 1e9, answers=True), 2**22 + 1
+    process_status.write(run_dir, [mine, ProcessStatus("broker", gone, 0, 1e9, answers=True)])
+    text = await scrape(stage)
+    assert 'aitne_process_up{process="controller"} 1.0' in text
+    assert 'aitne_process_restarts_total{process="controller"} 3.0' in text
+    found = re.search(r'resident_memory_bytes\{process="controller"\} (\S+)', text)
+    assert found is not None
+    assert float(found[1]) > 1 << 20
+    assert 'aitne_process_up{process="broker"} 0.0' in text
+    (run_dir / "processes.json").write_text('[{"name": "controller"')
+    assert "aitne_process_up" not in await scrape(stage)
+
+
+async def test_the_backlog_the_backup_and_the_parts_are_measured(stage: Stage) -> None:
+    await stage.add_user("ada")
+    await stage.store.add_delivery(NewDelivery(channel="mail", owner="ada", message={}))
+    stage.clock.move(120)
+    text = await scrape(stage)
+    assert 'aitne_deliveries{channel="mail",state="waiting"} 1.0' in text
+    assert 'aitne_deliveries_oldest_seconds{channel="mail"} 120.0' in text
+    assert "aitne_backup_last_success_timestamp_seconds 0.0" in text
+    created = {"created_at": "2026-03-01T12:00:00+00:00", "path": "/x", "bytes": 1}
+    (stage.settings.data_dir / "backup.json").write_text(json.dumps(created))
+    await stage.platform.audit_checks.check()
+    text = await scrape(stage)
+    assert "aitne_backup_last_success_timestamp_seconds 1.7723664e+09" in text
+    assert "aitne_audit_chain_intact 1.0" in text
+    assert 'aitne_filesystem_free_bytes{area="data_dir"}' in text
+
+
+async def test_a_database_that_is_away_leaves_the_other_metrics(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def away(*_: object) -> None:
+        raise StoreUnavailable("The disk is full. Make room.")
+
+    monkeypatch.setattr(stage.store, "count_by_state", away, raising=False)
+    text = await scrape(stage)
+    assert "aitne_jobs{" not in text
+    assert "aitne_build_info" in text
+    assert "aitne_filesystem_free_bytes" in text
