@@ -2910,6 +2910,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Receive a message of Alertmanager's webhook
+         * @description Receive a message of Alertmanager's webhook. Its alerts become notifications of
+         *     administrators, and a resolved alert closes them.
+         *
+         *     The credential is the content of `secrets/alerts_token` in the platform's data directory. A
+         *     message that is sent again changes nothing.
+         */
+        post: operations["receive_alerts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/terminal": {
         parameters: {
             query?: never;
@@ -3240,6 +3264,48 @@ export interface components {
              * @default []
              */
             jobs: components["schemas"]["NamedJob"][];
+        };
+        /**
+         * @description Status of an alert.
+         * @enum {string}
+         */
+        AlertStatus: "firing" | "resolved";
+        /** @description One alert in a message of Alertmanager. Fields of newer releases are ignored. */
+        AlertmanagerAlert: {
+            /** @description `firing`, or `resolved` once its cause is gone. */
+            status: components["schemas"]["AlertStatus"];
+            /** @description Labels; `alertname` and `severity` are used. */
+            labels: {
+                [key: string]: string;
+            };
+            /** @description Texts; `summary`, `description` and `runbook_url` are used. */
+            annotations: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description Time at which it began to fire.
+             */
+            startsAt: string;
+            /**
+             * @description Identity of the alert: the same while its labels are the same.
+             * @example c2a8f1b3d4e5f607
+             */
+            fingerprint: string;
+        };
+        /** @description Message of Alertmanager's webhook, version 4. Fields of newer releases are ignored. */
+        AlertmanagerMessage: {
+            /**
+             * @description Version of the format.
+             * @constant
+             */
+            version: "4";
+            /** @description Identity of the group of alerts. */
+            groupKey: string;
+            /** @description `resolved` once all alerts of the group are. */
+            status: components["schemas"]["AlertStatus"];
+            /** @description Alerts of the group. */
+            alerts: components["schemas"]["AlertmanagerAlert"][];
         };
         /**
          * @description Changes of an announcement; omitted fields keep their values. With ``ends_at`` null the
@@ -6207,7 +6273,7 @@ export interface components {
          * @description Kind of notification, for which users choose channels.
          * @enum {string}
          */
-        NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled" | "account_security";
+        NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled" | "alert" | "account_security";
         /** @description One page of the user's notifications, newest first. */
         NotificationPage: {
             /** @description Notifications on this page. */
@@ -7319,7 +7385,8 @@ export interface components {
              */
             processes: number;
             /**
-             * @description Values of each GPU: `index`, `utilization` (0..1), `memory_bytes`.
+             * @description Values of each GPU: `index`, `utilization` (0..1), `memory_bytes`; if measured also
+             *     `power_w`, `energy_j` since the job's start, and `ecc_errors` (uncorrected).
              * @default []
              */
             gpu: {
@@ -16186,6 +16253,64 @@ export interface operations {
             };
             401: components["responses"]["NotAuthenticated"];
             403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    receive_alerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "version": "4",
+                 *       "groupKey": "{}:{alertname=\"AitneDiskFull\"}",
+                 *       "status": "firing",
+                 *       "alerts": [
+                 *         {
+                 *           "status": "firing",
+                 *           "labels": {
+                 *             "alertname": "AitneDiskFull",
+                 *             "severity": "critical"
+                 *           },
+                 *           "annotations": {
+                 *             "summary": "The disk of data_dir is nearly full"
+                 *           },
+                 *           "startsAt": "2026-03-01T12:00:00Z",
+                 *           "fingerprint": "c2a8f1b3d4e5f607"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["AlertmanagerMessage"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
