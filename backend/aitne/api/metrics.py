@@ -18,10 +18,17 @@ from prometheus_client.registry import Collector
 
 from aitne.core.errors import AitneError, Unavailable
 from aitne.core.jobs.states import JobState
+from aitne.core.models.health import Health, HealthState
 from aitne.core.platform import metric_names as names
 from aitne.core.platform.metric_names import Metric
 from aitne.core.ports.store import Store
 
+_CHECK_STATES = {
+    HealthState.OK: 0,
+    HealthState.DEGRADED: 1,
+    HealthState.DOWN: 2,
+    HealthState.UNKNOWN: -1,
+}
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
@@ -50,6 +57,7 @@ class ApiMetrics:
         self._depth = self._gauge(names.OUTBOX_DEPTH)
         self._oldest = self._gauge(names.OUTBOX_OLDEST)
         self._last_poll = self._gauge(names.SCHEDULER_LAST_POLL)
+        self._checks = self._gauge(names.CHECK_STATE)
         self._elsewhere = _CountersElsewhere()
         self.registry.register(self._elsewhere)
 
@@ -67,9 +75,15 @@ class ApiMetrics:
         if not isinstance(error, Unavailable):
             self._failures.labels(f"{credential}_{error.code}").inc()
 
-    async def render(self, store: Store, hung_restarts: Mapping[str, float]) -> bytes:
+    async def render(
+        self, store: Store, hung_restarts: Mapping[str, float], health: Health | None
+    ) -> bytes:
         """Return all metrics in Prometheus' text format. ``hung_restarts`` has the number of
-        restarts after a hang for each process of the platform."""
+        restarts after a hang for each process of the platform; ``health`` is the result of the last
+        health checks, None before the first."""
+        self._checks.clear()
+        for part in () if health is None else health.parts:
+            self._checks.labels(part.name).set(_CHECK_STATES[part.state])
         counts = await store.count_by_state()
         for state in JobState:
             self._jobs.labels(state.value).set(counts.get(state, 0))

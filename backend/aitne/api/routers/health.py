@@ -74,7 +74,7 @@ async def check_may_scrape(request: Request, platform: PlatformDep, metrics: Met
 async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
     """Return the metrics in Prometheus' text format."""
     restarts = hung_processes.totals(platform.settings.run_dir)
-    text = await metrics.render(platform.store, restarts)
+    text = await metrics.render(platform.store, restarts, platform.health.last)
     return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

@@ -39,6 +39,11 @@ HUNG_RESTARTS = Metric(
     "Processes of the platform that did not answer, and were killed and started again.",
     ("process",),
 )
+CHECK_STATE = Metric(
+    "aitne_check_state",
+    "Result of each health check: 0 ok, 1 degraded, 2 down, -1 unknown.",
+    ("check",),
+)
 RECONCILE = Metric("aitne_reconcile_total", "Discrepancies that were corrected.", ("outcome",))
 
 # Of one job, as ``GET /api/v1/jobs/{id}/profile`` writes them for text/plain; the runtime's own text has

@@ -40,6 +40,11 @@ class HealthService:
         self._looking = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def last(self) -> Health | None:
+        """Return the results of the last checks; None before the first."""
+        return self._last
+
     async def start(self) -> None:
         """Start the periodic checks, so that the time at which a failure began is known even
         without requests.
