@@ -134,6 +134,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Operate",
         "Run a Slurm cluster on this machine, for developers.",
     ),
+    "admin doctor": (
+        "aitne.cli.commands.admin.doctor",
+        None,
+        "Check the platform, its host and its cluster, and name the cause and the remedy of each problem.",
+    ),
     "admin health": (
         "aitne.cli.commands.admin.health",
         None,

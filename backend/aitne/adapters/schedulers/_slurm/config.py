@@ -38,7 +38,7 @@ class SlurmConfig:
         """Parse the output of ``scontrol show config``; Slurm's defaults are used for missing
         values.
         """
-        values = dict(_pairs(output))
+        values = dict(pairs(output))
         size = values.get("MaxArraySize", "")
         return cls(
             cluster=values.get("ClusterName", "slurm"),
@@ -85,7 +85,8 @@ class SlurmConfig:
             )
 
 
-def _pairs(output: str) -> Iterator[tuple[str, str]]:
+def pairs(output: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and values in the output of ``scontrol show config``."""
     for line in output.splitlines():
         if (match := _LINE.fullmatch(line.rstrip())) is not None:
             yield match[1], match[2].strip()
