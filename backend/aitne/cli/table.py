@@ -139,6 +139,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Check the platform, its host and its cluster, and name the cause and the remedy of each problem.",
     ),
+    "admin accept": (
+        "aitne.cli.commands.admin.accept",
+        None,
+        "Test a site through its API as one of its users, and write a report for an issue.",
+    ),
     "admin health": (
         "aitne.cli.commands.admin.health",
         None,
