@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import pwd
 import sqlite3
 import stat
+import subprocess
+import sys
+import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -15,13 +22,16 @@ import pytest
 from aitne.core.models.check import CheckState
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Node, NodeState
+from aitne.operations.doctor import run
 from aitne.operations.doctor.checks import all_checks, slurm
 from aitne.operations.doctor.checks.machine import unit_problems
+from aitne.operations.doctor.findings import Finding, ok
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.node_jobs import job_file
-from aitne.operations.doctor.registry import CHECKS
+from aitne.operations.doctor.registry import CHECKS, Check, Subject
 from aitne.operations.doctor.run import examine, store_report
 from aitne.services.platform.doctor_report import read_report
+from tests.support.slurm import root_or_skip
 from tests.unit.operations.planted import (
     FAILED,
     FAULTS,
@@ -122,6 +132,54 @@ def test_missing_database_is_not_created(site: Site) -> None:
     assert states["database"] is CheckState.UNKNOWN
     assert states["disk"] is CheckState.OK
     assert not (site.data_dir / "aitne.db").exists()
+
+
+def test_check_that_hangs_or_breaks_does_not_keep_the_others_from_their_results(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    def hangs(host: CheckedHost) -> Finding:
+        released.wait(60)
+        return ok("It is late.")
+
+    def breaks(host: CheckedHost) -> Finding:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(run, "WITHIN_S", 0.2)
+    chosen = [
+        Check(name, Subject.FILES, "It works.", function, needs_platform=False)
+        for name, function in (("hangs", hangs), ("breaks", breaks))
+    ]
+    loop = asyncio.new_event_loop()
+    examination = loop.run_until_complete(
+        examine(CheckedHost(site.settings(), None), [*chosen, CHECKS["settings"]])
+    )
+    released.set()
+    loop.close()
+    states = {result.name: (result.state.value, result.message) for result in examination.report()}
+    assert examination.hangs
+    assert states["hangs"] == ("unknown", "The check has not ended after 0 s.")
+    assert states["breaks"] == ("unknown", "It could not be checked: RuntimeError: a defect")
+    assert states["settings"][0] == "ok"
+
+
+def test_root_acts_as_the_owner_of_the_data_directory() -> None:
+    root_or_skip()
+    nobody = pwd.getpwnam("nobody").pw_uid
+    with tempfile.TemporaryDirectory() as parent:
+        os.chmod(parent, 0o755)
+        data_dir = Path(parent, "data")
+        data_dir.mkdir(mode=0o700)
+        os.chown(data_dir, nobody, -1)
+        words = ["admin", "doctor", "--data-dir", str(data_dir), "--fix", "--json"]
+        aitne = Path(sys.executable).parent / "aitne"
+        done = subprocess.run([aitne, *words], capture_output=True, text=True, check=False)
+        assert "Checking as nobody" in done.stderr
+        assert done.returncode == 1, done.stderr  # the platform is not running
+        states = {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}
+        assert states["data-directory"] == "ok"
+        assert {path.stat().st_uid for path in data_dir.iterdir()} == {nobody}
 
 
 def test_results_are_stored_for_the_portal(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import encodings.idna  # noqa: F401 - for names in DNS: the account of the platform may not read Python
 import os
 import pwd
 import ssl
