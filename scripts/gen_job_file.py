@@ -21,7 +21,7 @@ A field that is not known is an error that names it. Durations are written `30m`
 ```yaml
 name: finetune
 commands:
-  - python train.py --seed $AITNE_ARRAY_TASK_ID
+  - python train.py --seed $SLURM_ARRAY_TASK_ID
 workdir: ~/paper
 resources:
   cpu: 8

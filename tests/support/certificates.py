@@ -27,10 +27,12 @@ class Authority:
         self.path = folder / "authority.pem"
         self.path.write_bytes(_pem(made.sign(self._key, hashes.SHA256())))
 
-    def issue(self, name: str, *hosts: str) -> tuple[Path, Path]:
-        """Return the paths of a new certificate for the hosts and of its key, called after ``name``."""
+    def issue(self, name: str, *hosts: str, ended_ago: timedelta = -_VALID) -> tuple[Path, Path]:
+        """Return the paths of a new certificate for the hosts and of its key, called after ``name``; it
+        ended ``ended_ago``, by default in the future.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        made = self._certificate(_name(hosts[0]), key.public_key()).add_extension(
+        made = self._certificate(_name(hosts[0]), key.public_key(), -ended_ago).add_extension(
             x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
         )
         paths = self._folder / f"{name}.pem", self._folder / f"{name}.key"
@@ -46,7 +48,7 @@ class Authority:
         return paths
 
     def _certificate(
-        self, subject: x509.Name, key: ec.EllipticCurvePublicKey
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, valid: timedelta = _VALID
     ) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         return (
@@ -56,7 +58,7 @@ class Authority:
             .public_key(key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _VALID)
-            .not_valid_after(now + _VALID)
+            .not_valid_after(now + valid)
         )
 
 

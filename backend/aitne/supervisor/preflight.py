@@ -57,9 +57,9 @@ def check(settings: Settings) -> ProcessAccount | None:
 
 def notes(settings: Settings) -> list[str]:
     """Return notes about the settings for the user who starts the platform; they are no errors."""
-    messages = _behind_a_proxy(settings)
+    messages = behind_a_proxy(settings)
     if settings.capabilities.remote:
-        messages += _unreachable(settings)
+        messages += unreachable(settings)
     if settings.own_accounts:
         return messages
     if settings.capabilities.runs_as_users:
@@ -72,7 +72,8 @@ def notes(settings: Settings) -> list[str]:
     return messages
 
 
-def _behind_a_proxy(settings: Settings) -> list[str]:
+def behind_a_proxy(settings: Settings) -> list[str]:
+    """Return a note if the addresses of browsers behind a reverse proxy are not known."""
     configured = settings.proxy_socket is not None or "FORWARDED_ALLOW_IPS" in os.environ
     if settings.public_url is None or configured:
         return []
@@ -82,7 +83,8 @@ def _behind_a_proxy(settings: Settings) -> list[str]:
     ]
 
 
-def _unreachable(settings: Settings) -> list[str]:
+def unreachable(settings: Settings) -> list[str]:
+    """Return a note if the portal does not listen where nodes connect to it."""
     at = settings.slurm.portal_address
     if at is None or not is_loopback(settings.bind) or is_loopback(urlsplit(at).hostname):
         return []

@@ -22,10 +22,10 @@ from tests.support.schedulers import Bench
 
 async def test_job_finds_its_number_of_tasks(local: Bench) -> None:
     resources = {"cpu": 2, "tasks_per_node": 2, "cpus_per_task": 1}
-    command = "echo $SLURM_NTASKS $SLURM_NTASKS_PER_NODE $SLURM_CPUS_PER_TASK"
+    command = "echo $SLURM_NTASKS $SLURM_NTASKS_PER_NODE $SLURM_CPUS_PER_TASK $SLURM_TASKS_PER_NODE"
     number, request = await local.submit(command, resources=resources)
     await local.ended(number)
-    assert local.log(request) == "2 2 1\n"
+    assert local.log(request) == "2 2 1 2\n"
 
 
 async def test_a_running_job_outlives_its_old_limit(local: Bench) -> None:

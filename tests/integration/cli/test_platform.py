@@ -52,6 +52,63 @@ def test_a_job_is_followed_to_its_end(aitne: Aitne, tmp_path: Path) -> None:
     assert aitne("logs", record["id"][:13]).stdout.startswith(str(tmp_path))
 
 
+def test_doctor_finds_no_failure_on_a_healthy_platform(
+    aitne: Aitne, platform: RunningPlatform
+) -> None:
+    user = "doctors-user"
+    aitne("admin", "user", "create", user, "--json")
+    done = aitne("admin", "doctor", "--job-as", user, "--json")
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    bad = [check for check in checks.values() if check["state"] in ("failed", "unknown")]
+    assert (done.returncode, bad) == (0, []), done.stderr
+    nodes = ("test-job", "node-folder", "node-clock", "node-portal", "portal-node")
+    for name in ("processes", "api", "database-schema", *nodes):
+        assert checks[name]["state"] == "ok", checks[name]
+    health = json.loads(aitne("admin", "health", "--json").stdout)
+    assert "doctor" in {part["name"] for part in health["parts"]}
+
+
+@pytest.mark.long(third=2)
+def test_acceptance_of_a_healthy_platform_has_no_failure(aitne: Aitne, tmp_path: Path) -> None:
+    user = "site-user"
+    aitne("admin", "user", "create", user, "--json")
+    words = ("--as", user, "--output", str(tmp_path), "--anonymous", "--json")
+    done = aitne("admin", "accept", *words)
+    report = json.loads(done.stdout)
+    states = {check["name"]: check["state"] for check in report["checks"]}
+    assert [check for check in report["checks"] if check["state"] == "failed"] == []
+    assert done.returncode == 0
+    for name in ("batch", "log-follow", "array", "ranks", "session", "limits", "cancel"):
+        assert states[name] == "ok", report
+    assert states["agent-killed"] == "ok"
+    assert "pass --gpu" in next(c["message"] for c in report["checks"] if c["name"] == "gpu")
+    assert json.loads((tmp_path / "report.json").read_text()) == report
+    assert "agent-killed" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.long(third=2)
+def test_interrupted_acceptance_cancels_its_jobs(platform: RunningPlatform, tmp_path: Path) -> None:
+    words = [*platform.command, "admin", "accept", "--output", str(tmp_path)]
+    command = subprocess.Popen(
+        words, env=platform.env, cwd=platform.home, stderr=subprocess.PIPE, text=True
+    )
+    assert command.stderr is not None
+    assert any(line.startswith("session:") for line in command.stderr)
+
+    def session_states() -> set[str]:
+        jobs = json.loads(platform.aitne("ps", "--all", "--json").stdout)
+        return {job["state"] for job in jobs if job["type"] == "session"}
+
+    eventually("the session is submitted", lambda: session_states() - {"CANCELLED", "COMPLETED"})
+    command.terminate()
+    command.communicate(timeout=60)
+    assert command.returncode == 128 + 15
+    eventually("the session ends", lambda: not session_states() - {"CANCELLED", "COMPLETED"})
+    assert json.loads((tmp_path / "report.json").read_text())["interrupted"] is True
+    tokens = json.loads(platform.aitne("admin", "token", "ls", "--json").stdout)
+    assert not [token for token in tokens if token["name"] == "aitne acceptance"]
+
+
 def test_a_failure_is_status_1_with_its_reason(aitne: Aitne, tmp_path: Path) -> None:
     path = job_file(tmp_path, commands=["echo before", "exit 7", "echo never"])
     done = aitne("apply", "-f", path, "--yes", "--wait")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from datetime import UTC, datetime, timedelta
@@ -10,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from aitne.adapters.probes import LocalProbes
+from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.models.node import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
 from aitne.host.account import own_account_name
 from aitne.services.platform.certificates import LIFETIME, ensure_certificates
+from aitne.services.platform.doctor_report import DoctorReport, write_report
 from aitne.services.users.isolation import SHARED_ORIGIN
-from tests.support.stage import Stage, open_stage
+from tests.support.stage import SCRAPER, Stage, open_stage
 
 
 async def part(stage: Stage, token: str, name: str) -> dict[str, Any]:
@@ -177,3 +180,36 @@ async def test_certificates_that_end_soon_or_are_renewed_are_named(
         soon = await part(stage, root, "certificates")
         assert soon["state"] == "degraded"
         assert "api.log says why" in soon["advice"]
+
+
+async def test_readable_secret_is_named_until_it_is_private(stage: Stage) -> None:
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    secret = stage.settings.secrets_dir / "webhook_key"
+    secret.chmod(0o644)
+    exposed = await part(stage, root, "secrets")
+    assert (exposed["state"], "webhook_key" in exposed["message"]) == ("down", True)
+    for path in (stage.settings.secrets_dir, *stage.settings.secrets_dir.iterdir()):
+        path.chmod(path.stat().st_mode & 0o700)
+    assert (await part(stage, root, "secrets"))["state"] == "ok"
+
+
+async def test_last_backup_and_last_doctor_are_shown(stage: Stage) -> None:
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    made = stage.clock.now - timedelta(days=3)
+    record = {"path": "/backups/1", "created_at": made.isoformat(), "bytes": 4}
+    (stage.settings.data_dir / "backup.json").write_text(json.dumps(record))
+    broken = CheckResult(name="mail", state=CheckState.FAILED, message="It burns.")
+    write_report(stage.settings.data_dir, DoctorReport(as_of=made, checks=(broken,)))
+    backup = await part(stage, root, "backup")
+    assert (backup["state"], "3d" in backup["message"]) == ("degraded", True)
+    doctor = await part(stage, root, "doctor")
+    assert (doctor["state"], "mail: It burns." in doctor["message"]) == ("degraded", True)
+
+
+async def test_each_health_check_is_a_metric(stage: Stage) -> None:
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    await part(stage, root, "controller")
+    async with stage.client() as client:
+        text = (await client.get("/metrics", headers=SCRAPER)).text
+    assert 'aitne_part_state{part="database",state="ok"} 1.0' in text
+    assert 'aitne_part_state{part="controller",state="down"} 1.0' in text

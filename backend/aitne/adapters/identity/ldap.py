@@ -55,6 +55,19 @@ class LdapIdentity(FormSource):
         async with self._slots:
             return await asyncio.to_thread(self._ask, username, password)
 
+    async def probe(self) -> None:
+        """Connect to the directory as the account with which users are searched. Raises
+        ``Unavailable`` if the directory does not answer or refuses the login.
+        """
+        await asyncio.to_thread(self._probe)
+
+    def _probe(self) -> None:
+        try:
+            with self._connection(self._settings.bind_dn, self._service_password):
+                return
+        except bonsai.LDAPError as error:
+            raise self._silent(error) from error
+
     def _ask(self, username: str, password: str) -> Identity | None:
         """Verify the password and return the user's identity, or None if the login fails. Blocks:
         the library's asynchronous mode is not used because it does not close connections that fail.

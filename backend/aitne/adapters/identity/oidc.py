@@ -206,6 +206,12 @@ class OidcIdentity(RedirectSource):
             return claims
         return {**userinfo, **claims}
 
+    async def probe(self) -> None:
+        """Fetch the provider's discovery document. Raises ``Unavailable`` if it does not answer or
+        describes another provider.
+        """
+        await self._description()
+
     async def _description(self) -> dict[str, Any]:
         if self._described is None:
             issuer = str(self._settings.issuer)

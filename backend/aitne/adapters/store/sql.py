@@ -22,6 +22,7 @@ from aitne.adapters.store.factors import Factors
 from aitne.adapters.store.gpus import GpuSums
 from aitne.adapters.store.groups import Groups, Invitations
 from aitne.adapters.store.history import JobHistory
+from aitne.adapters.store.inspection import SchemaState, integrity_problems, schema_state
 from aitne.adapters.store.job_changes import JobChangeRequests
 from aitne.adapters.store.jobs import JobRecords
 from aitne.adapters.store.load import LoadRecords
@@ -97,6 +98,18 @@ class SqlStore(
     async def start(self) -> None:
         await self._db.prepare()
         await migrate(self._db)
+
+    async def schema_state(self) -> SchemaState:
+        """Return the schema of the database, which may be foreign or of another release. Raises
+        ``SetupError`` if it is damaged, and ``StoreUnavailable``.
+        """
+        return await schema_state(self._db)
+
+    async def integrity_problems(self) -> list[str]:
+        """Return what is wrong inside the database, as sentences. Raises ``SetupError`` if it cannot
+        be read, and ``StoreUnavailable``.
+        """
+        return await integrity_problems(self._db)
 
     @override
     async def close(self) -> None:

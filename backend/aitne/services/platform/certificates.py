@@ -217,6 +217,16 @@ def ensure_certificates(settings: Settings) -> None:
     """
     open_sessions_authority(settings)
     renew_issued(settings)
+    check_given(settings)
+
+
+def check_given(settings: Settings) -> None:
+    """Check the certificates that the administrator provides in the settings, if there are any:
+    names, keys and validity.
+
+    Raises:
+        SetupError: one cannot be used.
+    """
     if settings.tls.certificate is not None:
         check_certificate(portal_files(settings), _portal_names(settings))
         check_certificate(sessions_files(settings), _session_names(settings))
@@ -332,7 +342,7 @@ def _holds(authority: CertificateAuthority, files: CertificateFiles, names: Sequ
     return (
         certificate.not_valid_after_utc > datetime.now(UTC) + RENEWAL
         and key.public_key() == certificate.public_key()
-        and _names_of(certificate) == set(names)
+        and names_of(certificate) == set(names)
     )
 
 
@@ -368,16 +378,17 @@ def check_certificate(
             f"The certificate {files.certificate} expired on "
             f"{certificate.not_valid_after_utc:%Y-%m-%d}. Renew it."
         )
-    names = _names_of(certificate)
+    names = names_of(certificate)
     for host in hosts:
-        if not _covers(names, host):
+        if not covers(names, host):
             raise SetupError(
                 f"The certificate {files.certificate} is for {', '.join(sorted(names)) or 'no host'}, "
                 f"and browsers or nodes ask for {host}. Set {section} to a certificate that has this name too."
             )
 
 
-def _covers(names: set[str], host: str) -> bool:
+def covers(names: set[str], host: str) -> bool:
+    """Return whether a certificate with these names is valid for ``host``, which may be a wildcard."""
     label, _, parent = host.partition(".")
     return host in names or (label != "*" and bool(parent) and f"*.{parent}" in names)
 
@@ -439,7 +450,8 @@ def _general_names(names: Iterable[str]) -> list[x509.GeneralName]:
     ]
 
 
-def _names_of(certificate: x509.Certificate) -> set[str]:
+def names_of(certificate: x509.Certificate) -> set[str]:
+    """Return the host names and addresses for which a certificate is valid."""
     try:
         alternative_names = certificate.extensions.get_extension_for_class(
             x509.SubjectAlternativeName

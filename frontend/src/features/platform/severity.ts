@@ -42,6 +42,9 @@ const COMPONENT_NAMES: Partial<Record<string, string>> = {
   templates: msg("Job templates"),
   isolation: msg("Session isolation"),
   certificates: msg("Certificates"),
+  secrets: msg("Files of secrets"),
+  backup: msg("Backup"),
+  doctor: msg("Host and nodes"),
 };
 
 /** The label of a component as a key; unknown names are returned unchanged. */

@@ -104,7 +104,10 @@ def slurm_variables(
         "SLURM_JOB_START_TIME": str(start),
         "SLURM_JOB_END_TIME": str(start + request.time_limit_s),
     }
-    if (tasks := resources.tasks_per_node) is not None:
+    tasks = resources.tasks_per_node
+    # Open MPI takes its slots from it, and does not start without it where SLURM_JOB_ID is set.
+    variables["SLURM_TASKS_PER_NODE"] = f"{tasks or 1}" + ("" if count == 1 else f"(x{count})")
+    if tasks is not None:
         variables |= {"SLURM_NTASKS": str(tasks * count), "SLURM_NTASKS_PER_NODE": str(tasks)}
     if resources.cpus_per_task is not None:
         variables["SLURM_CPUS_PER_TASK"] = str(resources.cpus_per_task)

@@ -1,0 +1,1 @@
+"""``aitne admin accept``: acceptance test of a site through the public API, as one of its users."""

@@ -1,0 +1,32 @@
+"""All checks, one module for each subject."""
+
+from __future__ import annotations
+
+from aitne.operations.doctor.checks import (
+    accounts,
+    database,
+    files,
+    machine,
+    network,
+    nodes,
+    processes,
+    services,
+    slurm,
+)
+from aitne.operations.doctor.registry import CHECKS, Check, Subject
+
+_MODULES = (files, machine, processes, database, network, services, slurm, accounts, nodes)
+"""Importing them registers their checks."""
+JOB_CHECKS = frozenset(
+    {
+        *("test-job", "node-folder", "node-clock", "node-portal", "portal-node"),
+        *("node-gpus", "node-apptainer"),
+    }
+)
+"""Names of the checks that wait for jobs."""
+
+
+def all_checks() -> list[Check]:
+    """Return all checks in the order of the output."""
+    order = list(Subject)
+    return sorted(CHECKS.values(), key=lambda check: order.index(check.subject))

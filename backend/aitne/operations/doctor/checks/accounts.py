@@ -1,0 +1,133 @@
+"""Checks of the broker and of the Unix accounts of users."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from aitne import __version__
+from aitne.adapters.accounts import UnixAccounts
+from aitne.broker.config import load_config
+from aitne.core.broker.protocol import PROTOCOL
+from aitne.core.errors import InvalidInput, SetupError, Unavailable
+from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.operations.doctor.host import CheckedHost
+from aitne.operations.doctor.registry import Subject, check
+
+BROKER_CONFIG = Path("/etc/aitne/broker.toml")
+_NO_BROKER = "There is no broker: all jobs run as the platform's own account."
+_SHOWN = 5
+_USERS_AT_ONCE = 200
+_MOST_USERS = 2_000
+
+
+@check("broker", Subject.ACCOUNTS, "The broker listens.")
+async def broker(host: CheckedHost) -> Finding:
+    """Check the broker's socket, as the health page does."""
+    return await host.health("broker")
+
+
+@check(
+    "broker-protocol", Subject.ACCOUNTS, "The broker has the protocol and release of the platform."
+)
+async def broker_protocol(host: CheckedHost) -> Finding:
+    """Compare protocol, release and scheduler of the broker with the platform's."""
+    if host.settings.broker.socket is None:
+        return skipped(_NO_BROKER)
+    try:
+        welcome = await host.broker()
+    except Unavailable as error:
+        return failed(
+            error.message,
+            "Start the broker, put the platform's account into its `peers`, or update it together with "
+            "the platform.",
+        )
+    if welcome.protocol != PROTOCOL:
+        return failed(
+            f"The broker speaks protocol {welcome.protocol}, and the platform {PROTOCOL}.",
+            "Update platform and broker together, then restart both.",
+        )
+    if welcome.scheduler != host.settings.scheduler:
+        return failed(
+            f"The broker has the scheduler {welcome.scheduler}, and the platform "
+            f"{host.settings.scheduler}.",
+            "Set `scheduler` to the same value in aitne.toml and broker.toml.",
+        )
+    if welcome.release != __version__:
+        return warning(
+            f"The broker has release {welcome.release}, and the platform {__version__}.",
+            "Finish the update: restart the broker. Running jobs continue.",
+        )
+    return ok(f"The broker has release {welcome.release} and protocol {welcome.protocol}.")
+
+
+@check("broker-settings", Subject.ACCOUNTS, "aitne.toml and broker.toml agree.")
+def broker_settings(host: CheckedHost) -> Finding:
+    """Compare the settings of accounts and folders in both files."""
+    if host.settings.broker.socket is None:
+        return skipped(_NO_BROKER)
+    path = host.settings.broker_dir / "broker.toml" if host.settings.own_accounts else BROKER_CONFIG
+    if not path.exists():
+        return unknown(f"There is no {path} here, so the broker's settings are not known.")
+    try:
+        config = load_config(path)
+    except SetupError as error:
+        return unknown(error.message)
+    ours, theirs = host.settings, config
+    different = [
+        name
+        for name, mine, other in (
+            ("accounts.min_uid", ours.accounts.min_uid, theirs.accounts.min_uid),
+            ("accounts.max_uid", ours.accounts.max_uid, theirs.accounts.max_uid),
+            ("accounts.groups", sorted(ours.accounts.groups), sorted(theirs.accounts.groups)),
+            ("slurm.jobs_dir", ours.slurm.jobs_dir, theirs.slurm.jobs_dir),
+            ("storage.areas", ours.storage.areas, theirs.storage.areas),
+        )
+        if mine != other
+    ]
+    if different:
+        return failed(
+            f"aitne.toml and {path} differ in {', '.join(different)}, so the broker refuses what the "
+            "platform accepts.",
+            "Set the same values in both, and restart both.",
+        )
+    return ok(f"aitne.toml and {path} agree.")
+
+
+@check("accounts", Subject.ACCOUNTS, "Every user has a Unix account that jobs may run as.")
+async def accounts(host: CheckedHost) -> Finding:
+    """Check the mapping of users to Unix accounts, with the permitted uids and groups."""
+    if host.settings.broker.socket is None:
+        return skipped(_NO_BROKER)
+    names, cursor = list[str](), None
+    while len(names) < _MOST_USERS:
+        page = await host.store.list_users(cursor=cursor, limit=_USERS_AT_ONCE)
+        names += [item.name for item in page.items if not item.disabled]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    problems = await asyncio.to_thread(_without_account, host, names)
+    if not problems:
+        return ok(f"{len(names)} users have Unix accounts that jobs may run as.")
+    listed = " ".join(list(problems.values())[:_SHOWN])
+    return warning(
+        f"{len(problems)} of {len(names)} users have no Unix account that jobs may run as. {listed}",
+        "Create the accounts, map them under [accounts.map], or widen accounts.min_uid, max_uid and "
+        "groups in both files.",
+    )
+
+
+def _without_account(host: CheckedHost, names: list[str]) -> dict[str, str]:
+    mapping, problems = UnixAccounts(host.settings), {}
+    for name in names:
+        try:
+            mapping.of(name)
+        except InvalidInput as error:
+            problems[name] = error.message.removeprefix("account: ")
+    return problems
+
+
+@check("isolation", Subject.ACCOUNTS, "Users are separated from each other.")
+async def isolation(host: CheckedHost) -> Finding:
+    """Report how users are separated, as the health page does."""
+    return await host.health("isolation")

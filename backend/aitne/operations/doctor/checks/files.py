@@ -1,0 +1,285 @@
+"""Checks of settings, folders and files of the platform on its host."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from aitne.core.settings import Settings
+from aitne.core.sizes import describe_bytes
+from aitne.host.settings import config_path
+from aitne.host.settings_source import SourceKind, shown
+from aitne.operations.doctor.findings import Finding, failed, ok, unknown, warning
+from aitne.operations.doctor.host import CheckedHost
+from aitne.operations.doctor.registry import Subject, check
+from aitne.services.platform.backup_record import backup_file
+from aitne.services.platform.exposed_files import exposed_files
+
+SUBFOLDERS = ("run", "logs", "hub", "secrets")
+LITTLE_BYTES = 1 << 30
+LITTLE_INODES = 10_000
+LARGE_LOGS_BYTES = 2 << 30
+
+
+@check("settings", Subject.FILES, "The settings are valid, and their file is safe from others.")
+def settings_file(host: CheckedHost) -> Finding:
+    """Check the file with the settings; that they are valid was checked when they were loaded."""
+    path = config_path(host.settings.data_dir)
+    if not path.exists():
+        return ok(
+            "The settings are valid; there is no file, so they come from defaults and variables."
+        )
+    mode = path.stat().st_mode
+    if mode & stat.S_IWOTH:
+        return failed(
+            f"Every account of this machine can change {path}, and so what the platform runs.",
+            f"Run `chmod o-w {path}`, and check its content.",
+        )
+    return ok(f"{path} is valid.")
+
+
+@check("unused-settings", Subject.FILES, "Each setting in the file has an effect.")
+def unused_settings(host: CheckedHost) -> Finding:
+    """Check for settings that have no effect because another setting is missing or excludes them."""
+    named = {
+        view.name
+        for view in shown(host.settings)
+        if view.source in (SourceKind.FILE, SourceKind.ENVIRONMENT)
+    }
+    unused = {
+        name: why
+        for prefix, why in _without_effect(host.settings)
+        for name in sorted(named)
+        if name == prefix or name.startswith(prefix + ".")
+    }
+    if not unused:
+        return ok("Every setting that differs from its default has an effect.")
+    listed = "; ".join(f"{name} ({why})" for name, why in unused.items())
+    return warning(
+        f"These settings have no effect: {listed}.",
+        "Remove them, or set what they need; `aitne admin settings` shows where each comes from.",
+    )
+
+
+def _without_effect(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield settings and sections that have no effect, each with the reason."""
+    if settings.capabilities.remote:
+        yield "local", f'scheduler is "{settings.scheduler}"'
+        yield "trusted_users", f'scheduler is "{settings.scheduler}"'
+    else:
+        for name in (
+            "conf",
+            "rest_url",
+            "jwt_key",
+            "operator",
+            "portal_address",
+            "sessions_address",
+        ):
+            yield f"slurm.{name}", f'scheduler is "{settings.scheduler}"'
+    if settings.broker.socket is None:
+        for name in ("map", "min_uid", "max_uid", "groups"):
+            yield f"accounts.{name}", "without a broker all jobs run as one account"
+    if not settings.tls.enabled:
+        yield "internal_port", "tls.enabled is false"
+    if settings.mail.host is None:
+        for name in ("port", "security", "user", "password_file", "sender"):
+            yield f"mail.{name}", "mail.host is not set"
+    for source in ("ldap", "oidc", "pam"):
+        if source not in settings.auth.sources:
+            yield f"auth.{source}", f'auth.sources does not name "{source}"'
+    if not settings.webhooks.enabled:
+        for name in ("http_hosts", "private_networks"):
+            yield f"webhooks.{name}", "webhooks.enabled is false"
+
+
+@check(
+    "data-directory",
+    Subject.FILES,
+    "The data directory and its folders exist, for the platform only.",
+)
+def data_directory(host: CheckedHost) -> Finding:
+    """Check owner and modes of the data directory, and that its folders exist."""
+    folder = host.settings.data_dir
+    if not folder.is_dir():
+        return failed(
+            f"There is no data directory {folder}.",
+            "Pass the right one with --data-dir, mount its file system, or restore a backup.",
+        )
+    owner = folder.stat().st_uid
+    if owner != os.geteuid():
+        return unknown(
+            f"{folder} belongs to uid {owner}, and this is uid {os.geteuid()}.",
+            "Run `aitne admin doctor` as root or as the platform's account.",
+        )
+    missing = [name for name in SUBFOLDERS if not (folder / name).is_dir()]
+    if missing:
+        return failed(
+            f"{folder} has no folder {', '.join(missing)}.",
+            "`aitne up` and --fix create them. If secrets are missing, restore a backup first: new "
+            "ones end all logins.",
+            lambda: _make_folders(folder, missing),
+        )
+    open_ones = [
+        path
+        for path in (folder, *(folder / name for name in SUBFOLDERS))
+        if stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    if open_ones:
+        names = ", ".join(map(str, open_ones))
+        return failed(
+            f"Other accounts of this machine have access to {names}.",
+            f"Run `chmod go-rwx {' '.join(map(str, open_ones))}`, or pass --fix.",
+            lambda: _close(open_ones),
+        )
+    return ok(f"{folder} and its folders belong to the platform only.")
+
+
+@check("secrets", Subject.FILES, "Only the platform's account can read its secrets.")
+async def secrets(host: CheckedHost) -> Finding:
+    """Check the modes of files with secrets."""
+    found = await host.health("secrets")
+    exposed = exposed_files(host.settings)
+    if not exposed or found.repair is not None:
+        return found
+    return failed(found.message, found.remedy or "", lambda: _close(exposed))
+
+
+@check("disk", Subject.FILES, "The file system of the data directory has space.")
+async def disk(host: CheckedHost) -> Finding:
+    """Check the free space of the data directory, as the health page does."""
+    return await host.health("disk")
+
+
+@check("folders", Subject.FILES, "The file systems of all folders have space and inodes.")
+def folders(host: CheckedHost) -> Finding:
+    """Check free bytes and inodes of every folder that the settings name."""
+    full, unseen, seen = [], [], set()
+    for folder in _folders(host.settings):
+        existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+        try:
+            usage = os.statvfs(existing)
+        except OSError as error:
+            unseen.append(f"{folder}: {error.strerror}")
+            continue
+        seen.add(folder)
+        free = usage.f_bavail * usage.f_frsize
+        if free < LITTLE_BYTES:
+            full.append(f"{folder} ({describe_bytes(free, 'down')} free)")
+        elif usage.f_files and usage.f_favail < LITTLE_INODES:
+            full.append(f"{folder} ({usage.f_favail} inodes free)")
+    if full:
+        return failed(
+            f"There is little space in {', '.join(full)}.",
+            "Free space there, or enlarge the file system: jobs and the platform fail when it is full.",
+        )
+    if unseen:
+        return unknown(
+            f"These folders cannot be inspected: {'; '.join(unseen)}.", "Mount them again."
+        )
+    return ok(f"All {len(seen)} folders have space and inodes.")
+
+
+def _folders(settings: Settings) -> list[Path]:
+    software = settings.slurm.software_dir
+    found = [
+        settings.data_dir,
+        settings.images_dir,
+        settings.containers.tmp_dir,
+        *([] if software is None else [software]),
+        *settings.storage.datasets,
+    ]
+    return list(dict.fromkeys(found))
+
+
+@check("storage", Subject.FILES, "Every storage area and dataset folder is mounted.")
+async def storage(host: CheckedHost) -> Finding:
+    """Check the storage areas, as the health page does."""
+    return await host.health("storage")
+
+
+@check("templates", Subject.FILES, "All job templates are valid.")
+async def templates(host: CheckedHost) -> Finding:
+    """Check the job templates, as the health page does."""
+    return await host.health("templates")
+
+
+@check("logs", Subject.FILES, "The logs do not grow without bound.")
+def logs(host: CheckedHost) -> Finding:
+    """Check the size of the platform's logs; the supervisor rotates its own, but not those of others."""
+    folder = host.settings.data_dir / "logs"
+    if not folder.is_dir():
+        return unknown(f"There is no folder {folder}.", "`aitne up` creates it.")
+    sizes = {path: path.stat().st_size for path in folder.glob("*") if path.is_file()}
+    total = sum(sizes.values())
+    if total > LARGE_LOGS_BYTES:
+        largest = max(sizes, key=lambda path: sizes[path])
+        return warning(
+            f"{folder} has {describe_bytes(total)}, most of it in {largest.name}.",
+            f"See what {largest} repeats, remove the cause, then the file; the supervisor rotates only "
+            "while it runs.",
+        )
+    return ok(f"{folder} has {describe_bytes(total)} in {len(sizes)} files.")
+
+
+@check("backup", Subject.FILES, "There is a backup, and it is not old.")
+async def backup(host: CheckedHost) -> Finding:
+    """Check the age of the last backup."""
+    if not backup_file(host.settings.data_dir).exists():
+        return warning(
+            "No backup of this platform is recorded.",
+            "Run `aitne admin backup --to DIR`, and let a timer repeat it daily.",
+        )
+    return await host.health("backup")
+
+
+@check("leftovers", Subject.FILES, "No unfinished writes or sockets of dead processes are left.")
+def leftovers(host: CheckedHost) -> Finding:
+    """Check for files that a process left when it was killed."""
+    stale = list(_stale(host))
+    if not stale:
+        return ok("No file of a dead process is left.")
+    return warning(
+        f"Dead processes have left {', '.join(map(str, stale))}.",
+        "Pass --fix to remove them. They have no effect, but an update or a start was interrupted.",
+        lambda: _remove(stale),
+    )
+
+
+def _stale(host: CheckedHost) -> Iterator[Path]:
+    """Yield temporary files of processes that have ended, and the socket of a dead supervisor."""
+    settings = host.settings
+    if not host.running and (settings.run_dir / "supervisor.sock").is_socket():
+        yield settings.run_dir / "supervisor.sock"
+    for folder in (settings.data_dir, settings.run_dir, settings.secrets_dir, settings.tls_dir):
+        if not folder.is_dir():
+            continue
+        for path in sorted(folder.glob(".*")):
+            number = path.suffix.removeprefix(".")
+            if path.is_file() and number.isdecimal() and not Path("/proc", number).exists():
+                yield path
+
+
+def _make_folders(folder: Path, names: list[str]) -> str:
+    for name in names:
+        (folder / name).mkdir(mode=0o700, exist_ok=True)
+    return f"created {', '.join(str(folder / name) for name in names)}."
+
+
+def _close(paths: list[Path]) -> str:
+    """Take all permissions of other accounts from files, without following links."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+            os.fchmod(descriptor, mode & ~0o077)
+        finally:
+            os.close(descriptor)
+    return f"took the permissions of other accounts from {', '.join(map(str, paths))}."
+
+
+def _remove(paths: list[Path]) -> str:
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return f"removed {', '.join(map(str, paths))}."

@@ -1,0 +1,191 @@
+"""Checks of names, certificates and reachability."""
+
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
+
+from aitne.core.errors import SetupError
+from aitne.core.sessions.hosts import WILDCARD
+from aitne.core.users.settings import is_loopback
+from aitne.operations.doctor import web
+from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.operations.doctor.host import CheckedHost
+from aitne.operations.doctor.registry import Subject, check
+from aitne.services.platform.certificates import check_given, covers, names_of
+from aitne.supervisor import preflight
+
+EXPIRES_SOON = timedelta(days=30)
+_ANY_USER = "aitne-doctor."
+"""CheckedHost name of no user, in place of the wildcard in the address of sessions."""
+
+
+@check("dns", Subject.NETWORK, "The names of the portal and of the sessions resolve.")
+def dns(host: CheckedHost) -> Finding:
+    """Check that the host names of both origins have addresses, as this machine sees them."""
+    settings = host.settings
+    urls = [settings.portal_url, settings.sessions_base.replace(WILDCARD, _ANY_USER, 1)]
+    if settings.capabilities.remote:
+        urls += [
+            settings.agents_url,
+            *([settings.hub_connect_url] if settings.hub_connect_url else []),
+        ]
+    missing, seen = [], []
+    for name in dict.fromkeys(urlsplit(url).hostname or "" for url in urls):
+        if name.endswith(".localhost"):
+            continue  # browsers resolve these names themselves (RFC 6761)
+        try:
+            socket.getaddrinfo(name, None)
+            seen.append(name)
+        except OSError:
+            missing.append(name)
+    if missing:
+        shown = ", ".join(name.replace(_ANY_USER, WILDCARD, 1) for name in missing)
+        return failed(
+            f"These names have no address in DNS: {shown}.",
+            "Add an A or AAAA record for each (a wildcard record for `*.`), or correct public_url and "
+            "sessions_url.",
+        )
+    return ok(
+        f"{len(seen)} names resolve: {', '.join(seen)}." if seen else "Browsers resolve all names."
+    )
+
+
+@check("portal-certificate", Subject.NETWORK, "Browsers accept the certificate of the portal.")
+def portal_certificate(host: CheckedHost) -> Finding:
+    """Check the certificate that the portal's address presents: chain, names and expiry."""
+    return _presented(host, host.settings.portal_url, [])
+
+
+@check(
+    "sessions-certificate",
+    Subject.NETWORK,
+    "Browsers accept the certificate of the sessions' origin.",
+)
+def sessions_certificate(host: CheckedHost) -> Finding:
+    """Check the certificate of the sessions' origin, with a host for each user if there is one."""
+    settings = host.settings
+    wildcard = settings.sessions_base.replace(WILDCARD, _ANY_USER, 1)
+    further = [urlsplit(wildcard).hostname or ""] if settings.user_domains else []
+    return _presented(host, settings.sessions_origin, further)
+
+
+def _presented(host: CheckedHost, url: str, further_names: list[str]) -> Finding:
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    if parts.scheme != "https":
+        if is_loopback(name) or is_loopback(host.settings.bind):
+            return skipped(f"{url} is reached without TLS, from this machine only.")
+        return warning(
+            f"{url} is reached without TLS: passwords and notebooks cross the network unencrypted.",
+            "Enable [tls] (docs/howto/tls.md), or serve it through a reverse proxy with a certificate.",
+        )
+    port = parts.port or 443
+    try:
+        certificate = web.presented_certificate(name, port, name)
+        problem = next(
+            (
+                text
+                for each in (name, *further_names)
+                if (text := web.verification_error(name, port, each, host.trust())) is not None
+            ),
+            None,
+        )
+    except web.NoAnswer as error:
+        if not host.running:
+            return unknown(f"There is no answer while the platform is not running: {error}")
+        return failed(
+            f"There is no answer: {error}",
+            "Start the reverse proxy, or open the port in the firewall.",
+        )
+    now, ends = datetime.now(UTC), certificate.not_valid_after_utc
+    renew = "Renew it, and let a timer do so from now on (docs/howto/tls.md)."
+    if ends <= now:
+        return failed(f"The certificate of {name} expired on {ends:%Y-%m-%d}.", renew)
+    wrong = [each for each in (name, *further_names) if not covers(names_of(certificate), each)]
+    if wrong:
+        shown = ", ".join(each.replace(_ANY_USER, WILDCARD, 1) for each in wrong)
+        return failed(
+            f"The certificate of {name} is for {', '.join(sorted(names_of(certificate)))}, not for {shown}.",
+            "Get one with these names; a host for each user needs a wildcard (docs/howto/tls.md).",
+        )
+    if problem is not None:
+        return failed(
+            f"Clients do not accept the certificate of {name}: {problem}.",
+            "Serve it with its intermediate certificates, from a CA that the browsers trust.",
+        )
+    if ends - now < min(EXPIRES_SOON, (ends - certificate.not_valid_before_utc) / 3):
+        return warning(f"The certificate of {name} expires on {ends:%Y-%m-%d}.", renew)
+    return ok(f"The certificate of {name} is valid until {ends:%Y-%m-%d}.")
+
+
+@check("certificates", Subject.NETWORK, "No certificate of the platform's processes expires soon.")
+async def certificates(host: CheckedHost) -> Finding:
+    """Check the expiry of the certificates in files, as the health page does."""
+    return await host.health("certificates")
+
+
+@check(
+    "certificate-files", Subject.NETWORK, "The certificates in [tls] have the right names and keys."
+)
+def certificate_files(host: CheckedHost) -> Finding:
+    """Check the certificates that the settings name."""
+    if host.settings.tls.certificate is None:
+        return skipped("The settings name no certificate of the site.")
+    try:
+        check_given(host.settings)
+    except SetupError as error:
+        return failed(error.message, "Correct the files, or the section [tls].")
+    return ok("The certificates in [tls] have the right names and keys.")
+
+
+@check(
+    "public-address",
+    Subject.NETWORK,
+    "The portal answers at its public address.",
+    needs_platform=True,
+)
+def public_address(host: CheckedHost) -> Finding:
+    """Check the portal as browsers reach it."""
+    return _answers(
+        host, host.settings.portal_url, "Browsers", "the reverse proxy and `public_url`"
+    )
+
+
+@check(
+    "nodes-address",
+    Subject.NETWORK,
+    "The portal answers at the address for nodes.",
+    needs_platform=True,
+)
+def nodes_address(host: CheckedHost) -> Finding:
+    """Check the portal as agents on nodes reach it, from here; the check `node-portal` asks from there."""
+    if not host.slurm:
+        return skipped("Jobs run on this machine.")
+    for note in preflight.unreachable(host.settings):
+        return failed(note, "Set `bind`, or have a proxy forward the connections of nodes.")
+    return _answers(host, host.settings.agents_url, "Agents", "`slurm.portal_address`")
+
+
+def _answers(host: CheckedHost, url: str, who: str, where: str) -> Finding:
+    try:
+        response = web.fetch(f"{url}/healthz", context=host.trust())
+    except web.NoAnswer as error:
+        return failed(
+            f"{who} do not reach the portal: {error}", f"Check {where}, DNS and the firewall."
+        )
+    if response.status != 200 or b'"ok"' not in response.body:
+        return failed(
+            f"{url}/healthz answers {response.status}, but not as the portal does.",
+            f"Another service has this address: correct {where}.",
+        )
+    return ok(f"The portal answers at {url}.")
+
+
+@check("proxy-socket", Subject.NETWORK, "A reverse proxy passes on the addresses of browsers.")
+def proxy_socket(host: CheckedHost) -> Finding:
+    """Check that client addresses are known, by which failed logins are limited."""
+    for note in preflight.behind_a_proxy(host.settings):
+        return warning(note, "Set `proxy_socket` (docs/howto/reverse-proxy.md).")
+    return ok("Each browser is known by its own address.")

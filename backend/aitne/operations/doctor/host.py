@@ -1,0 +1,205 @@
+"""Knowledge that the checks share: the settings, the supervisor's answer, and systems that several checks ask."""
+
+from __future__ import annotations
+
+import asyncio
+import encodings.idna  # noqa: F401 - for names in DNS: the account of the platform may not read Python
+import os
+import pwd
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from aitne.adapters.broker import BrokerClient
+from aitne.adapters.command.local import LocalCommand
+from aitne.adapters.probes import LocalProbes
+from aitne.adapters.schedulers._slurm.site import Site
+from aitne.adapters.store.sql import SqlStore
+from aitne.bootstrap.adapters import make_store, utc_now
+from aitne.client.discovery import ask_supervisor
+from aitne.core.broker.protocol import Welcome
+from aitne.core.errors import SetupError
+from aitne.core.models.health import HealthState
+from aitne.core.models.node import Cluster
+from aitne.core.settings import Settings
+from aitne.host import privileges
+from aitne.host.settings import load_settings
+from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.services.cluster.cluster import ClusterService
+from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
+from aitne.services.platform.certificates import authority_file
+from aitne.services.platform.events import EventHub
+from aitne.services.platform.health_checks import HealthChecks
+
+_T = TypeVar("_T")
+_STATES = {
+    HealthState.DEGRADED: warning,
+    HealthState.DOWN: failed,
+}
+_IN_DATABASE = frozenset({"database", "controller", "scheduler", "nodes", "queue", "isolation"})
+"""Names of the health checks that read the database."""
+
+
+@dataclass(slots=True)
+class CheckedHost:
+    """The platform and its host, as the checks see them. Nothing is asked before a check needs it."""
+
+    settings: Settings
+    status: dict[str, Any] | None
+    """Answer of the supervisor; None: the platform is not running."""
+    job_user: str | None = None
+    """User for whom jobs are submitted that check the nodes; None: none are."""
+    _shared: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+    _store: SqlStore | None = None
+
+    @property
+    def running(self) -> bool:
+        """True if the supervisor answers."""
+        return self.status is not None
+
+    def check_database(self) -> None:
+        """Raise ``SetupError`` if SQLite's file does not exist: a connection would create it."""
+        path = self.settings.data_dir / "aitne.db"
+        if self.settings.database is None and not path.is_file():
+            raise SetupError(f"There is no database {path} yet; the first `aitne up` creates it.")
+
+    @property
+    def store(self) -> SqlStore:
+        """The platform's database, which is neither created nor migrated.
+
+        Raises:
+            SetupError: there is none yet.
+        """
+        self.check_database()
+        return self._unopened
+
+    @property
+    def _unopened(self) -> SqlStore:
+        if self._store is None:
+            self._store = make_store(self.settings)
+        return self._store
+
+    @property
+    def slurm(self) -> bool:
+        """True if the scheduler is Slurm."""
+        return self.settings.capabilities.remote
+
+    def site(self) -> Site:
+        """Return the access to Slurm's commands under the own account."""
+        return Site(self.settings, LocalCommand(self.settings.slurm.command_prefix))
+
+    def trust(self) -> ssl.SSLContext:
+        """Return what clients of the platform trust: the system's CAs, and the platform's own."""
+        context = ssl.create_default_context()
+        own = authority_file(self.settings)
+        if self.settings.tls.enabled and self.settings.tls.certificate is None and own.is_file():
+            context.load_verify_locations(own)
+        return context
+
+    async def shared(self, name: str, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """Return the answer of ``ask``, which is asked once for all checks that use this name."""
+        if name not in self._shared:
+
+            async def once() -> _T:
+                return await ask()
+
+            self._shared[name] = asyncio.create_task(once())
+        answer: _T = await asyncio.shield(self._shared[name])
+        return answer
+
+    async def slurm_config(self) -> str:
+        """Return the output of ``scontrol show config``. Raises ``SchedulerUnavailable``."""
+        return await self.shared("config", lambda: self.site().ask("scontrol", "show", "config"))
+
+    async def cluster(self) -> Cluster:
+        """Return the nodes and partitions that the controller stored last."""
+        return await self.shared("cluster", self.store.cluster)
+
+    async def broker(self) -> Welcome:
+        """Return what the broker says about itself. Raises ``Unavailable``."""
+
+        async def ask() -> Welcome:
+            client = BrokerClient(self.settings)
+            try:
+                return await client.welcome()
+            finally:
+                await client.close()
+
+        return await self.shared("broker", ask)
+
+    async def health(self, name: str) -> Finding:
+        """Return the finding of a check of the portal's health page, executed in this process."""
+        if name in _IN_DATABASE:
+            self.check_database()
+        function = self._health().all().get(name)
+        if function is None:
+            return skipped("This platform has none.")
+        result = await function()
+        if result.state is HealthState.OK:
+            return ok(result.says)
+        if result.state is HealthState.UNKNOWN:
+            return unknown(result.says, result.advice)
+        return _STATES[result.state](result.says, result.advice or "See `aitne admin health`.")
+
+    def _health(self) -> HealthChecks:
+        settings, store = self.settings, self._unopened
+        return HealthChecks(
+            store,
+            settings,
+            LocalProbes(),
+            ClusterService(store, None, settings, utc_now),
+            EventHub(store),
+            TemplateCatalog([builtin_folder(), *settings.templates]),
+            utc_now,
+        )
+
+    async def close(self) -> None:
+        """End what is still asked, and close the connections to the database."""
+        for task in self._shared.values():
+            task.cancel()
+        if self._shared:
+            await asyncio.wait(self._shared.values())
+        if self._store is not None:
+            await self._store.close()
+
+
+def open_host(data_dir: Path, job_user: str | None = None) -> CheckedHost:
+    """Return the host of the platform in ``data_dir``, running or not.
+
+    Raises:
+        SetupError: the settings cannot be loaded.
+        NotAllowed: another account started the platform.
+    """
+    status = ask_supervisor(str(data_dir), "status")
+    if status is not None:
+        # Options and variables of `aitne up` are not stored in a file.
+        stored = (ask_supervisor(str(data_dir), "settings") or {}).get("settings", {})
+        os.environ.update({name: text for name, text in stored.items() if name[:6] == "AITNE_"})
+    return CheckedHost(load_settings(data_dir), status, job_user)
+
+
+def become_owner(data_dir: Path) -> str | None:
+    """Change this process from root to the account that owns the data directory, permanently, and
+    return the account's name; None: nothing was changed.
+
+    The settings name programs and paths: root executes and repairs nothing that another account has
+    named.
+
+    Raises:
+        SetupError: the owner has no name on this machine.
+    """
+    if os.geteuid() != 0 or not data_dir.is_dir() or data_dir.stat().st_uid == 0:
+        return None
+    uid = data_dir.stat().st_uid
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        raise SetupError(
+            f"{data_dir} belongs to uid {uid}, which this machine has no account for. Give it to the "
+            "platform's account."
+        ) from None
+    privileges.become(uid, entry.pw_gid, os.getgrouplist(entry.pw_name, entry.pw_gid))
+    os.environ.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
+    return entry.pw_name

@@ -1,0 +1,39 @@
+"""Last results of ``aitne admin doctor``, stored for the portal's health page.
+
+The command looks at the host and the nodes, which the API process does not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.check import CheckResult
+from aitne.services.platform.secrets import write_private
+
+
+class DoctorReport(Frozen):
+    """Results of all checks at one time."""
+
+    as_of: UtcTime
+    checks: tuple[CheckResult, ...]
+
+
+def report_file(data_dir: Path) -> Path:
+    """Return the path of the stored results."""
+    return data_dir / "doctor.json"
+
+
+def read_report(data_dir: Path) -> DoctorReport | None:
+    """Return the stored results; None if there are none or the file is damaged."""
+    try:
+        return DoctorReport.model_validate_json(report_file(data_dir).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def write_report(data_dir: Path, report: DoctorReport) -> None:
+    """Store the results, readable for the platform's account only. Raises ``OSError``."""
+    write_private(report_file(data_dir), report.model_dump_json())

@@ -1,0 +1,252 @@
+"""The doctor on a data directory without faults, and with each of the planted ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pwd
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from aitne.core.models.check import CheckState
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.node import Node, NodeState
+from aitne.operations.doctor import run
+from aitne.operations.doctor.checks import all_checks, slurm
+from aitne.operations.doctor.checks.machine import unit_problems
+from aitne.operations.doctor.findings import Finding, ok
+from aitne.operations.doctor.host import CheckedHost
+from aitne.operations.doctor.node_jobs import job_file
+from aitne.operations.doctor.registry import CHECKS, Check, Subject
+from aitne.operations.doctor.run import examine, store_report
+from aitne.services.platform.doctor_report import read_report
+from tests.support.slurm import root_or_skip
+from tests.unit.operations.planted import (
+    FAILED,
+    FAULTS,
+    WARNING,
+    Site,
+    database_is_of_a_newer_release,
+    folder_is_missing,
+    secret_is_readable,
+    site,
+    write_was_interrupted,
+)
+
+__all__ = ["site"]
+
+
+@pytest.mark.parametrize(
+    ("plant", "name", "state", "message", "remedy"),
+    FAULTS,
+    ids=[f"{name}: {plant.__name__}" for plant, name, *_ in FAULTS],
+)
+def test_planted_fault_is_named_with_its_remedy(
+    site: Site,
+    plant: Callable[[Site], None],
+    name: str,
+    state: CheckState,
+    message: str,
+    remedy: str,
+) -> None:
+    plant(site)
+    (result,) = site.examine(name).report()
+    assert (result.name, result.state) == (name, state), result
+    assert message in result.message
+    assert remedy in (result.remedy or "")
+
+
+def test_healthy_data_directory_has_no_failure_but_the_stopped_platform(site: Site) -> None:
+    examination = asyncio.run(examine(CheckedHost(site.settings(), None)))
+    failed = {result.name for result in examination.report() if result.state is FAILED}
+    assert failed == {"processes"}
+    assert {result.name for result in examination.report()} == set(CHECKS)
+
+
+def test_every_problem_has_a_remedy(site: Site) -> None:
+    examination = asyncio.run(examine(CheckedHost(site.settings(), None)))
+    for result in examination.report():
+        assert result.message.endswith("."), result
+        if result.state in (FAILED, WARNING):
+            assert result.remedy, result
+
+
+def test_fix_repairs_and_says_what_it_changed(site: Site) -> None:
+    for plant in (secret_is_readable, folder_is_missing, write_was_interrupted):
+        plant(site)
+    checks = [CHECKS[name] for name in ("secrets", "data-directory", "leftovers")]
+    before = asyncio.run(examine(CheckedHost(site.settings(), None), checks))
+    said = " ".join(before.repair())
+    for what in (
+        "took the permissions",
+        "encryption_key",
+        "created",
+        "hub",
+        "removed",
+        "webhook_key.",
+    ):
+        assert what in said
+    after = asyncio.run(examine(CheckedHost(site.settings(), None), checks))
+    assert [result.state for result in after.report()] == [CheckState.OK] * 3
+    mode = (site.data_dir / "secrets" / "encryption_key").stat().st_mode
+    assert stat.S_IMODE(mode) == 0o600
+
+
+def test_fix_follows_no_link(site: Site) -> None:
+    other = site.root / "other"
+    other.write_text("not the platform's")
+    other.chmod(0o644)
+    secret_is_readable(site)
+    before = site.examine("secrets")
+    path = site.data_dir / "secrets" / "encryption_key"
+    path.unlink()
+    path.symlink_to(other)
+    assert "not repaired" in " ".join(before.repair())
+    assert stat.S_IMODE(other.stat().st_mode) == 0o644
+
+
+def test_foreign_database_is_not_changed(site: Site) -> None:
+    database_is_of_a_newer_release(site)
+    asyncio.run(examine(CheckedHost(site.settings(), None)))
+    with closing(sqlite3.connect(site.data_dir / "aitne.db")) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [
+            ("9999",)
+        ]
+
+
+def test_missing_database_is_not_created(site: Site) -> None:
+    (site.data_dir / "aitne.db").unlink()
+    examination = asyncio.run(examine(CheckedHost(site.settings(), None)))
+    states = {result.name: result.state for result in examination.report()}
+    assert states["database"] is CheckState.UNKNOWN
+    assert states["disk"] is CheckState.OK
+    assert not (site.data_dir / "aitne.db").exists()
+
+
+def test_check_that_hangs_or_breaks_does_not_keep_the_others_from_their_results(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    def hangs(host: CheckedHost) -> Finding:
+        released.wait(60)
+        return ok("It is late.")
+
+    def breaks(host: CheckedHost) -> Finding:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(run, "WITHIN_S", 0.2)
+    chosen = [
+        Check(name, Subject.FILES, "It works.", function, needs_platform=False)
+        for name, function in (("hangs", hangs), ("breaks", breaks))
+    ]
+    loop = asyncio.new_event_loop()
+    examination = loop.run_until_complete(
+        examine(CheckedHost(site.settings(), None), [*chosen, CHECKS["settings"]])
+    )
+    released.set()
+    loop.close()
+    states = {result.name: (result.state.value, result.message) for result in examination.report()}
+    assert examination.hangs
+    assert states["hangs"] == ("unknown", "The check has not ended after 0 s.")
+    assert states["breaks"] == ("unknown", "It could not be checked: RuntimeError: a defect")
+    assert states["settings"][0] == "ok"
+
+
+def test_root_acts_as_the_owner_of_the_data_directory() -> None:
+    root_or_skip()
+    nobody = pwd.getpwnam("nobody").pw_uid
+    with tempfile.TemporaryDirectory() as parent:
+        os.chmod(parent, 0o755)
+        data_dir = Path(parent, "data")
+        data_dir.mkdir(mode=0o700)
+        os.chown(data_dir, nobody, -1)
+        words = ["admin", "doctor", "--data-dir", str(data_dir), "--fix", "--json"]
+        aitne = Path(sys.executable).parent / "aitne"
+        done = subprocess.run([aitne, *words], capture_output=True, text=True, check=False)
+        assert "Checking as nobody" in done.stderr
+        assert done.returncode == 1, done.stderr  # the platform is not running
+        states = {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}
+        assert states["data-directory"] == "ok"
+        assert {path.stat().st_uid for path in data_dir.iterdir()} == {nobody}
+
+
+def test_results_are_stored_for_the_portal(site: Site) -> None:
+    host = CheckedHost(site.settings(), None)
+    store_report(host, asyncio.run(examine(host, [CHECKS["processes"]])))
+    report = read_report(site.data_dir)
+    assert report is not None
+    assert [(check.name, check.state) for check in report.checks] == [("processes", FAILED)]
+
+
+def test_properties_of_a_unit_are_judged() -> None:
+    good = {
+        "Restart": "always",
+        "Type": "notify",
+        "WatchdogUSec": "1min",
+        "UnitFileState": "enabled",
+    }
+    assert unit_problems(good) == []
+    bad = {
+        "Restart": "no",
+        "Type": "notify",
+        "WatchdogUSec": "infinity",
+        "UnitFileState": "disabled",
+    }
+    assert [text.split(" (")[0] for text in unit_problems(bad)] == [
+        "it is not restarted",
+        "its watchdog is disabled",
+        "it is disabled, so it does not start at boot",
+    ]
+
+
+@pytest.mark.parametrize(("ahead_s", "skew_s"), [(0, 0), (1, 0), (90, 88), (-90, -90)])
+def test_clock_of_slurmctld_is_compared_within_the_time_of_the_query(
+    ahead_s: int, skew_s: int
+) -> None:
+    output = f"Configuration data as of {1_000_000 + ahead_s}\n"
+    assert slurm.clock_skew(output, 1_000_000, 1_000_002) == skew_s
+
+
+def test_checks_of_nodes_need_a_user(site: Site) -> None:
+    site.status = {"processes": []}
+    (result,) = site.examine("node-folder").report()
+    assert result.state is CheckState.SKIPPED
+    assert "--job-as" in result.message
+
+
+def test_each_check_is_in_the_handbook() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "handbook" / "doctor.md").read_text()
+    assert len(all_checks()) >= 40
+    for check in all_checks():
+        assert f"| `{check.name}` | {check.summary} |" in page
+    rows = [line for line in page.splitlines() if line.count("|") == 4 and "| `" in line]
+    assert len(rows) == len(CHECKS)
+
+
+def test_job_of_a_node_excludes_all_other_nodes(site: Site) -> None:
+    site.slurm("")
+    node = Node(
+        name="n2",
+        state=NodeState.IDLE,
+        cpu_total=1,
+        cpu_used=0,
+        memory_total_bytes=1 << 30,
+        memory_used_bytes=0,
+        partitions=("gpu",),
+        seen_at=datetime.now(UTC),
+    )
+    file = JobFile.model_validate(job_file(site.settings(), node, ["n1", "n2", "n3"]))
+    assert file.slurm is not None
+    assert (file.slurm.partition, file.slurm.exclude) == ("gpu", "n[1,3]")
