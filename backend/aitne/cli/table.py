@@ -139,6 +139,16 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Write settings, units and the reverse proxy's files, after an inspection of this machine.",
     ),
+    "admin doctor": (
+        "aitne.cli.commands.admin.doctor",
+        None,
+        "Check the platform, its host and its cluster, and name the cause and the remedy of each problem.",
+    ),
+    "admin accept": (
+        "aitne.cli.commands.admin.accept",
+        None,
+        "Test a site through its API as one of its users, and write a report for an issue.",
+    ),
     "admin health": (
         "aitne.cli.commands.admin.health",
         None,

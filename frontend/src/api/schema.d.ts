@@ -6470,7 +6470,7 @@ export interface components {
         /** @description Health of one part of the platform, such as the database. */
         PartHealth: {
             /**
-             * @description api, database, controller, scheduler, queue, events, hub, proxy, broker, storage, disk or templates.
+             * @description Name of the check, such as api, database, controller, scheduler, nodes, queue, hub, proxy, broker, storage, disk, templates, secrets, backup or doctor (what `aitne admin doctor` found last on the host and the nodes).
              * @example scheduler
              */
             name: string;
