@@ -32,7 +32,7 @@ def test_units_name_the_platform_and_are_valid(tmp_path: Path, user: str | None)
     lines = units[SERVICE].splitlines()
     assert "Environment=AITNE_DATA_DIR=/var/lib/aitne AITNE_CONFIG=/etc/aitne/aitne.toml" in lines
     assert "ExecStart=/bin/true admin backup --yes" in lines
-    assert ("User=nobody" in lines) is (user is not None)
+    assert ("User=daemon" in lines) is (user is not None)
     for name, text in units.items():
         tmp_path.joinpath(name).write_text(text)
     if shutil.which("systemd-analyze") is None:
