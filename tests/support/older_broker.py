@@ -24,6 +24,7 @@ def recording() -> dict[str, Any]:
 
 
 def _answers(recorded: dict[str, Any]) -> dict[str, Any]:
+    """The recorded answers; the other verbs answer nothing."""
     return {
         line["sent"]["verb"]: line["answered"]["ok"]
         for line in reversed(recorded["transcript"][1:])
@@ -50,7 +51,7 @@ async def serve(path: str) -> None:
             jsonschema.validate(line["args"], verb["args"])
         except jsonschema.ValidationError as error:
             return _refusal(line["id"], f"{error.json_path}: {error.message[:200]}")
-        return {"id": line["id"], "ok": answers[line["verb"]]}
+        return {"id": line["id"], "ok": answers.get(line["verb"], {})}
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         welcome = recorded["transcript"][0]["answered"]

@@ -19,11 +19,9 @@ from aitne import __version__
 from aitne.core.broker.errors import error_from_wire
 from aitne.core.broker.protocol import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
 from aitne.core.broker.versions import (
-    OLDEST_PROTOCOL,
-    PROTOCOL,
-    WITHOUT_RANGE,
     Hello,
     Welcome,
+    hellos,
     newer_answer,
     older_request,
 )
@@ -114,13 +112,13 @@ class BrokerConnection:
 
 
 async def _connect(socket: Path) -> _Connection:
-    hello = Hello(protocol=PROTOCOL, oldest=OLDEST_PROTOCOL, release=__version__)
-    try:
-        return await _greet(socket, hello)
-    except InvalidInput:
-        if OLDEST_PROTOCOL > WITHOUT_RANGE:
-            raise
-        return await _greet(socket, Hello(protocol=WITHOUT_RANGE, release=__version__))
+    refusal = InvalidInput("")
+    for hello in hellos(__version__):
+        try:
+            return await _greet(socket, hello)
+        except InvalidInput as error:
+            refusal = error
+    raise BrokerRequestNotSent(refusal.message)
 
 
 async def _greet(socket: Path, hello: Hello) -> _Connection:
@@ -140,7 +138,7 @@ async def _greet(socket: Path, hello: Hello) -> _Connection:
         facts = from_json(line)
         if "error" in facts:
             error = error_from_wire(facts["error"])
-            if isinstance(error, InvalidInput) and hello.oldest is not None:
+            if isinstance(error, InvalidInput):
                 raise error
             raise BrokerRequestNotSent(error.message)
         welcome = Welcome.model_validate(facts)

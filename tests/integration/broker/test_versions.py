@@ -14,10 +14,12 @@ import jsonschema
 import pytest
 
 from aitne.adapters.broker import BrokerClient, BrokerFiles, BrokerScheduler
+from aitne.adapters.broker_attach import BrokerAttacher
 from aitne.adapters.broker_outside import BrokerOutside
 from aitne.core.broker.storage import AreasResult
-from aitne.core.errors import NotSupported, SchedulerRejected
+from aitne.core.errors import NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.resources import Resources
+from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, SubmitRequest
 from aitne.core.settings import Settings
@@ -70,6 +72,7 @@ async def test_platform_uses_what_an_older_broker_has(settings: Settings) -> Non
     client = BrokerClient(settings)
     run = Run(job_id=JOB, attempt=1, account=ANNA, scheduler_id="1")
     place = JobLocation(job_id=JOB, attempt=1, folder=f"/home/anna/jobs/{JOB}", account=ANNA)
+    target = AttachTarget(place=place, run=run, node="node01", agent=("python3", "agent.pyz"))
     try:
         await scheduler.start()
         assert await scheduler.submit(request()) == "1"
@@ -94,6 +97,9 @@ async def test_platform_uses_what_an_older_broker_has(settings: Settings) -> Non
                 await call
         with pytest.raises(NotSupported, match="Update the broker"):
             await outside.list([ANNA])
+        # The recording has no answer with a socket: the broker understands the request.
+        with pytest.raises(Unavailable, match="without a connection to the job"):
+            await BrokerAttacher(settings).attach(target)
     finally:
         for each in (scheduler, files, outside, client):
             await each.close()

@@ -83,6 +83,16 @@ class Welcome(Frozen):
     settle_s: float
 
 
+def hellos(release: str) -> tuple[Hello, ...]:
+    """Return the lines with which a platform of ``release`` greets a broker, each on a connection
+    of its own, until the broker does not answer with ``InvalidInput``.
+    """
+    ranged = Hello(protocol=PROTOCOL, oldest=OLDEST_PROTOCOL, release=release)
+    if OLDEST_PROTOCOL > WITHOUT_RANGE:
+        return (ranged,)
+    return ranged, Hello(protocol=WITHOUT_RANGE, release=release)
+
+
 def common_version(hello: Hello) -> int | None:
     """Return the newest version that the sender of ``hello`` and this release speak; None if there
     is none.
