@@ -144,6 +144,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Show the settings and the source of each value. Secrets are masked.",
     ),
+    "admin upgrade": (
+        "aitne.cli.commands.admin.upgrade",
+        None,
+        "Upgrade the platform to the next minor release; jobs and sessions continue.",
+    ),
     "admin sync": (
         "aitne.cli.commands.admin.sync",
         None,

@@ -89,11 +89,7 @@ def up(
         _wait_gone(data_dir)
     began = time.monotonic()
     account = preflight.check(settings)
-    if not settings.capabilities.trusted:
-        software.ensure(settings, progress)
-        environments.ensure(progress, ("hub", "proxy"), envs_root(settings))
-    else:
-        environments.ensure(progress)
+    ensure_software(settings, progress)
     with acting_as(account):
         ensure_secrets(settings.secrets_dir)
         if settings.tls.enabled:
@@ -121,6 +117,15 @@ def up(
         ready()
         if not detach:
             _wait_end(supervisor, data_dir)
+
+
+def ensure_software(settings: Settings, progress: Progress) -> None:
+    """Create the missing environments of the platform and of its jobs. Raises ``SetupError``."""
+    if not settings.capabilities.trusted:
+        software.ensure(settings, progress)
+        environments.ensure(progress, ("hub", "proxy"), envs_root(settings))
+    else:
+        environments.ensure(progress)
 
 
 def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:

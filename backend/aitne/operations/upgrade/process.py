@@ -1,0 +1,166 @@
+"""Stop and start of the platform for an upgrade, in the way in which it was started."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aitne.core.errors import SetupError
+from aitne.host import settings_source
+from aitne.host.settings_source import SourceKind
+from aitne.supervisor import control
+from aitne.supervisor.plan import SupervisorPlan, plan_dir
+
+UNIT_WITHIN_S = 900.0
+"""Seconds within which a unit must start; its own limit is usually shorter."""
+GONE_WITHIN_S = 60.0
+LOOK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """How the platform in ``data_dir`` is started: by systemd, or detached by `aitne up`."""
+
+    data_dir: Path
+    unit: str | None
+
+    def stop(self) -> None:
+        """End the platform and leave its jobs running; return when its processes have ended.
+
+        Raises:
+            SetupError: it does not end.
+        """
+        if self.unit is not None:
+            _systemctl("stop", self.unit)
+        elif control.status(self.data_dir) is not None:
+            control.down(self.data_dir, keep_jobs=True)
+        until = time.monotonic() + GONE_WITHIN_S
+        while control.status(self.data_dir) is not None:
+            if time.monotonic() > until:
+                raise SetupError(
+                    f"The platform in {self.data_dir} does not end. Check its log, "
+                    f"{self.data_dir / 'logs' / 'supervisor.log'}."
+                )
+            time.sleep(LOOK_EVERY_S)
+
+    def start(self, program: Path, waiting: Callable[[], None]) -> None:
+        """Start the platform and wait until it is ready; ``waiting`` is called repeatedly
+        meanwhile.
+
+        Args:
+            program: the program ``aitne`` of the release to start; a unit has its own path of it.
+
+        Raises:
+            SetupError: it does not start.
+        """
+        if self.unit is not None:
+            argv, environ = ["systemctl", "start", self.unit], dict(os.environ)
+        else:
+            argv = [str(program), "up", "--detach", "--data-dir", str(self.data_dir)]
+            environ = start_environment(self.data_dir)
+        with subprocess.Popen(
+            argv,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            while process.poll() is None:
+                waiting()
+                time.sleep(LOOK_EVERY_S)
+            assert process.stderr is not None  # noqa: S101 (a pipe was requested)
+            messages = process.stderr.read().strip().splitlines()
+        if process.returncode:
+            raise SetupError(f"The platform does not start: {' '.join(messages[-8:])}")
+
+
+def service_of(data_dir: Path) -> Service | None:
+    """Return how the platform that runs in ``data_dir`` was started; None if it does not run.
+
+    Raises:
+        SetupError: it runs in the foreground of a terminal.
+    """
+    status = control.status(data_dir)
+    if status is None:
+        return None
+    pid = status["supervisor_pid"]
+    if "--detach" in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+        return Service(data_dir, None)
+    unit = _unit(Path(f"/proc/{pid}/cgroup").read_text())
+    if unit is None:
+        raise SetupError(
+            "The platform runs in the foreground of a terminal, from where an upgrade cannot restart "
+            "it. Start it with `aitne up --detach`, or as a unit of systemd."
+        )
+    return Service(data_dir, unit)
+
+
+def start_environment(data_dir: Path) -> dict[str, str]:
+    """Return the environment variables with which `aitne up` was started, and the options that it
+    had, as variables.
+    """
+    try:
+        plan = SupervisorPlan.read(plan_dir(data_dir))
+    except (OSError, ValueError):
+        return dict(os.environ)  # it was never started
+    return environment_of(plan.base_env)
+
+
+def environment_of(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which `aitne up` was started, from those of its processes, which
+    have all settings.
+    """
+    environ = {name: value for name, value in base.items() if not name.startswith("AITNE_")}
+    for name in ("AITNE_CONFIG", "AITNE_STATE_HOME"):
+        if name in base:
+            environ[name] = base[name]
+    for name, (kind, _) in json.loads(base.get(settings_source.VARIABLE, "{}")).items():
+        if kind in (SourceKind.ENVIRONMENT, SourceKind.COMMAND_LINE) and name != "data_dir":
+            value = _value(base, name.split("."))
+            if value is not None:
+                environ["AITNE_" + name.upper().replace(".", "__")] = value
+    return environ
+
+
+def _value(base: Mapping[str, str], path: list[str]) -> str | None:
+    text = base.get(f"AITNE_{path[0].upper()}")
+    if text is None or len(path) == 1:
+        return text
+    value: Any = json.loads(text)
+    for part in path[1:]:
+        value = value.get(part)
+        if value is None:
+            return None
+    return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
+
+
+def _unit(cgroup: str) -> str | None:
+    """Return the unit of systemd in the text of ``/proc/PID/cgroup``; None if there is none."""
+    for line in cgroup.splitlines():
+        path = line.rpartition(":")[2].strip().split("/")
+        units = [part for part in path if part.endswith(".service")]
+        if units and not units[-1].startswith("user@"):
+            return units[-1]
+    return None
+
+
+def _systemctl(verb: str, unit: str) -> None:
+    try:
+        done = subprocess.run(
+            ["systemctl", verb, unit],
+            capture_output=True,
+            text=True,
+            timeout=UNIT_WITHIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(f"`systemctl {verb} {unit}` does not end.") from error
+    if done.returncode:
+        raise SetupError(f"`systemctl {verb} {unit}` has failed: {done.stderr.strip()}")
