@@ -22,6 +22,7 @@ NAMES = (
     "memory",
     "cli",
     "growth",
+    "backup",
     "fairness",
     "manifest",
     "nodes",

@@ -34,6 +34,7 @@ from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
+from aitne.services.controller.restored import RestoredJobs
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.slurm import USER, Slurm, cluster
@@ -215,7 +216,10 @@ async def _poller(
                 job_id=job.id, attempt=job.attempt, folder=str(job.folder), account=USER
             )
 
-        yield Poller(store, scheduler, files, place, leader, _now, ControllerCounters(), live)
+        restored = RestoredJobs(store)
+        yield Poller(
+            store, scheduler, files, place, leader, _now, ControllerCounters(), live, restored
+        )
         if await store.last_event_id() - before < len(ids):
             raise BenchmarkError("the controller's polls have changed too little")
     finally:

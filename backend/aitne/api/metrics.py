@@ -4,6 +4,7 @@ requested."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from prometheus_client import (
     CollectorRegistry,
@@ -50,6 +51,7 @@ class ApiMetrics:
         self._depth = self._gauge(names.OUTBOX_DEPTH)
         self._oldest = self._gauge(names.OUTBOX_OLDEST)
         self._last_poll = self._gauge(names.SCHEDULER_LAST_POLL)
+        self._last_backup = self._gauge(names.BACKUP_LAST_SUCCESS)
         self._elsewhere = _CountersElsewhere()
         self.registry.register(self._elsewhere)
 
@@ -67,9 +69,13 @@ class ApiMetrics:
         if not isinstance(error, Unavailable):
             self._failures.labels(f"{credential}_{error.code}").inc()
 
-    async def render(self, store: Store, hung_restarts: Mapping[str, float]) -> bytes:
+    async def render(
+        self, store: Store, hung_restarts: Mapping[str, float], last_backup: datetime | None
+    ) -> bytes:
         """Return all metrics in Prometheus' text format. ``hung_restarts`` has the number of
-        restarts after a hang for each process of the platform."""
+        restarts after a hang for each process of the platform, ``last_backup`` is the time of the
+        last backup; None: there was none."""
+        self._last_backup.set(0.0 if last_backup is None else last_backup.timestamp())
         counts = await store.count_by_state()
         for state in JobState:
             self._jobs.labels(state.value).set(counts.get(state, 0))

@@ -24,7 +24,15 @@ ORDER = (
     *("announce", "notifications", "webhook", "storage"),
     *("up", "down", "status", "login", "account", "admin", "dev"),
     *("admin setup", "admin doctor", "admin accept", "admin health", "admin settings"),
-    *("admin backup", "admin upgrade", "admin bundle", "admin sync", "admin software"),
+    *(
+        "admin backup",
+        "admin verify",
+        "admin restore",
+        "admin upgrade",
+        "admin bundle",
+        "admin sync",
+        "admin software",
+    ),
     *("admin user", "admin token", "admin project", "admin member", "admin node"),
     *("admin image", "admin audit", "admin ca", "admin maintenance"),
 )

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
 from aitne.core.notifications.settings import IdleSettings, MailSettings, WebhookSettings
+from aitne.core.platform.backup_settings import BackupSettings
 from aitne.core.platform.own_accounts import broker_dir
 from aitne.core.platform.tls_settings import TlsSettings
 from aitne.core.ports.scheduler import SchedulerCapabilities, scheduler_capabilities
@@ -175,6 +176,7 @@ class Settings(Strict):
     idle: IdleSettings = IdleSettings()
     rates: RateSettings = RateSettings()
     audit: AuditSettings = AuditSettings()
+    backup: BackupSettings = BackupSettings()
 
     @model_validator(mode="after")
     def _two_origins(self) -> Self:

@@ -118,6 +118,21 @@ async def test_metrics_name_routes_and_never_what_is_unbounded(stage: Stage) -> 
     assert shown <= known
 
 
+async def test_metrics_have_the_time_of_the_last_backup(stage: Stage) -> None:
+    async with stage.client() as client:
+
+        async def shown() -> float:
+            text = (await client.get("/metrics", headers=SCRAPER)).text
+            found = re.search(r"^aitne_backup_last_success_timestamp_seconds (\S+)$", text, re.M)
+            assert found is not None
+            return float(found[1])
+
+        assert await shown() == 0
+        record = {"path": "/srv/a.tar", "created_at": "2026-03-01T00:00:00Z", "bytes": 7}
+        stage.settings.data_dir.joinpath("backup.json").write_text(json.dumps(record))
+        assert await shown() == 1_772_323_200
+
+
 def portal(root: Path | None) -> httpx.AsyncClient:
     app = FastAPI()
     problems.install(app)

@@ -25,6 +25,7 @@ from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
+from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.submit import Submitter
 from aitne.services.jobs.render import Renderer
 from tests.support.database import migrated
@@ -87,6 +88,7 @@ class Bench:
     outbox: Outbox
     poller: Eager
     connector: SessionConnector
+    restored: RestoredJobs
     settings: Settings
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -132,9 +134,15 @@ def clock() -> Clock:
 def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
     benches: list[Bench] = []
 
-    async def make(scheduler: FakeScheduler | None = None) -> Bench:
-        settings = Settings(data_dir=tmp_path)
-        shutil.copy(migrated, tmp_path)
+    async def make(
+        scheduler: FakeScheduler | None = None,
+        *,
+        database: Path | None = None,
+        files: MemoryFiles | None = None,
+    ) -> Bench:
+        settings = Settings(data_dir=tmp_path / str(len(benches)) if benches else tmp_path)
+        settings.data_dir.mkdir(exist_ok=True)
+        shutil.copy(database or migrated, settings.data_dir / "aitne.db")
         store = SqlStore(settings.database_url, clock=clock)
         await store.start()
         scheduler = scheduler or FakeScheduler()
@@ -143,7 +151,7 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
         runtimes = {"bare": BareRuntime(settings), "docker": FakeRuntime("docker")}
         renderer = Renderer(settings, runtimes, own_software())
         hub = RecordingHub()
-        files, live = MemoryFiles(), LiveJobs(store)
+        files, live, restored = files or MemoryFiles(), LiveJobs(store), RestoredJobs(store)
         bench = Bench(
             store,
             scheduler,
@@ -154,7 +162,15 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
             live,
             Outbox(
                 Submitter(
-                    store, scheduler, files, renderer, leader, clock, ControllerCounters(), live
+                    store,
+                    scheduler,
+                    files,
+                    renderer,
+                    leader,
+                    clock,
+                    ControllerCounters(),
+                    live,
+                    restored,
                 ),
                 OutboxActions(store, scheduler, leader, clock),
             ),
@@ -168,13 +184,16 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
                     clock,
                     ControllerCounters(),
                     live,
+                    restored,
                 ),
                 live,
             ),
             SessionConnector(store, hub, scheduler, leader, live, clock, "http://sessions.test"),
+            restored,
             settings,
         )
         await bench.live.load()
+        await bench.restored.load()
         benches.append(bench)
         return bench
 

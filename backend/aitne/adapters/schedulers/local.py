@@ -96,7 +96,7 @@ class LocalScheduler:
         self._settings = settings
         self._clock = clock
         self._grace_s = grace_s
-        self._root = settings.data_dir / "local"
+        self._root = (settings.data_dir / "local").resolve()  # jobs carry this path
         self._records = Records(self._root)
         self._nodes: tuple[NodeCapacity, ...] = ()
         self._agent_cgroups: tuple[str, ...] | None = None

@@ -55,16 +55,27 @@ def revision(connection: Connection) -> str | None:
     return version
 
 
+def is_known(schema: str) -> bool:
+    """Return whether this release knows the schema revision: it is this release's or an older
+    one.
+    """
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+    scripts = ScriptDirectory.from_config(config).walk_revisions()
+    return any(script.revision == schema for script in scripts)
+
+
 def _upgrade(connection: Connection, present: str | None, shown: str) -> None:
     # Imported only for an upgrade: it takes memory and start-up time in every process.
     from alembic import command
     from alembic.config import Config
-    from alembic.script import ScriptDirectory
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-    revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if present is not None and present not in revisions:
+    if present is not None and not is_known(present):
         raise SetupError(
             f"The database {shown} was last used by a newer release (its schema {present} is not "
             "known to this one). Install that release again, or restore a backup from before the "

@@ -13,6 +13,7 @@ from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
 from aitne.host import hung_processes
+from aitne.services.platform.backup_record import last_backup
 from aitne.services.platform.secrets import read_secret
 
 METRICS_TOKEN = "metrics_token"  # noqa: S105 - the name of a file
@@ -74,7 +75,9 @@ async def check_may_scrape(request: Request, platform: PlatformDep, metrics: Met
 async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
     """Return the metrics in Prometheus' text format."""
     restarts = hung_processes.totals(platform.settings.run_dir)
-    text = await metrics.render(platform.store, restarts)
+    backup = last_backup(platform.settings.data_dir)
+    at = None if backup is None else backup.created_at
+    text = await metrics.render(platform.store, restarts, at)
     return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

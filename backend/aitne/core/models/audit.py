@@ -12,6 +12,9 @@ from pydantic import Field, field_serializer
 from aitne.core.audit import FIRST, digest
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 
+RESTORE = "restore_backup"
+"""Action of the entry that `aitne admin restore` appends to the log of a restored database."""
+
 
 class Outcome(StrEnum):
     """Outcome of an audited action."""

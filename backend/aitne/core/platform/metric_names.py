@@ -34,6 +34,9 @@ SCHEDULER_LAST_POLL = Metric(
     "aitne_scheduler_last_poll_timestamp_seconds",
     "Unix time of the scheduler's last answer to the batched query.",
 )
+BACKUP_LAST_SUCCESS = Metric(
+    "aitne_backup_last_success_timestamp_seconds", "Unix time of the last backup; 0: none was made."
+)
 HUNG_RESTARTS = Metric(
     "aitne_hung_process_restarts_total",
     "Processes of the platform that did not answer, and were killed and started again.",

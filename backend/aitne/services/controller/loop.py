@@ -27,6 +27,7 @@ from aitne.services.controller.outside import OutsideConfig, OutsideWatch
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.projects import ProjectWatch
 from aitne.services.controller.reminder import SessionReminderWatch
+from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.retention import RetentionWatch
 from aitne.services.controller.submit import Submitter
 from aitne.services.controller.telling import NotificationConfig, NotificationTasks
@@ -81,11 +82,16 @@ class Controller:
         self._poll_interval_s = poll_interval_s
         self._cancellation_polled_at = float("-inf")
         self._live = live = LiveJobs(store)
-        self._submitter = Submitter(store, scheduler, files, renderer, leader, clock, counts, live)
+        self._restored = restored = RestoredJobs(store)
+        self._submitter = Submitter(
+            store, scheduler, files, renderer, leader, clock, counts, live, restored
+        )
         outside = outside or OutsideConfig()
         self._actions = OutboxActions(store, scheduler, leader, clock, outside.jobs)
         self._outside = OutsideWatch(store, outside, leader, clock)
-        self._poller = Poller(store, scheduler, files, renderer.place, leader, clock, counts, live)
+        self._poller = Poller(
+            store, scheduler, files, renderer.place, leader, clock, counts, live, restored
+        )
         self._reminder = SessionReminderWatch(store, live, clock)
         self._telling = NotificationTasks(
             telling or NotificationConfig(), store, files, renderer.place, leader, live, clock
@@ -128,6 +134,7 @@ class Controller:
         connector = SessionConnector(*self._connector_parts)
         try:
             await self._live.load()
+            await self._restored.load()
             connector.resume()
             # Separate tasks: a submission that hangs delays neither a cancellation nor a session.
             async with asyncio.TaskGroup() as group:

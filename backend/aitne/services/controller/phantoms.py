@@ -138,7 +138,8 @@ def _parts(
 
 
 def _is_over(record: SchedulerJob, job: Job) -> bool:
-    return job.state.terminal or job.attempt > record.attempt
+    # A later attempt than the row's began after the backup from which the database was restored.
+    return job.attempt > record.attempt or (job.state.terminal and job.attempt == record.attempt)
 
 
 def _key(record: SchedulerJob) -> Key:

@@ -44,6 +44,7 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJob, LiveJobs
 from aitne.services.controller.missing import FenceOwner, MissingRunResolver, RunVerdict
 from aitne.services.controller.phantoms import OrphanedJobs
+from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.runs import (
     best,
     indices_of,
@@ -87,9 +88,11 @@ class Poller:
         clock: Callable[[], datetime],
         counts: ControllerCounters,
         live: LiveJobs,
+        restored: RestoredJobs,
     ) -> None:
         self._store = store
         self._scheduler = scheduler
+        self._restored = restored
         self._leader = leader
         self._clock = clock
         self._counts = counts
@@ -304,9 +307,37 @@ class Poller:
 
     async def _vanished(self, entry: LiveJob) -> None:
         since = entry.missed_at or self._clock()
-        verdict = await self._missing.vanished(entry.job, since, self._cluster)
-        if verdict is not None:
-            self._judged(entry.job, verdict)
+        job = entry.job
+        verdict = await self._missing.vanished(job, since, self._cluster)
+        if verdict is None:
+            return
+        if verdict.state is JobState.LOST and self._restored.submitted_before(job):
+            verdict = await self._lost_since_backup(job, verdict)
+            if not verdict.again:
+                # Without a retry: it may have completed.
+                self._counts.add(RECONCILE, "lost")
+                self._moves.append(
+                    TransitionRequest(job.id, verdict.state, verdict.changes, version=job.version)
+                )
+                return
+        self._judged(job, verdict)
+
+    async def _lost_since_backup(self, job: Job, verdict: RunVerdict) -> RunVerdict:
+        """Return what becomes of a run without a trace in a restored database: the next attempt, if
+        the scheduler has it, otherwise an unknown end.
+
+        Raises ``SchedulerUnavailable``.
+        """
+        following = run_of(job).model_copy(
+            update={"attempt": job.attempt + 1, "scheduler_id": None}
+        )
+        if await self._scheduler.find([following]):
+            return RunVerdict(verdict.state, verdict.changes, again=True)
+        message = (
+            "The platform was restored from a backup, and the scheduler has no record of this job "
+            "any more, so its end is not known. Check its results before you submit it again."
+        )
+        return RunVerdict(verdict.state, verdict.changes.model_copy(update={"message": message}))
 
     def _judged(self, job: Job, verdict: RunVerdict) -> None:
         self._doubt.sign()
@@ -334,7 +365,9 @@ class Poller:
                 self._judged(job, verdict)
                 return
         broken_off = record.state in _BROKEN_OFF or record.reason is TerminationReason.START_FAILED
-        if broken_off and job.cancel_requested_at is None:
+        # After a restoration the files may be gone: the job may have been deleted since the backup.
+        files_count = not self._restored.submitted_before(job)
+        if broken_off and job.cancel_requested_at is None and files_count:
             verdict = await self._missing.broke_off(job, record)
             if verdict is not None:
                 self._judged(job, verdict)

@@ -41,6 +41,7 @@ from aitne.services.controller.dependencies import judge, named
 from aitne.services.controller.hold import SubmissionHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
+from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.search import SubmissionSearch
 from aitne.services.jobs.render import Renderer
 
@@ -85,6 +86,7 @@ class Submitter:
         clock: Callable[[], datetime],
         counts: ControllerCounters,
         live: LiveJobs,
+        restored: RestoredJobs,
     ) -> None:
         self._store = store
         self._scheduler = scheduler
@@ -93,6 +95,7 @@ class Submitter:
         self._clock = clock
         self._counts = counts
         self._live = live
+        self._restored = restored
         self._hold = SubmissionHold(store, live, leader, clock)
         self._search = SubmissionSearch(scheduler, files, renderer, clock, counts)
         self._failures = 0
@@ -186,6 +189,13 @@ class Submitter:
             ):
                 changes = JobChanges(message=hold_reason)
                 self._answer(SubmissionOutcome(item, job, job.state, changes, delay_s=HELD_S))
+            elif job.state is JobState.PENDING_SUBMIT and self._restored.must_search(job):
+                # Counts as begun, so that it is searched for.
+                changes = JobChanges(submitted_at=self._clock())
+                since = frozenset({JobState.PENDING_SUBMIT})
+                self._answer(
+                    SubmissionOutcome(item, job, JobState.SUBMITTING, changes, since, delay_s=0.0)
+                )
             elif job.state is JobState.PENDING_SUBMIT:
                 # A later attempt was preceded by one that has waited.
                 single = job.spec.singleton and job.attempt == 1
@@ -238,7 +248,10 @@ class Submitter:
         # The scheduler answers, so the other submissions need not wait.
         self._failures = 0
         for item, job in unknown:
-            self._answer(await self._search.judge(item, job, records[job.id]))
+            outcome = await self._search.judge(item, job, records[job.id])
+            if outcome.to is JobState.PENDING_SUBMIT:
+                self._restored.searched(job)
+            self._answer(outcome)
 
     def _prepare(
         self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job], namesake: Job | None

@@ -104,6 +104,7 @@ export const AUDIT_ACTIONS = {
   rotate_webhook: msg("Renew webhook secret"),
   test_webhook: msg("Test webhook"),
   restart_process: msg("Restart hung process"),
+  restore_backup: msg("Restore backup"),
 } as const satisfies Record<string, string>;
 
 /** The label of an action as a key; an unknown action is returned unchanged. */

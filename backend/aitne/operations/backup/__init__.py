@@ -1,0 +1,1 @@
+"""Backups of the platform and their restoration."""
