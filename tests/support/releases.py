@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,17 +31,8 @@ def upgrade() -> None:
 '''
 
 
-def build_wheel(
-    folder: Path, version: str, *, migration: str | None = None, init: str = ""
-) -> Path:
-    """Build a wheel of this tree with another version.
-
-    Args:
-        folder: a new folder for the copy of the tree and the wheel.
-        version: release number of the wheel.
-        migration: last line of an additional migration, such as ``pass``; None: no such migration.
-        init: code that is added to the program of the API.
-    """
+def build_wheel(folder: Path) -> Path:
+    """Build a wheel of this tree in ``folder``."""
     tree = folder / "tree"
     tree.mkdir(parents=True)
     ignored = shutil.ignore_patterns("__pycache__", "*.so", ".mypy_cache")
@@ -52,19 +44,6 @@ def build_wheel(
             shutil.copy(source, tree / name)
     if (ROOT / "frontend" / "dist").is_dir():
         shutil.copytree(ROOT / "frontend" / "dist", tree / "frontend" / "dist")
-    package = tree / "backend" / "aitne"
-    _replace(package / "__init__.py", r'__version__ = "[^"]*"', f'__version__ = "{version}"')
-    with (package / "api" / "__main__.py").open("r+") as main:
-        text = main.read()
-        main.seek(0)
-        main.write(text.replace("\nif __name__ ==", f"\n{init}\n\nif __name__ ==", 1))
-    if migration is not None:
-        migrations = package / "adapters" / "store" / "migrations"
-        head = re.findall(r'^HEAD = "([^"]*)"', (migrations / "__init__.py").read_text(), re.M)[0]
-        revision = f"{head}t"
-        text = _MIGRATION.format(revision=revision, head=head, last=migration)
-        (migrations / "versions" / f"{revision}_test.py").write_text(text)
-        _replace(migrations / "__init__.py", r'^HEAD = "[^"]*"', f'HEAD = "{revision}"')
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
         cwd=tree,
@@ -74,6 +53,44 @@ def build_wheel(
     shutil.rmtree(tree)
     (wheel,) = folder.glob("*.whl")
     return wheel
+
+
+def next_release(wheel: Path, version: str, *, migration: str = "pass", api: str = "") -> Path:
+    """Return a copy of a wheel with another release number, in a folder of its own, and with one
+    more migration.
+
+    Args:
+        wheel: the wheel to copy.
+        version: the release number.
+        migration: last line of the migration.
+        api: code that the program of the API runs at its start.
+    """
+    folder = wheel.parent / f"{version}-{len(list(wheel.parent.iterdir()))}"
+    folder.mkdir()
+    name, present, tag = wheel.name.split("-", 2)
+    info = f"{name}-{present}.dist-info/"
+    with zipfile.ZipFile(wheel) as source:
+        files = {each: source.read(each) for each in source.namelist()}
+    files = {
+        each.replace(info, f"{name}-{version}.dist-info/"): data for each, data in files.items()
+    }
+    info = f"{name}-{version}.dist-info/"
+    _change(files, f"{info}METADATA", rf"^Version: {present}$", f"Version: {version}")
+    _change(files, "aitne/__init__.py", '__version__ = "[^"]*"', f'__version__ = "{version}"')
+    _change(files, "aitne/api/__main__.py", "^if __name__ ==", f"{api}\nif __name__ ==")
+    migrations = "aitne/adapters/store/migrations/"
+    head = re.findall(r'^HEAD = "([^"]*)"', files[f"{migrations}__init__.py"].decode(), re.M)[0]
+    revision = f"{head}t"
+    added = _MIGRATION.format(revision=revision, head=head, last=migration)
+    files[f"{migrations}versions/{revision}_test.py"] = added.encode()
+    _change(files, f"{migrations}__init__.py", '^HEAD = "[^"]*"', f'HEAD = "{revision}"')
+    records = [f"{each},," for each in files]
+    files[f"{info}RECORD"] = ("\n".join(records) + "\n").encode()
+    made = folder / f"{name}-{version}-{tag}"
+    with zipfile.ZipFile(made, "w") as target:
+        for each, data in files.items():
+            target.writestr(each, data)
+    return made
 
 
 def install_wheel(root: Path, wheel: Path) -> Path:
@@ -87,7 +104,7 @@ def install_wheel(root: Path, wheel: Path) -> Path:
     return root / "bin" / "aitne"
 
 
-def _replace(path: Path, pattern: str, replacement: str) -> None:
-    text, count = re.subn(pattern, replacement, path.read_text(), flags=re.M)
-    assert count == 1, f"{pattern} is {count} times in {path}"
-    path.write_text(text)
+def _change(files: dict[str, bytes], name: str, pattern: str, replacement: str) -> None:
+    text, count = re.subn(pattern, replacement, files[name].decode(), flags=re.M)
+    assert count == 1, f"{pattern} is {count} times in {name}"
+    files[name] = text.encode()

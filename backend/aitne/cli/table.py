@@ -144,10 +144,30 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Show the settings and the source of each value. Secrets are masked.",
     ),
+    "admin backup": (
+        "aitne.cli.commands.admin.backup",
+        None,
+        "Back up the platform into one file, while it runs and jobs run.",
+    ),
+    "admin verify": (
+        "aitne.cli.commands.admin.backup",
+        None,
+        "Check that a backup is complete and unchanged, and that this release can restore it.",
+    ),
+    "admin restore": (
+        "aitne.cli.commands.admin.backup",
+        None,
+        "Restore a backup. The platform must not run; `aitne up` starts it afterwards.",
+    ),
     "admin upgrade": (
         "aitne.cli.commands.admin.upgrade",
         None,
         "Upgrade the platform to the next minor release; jobs and sessions continue.",
+    ),
+    "admin bundle": (
+        "aitne.cli.commands.admin.bundle",
+        None,
+        "Pack this release with all its packages into one file, for a host without internet.",
     ),
     "admin sync": (
         "aitne.cli.commands.admin.sync",
@@ -225,6 +245,7 @@ GROUPS = {
     "account": True,
     "admin": True,
     "dev": True,
+    "admin backup": False,
     "admin user": True,
     "admin token": True,
     "admin project": True,

@@ -50,7 +50,7 @@ def _paths(schema: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[str, 
         yield from _paths(choice, root)
 
 
-def test_everything_that_the_recorded_release_lacks_is_in_the_table() -> None:
+def test_table_of_versions_has_all_that_the_recorded_release_lacks() -> None:
     recorded = recording()["verbs"]
     for name, verb in VERBS.items():
         if name not in recorded:

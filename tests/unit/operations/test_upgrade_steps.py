@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.core.errors import AitneError, Conflict, SetupError
-from aitne.operations.upgrade.journal import Journal, Step, only_upgrade
+from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep, only_upgrade
 from aitne.operations.upgrade.releases import COMPLETE, PROGRAMS, Releases
 from aitne.operations.upgrade.steps import Halted, RolledBack, Upgrade, continued
 
@@ -166,23 +166,23 @@ class SmallHost:
         self._point()
 
 
-def journal_of(host: SmallHost, **changes: object) -> Journal:
+def journal_of(host: SmallHost, **changes: object) -> UpgradeJournal:
     """The journal of an upgrade that begins."""
     facts: dict[str, object] = {
-        "step": Step.INSTALL,
+        "step": UpgradeStep.INSTALL,
         "present": OLD,
         "target": NEW,
         "requirement": "aitne.whl",
         "data_dir": str(host.data),
         "was_running": True,
     }
-    return Journal.model_validate(facts | changes)
+    return UpgradeJournal.model_validate(facts | changes)
 
 
 def until_ended(host: SmallHost, *, discard_jobs: bool = False) -> AitneError | None:
     """Run the command as often as it is killed; what it ended with."""
     while True:
-        journal = Journal.read(host.root) or journal_of(host)
+        journal = UpgradeJournal.read(host.root) or journal_of(host)
         try:
             Upgrade(host, host.root, lambda step, line: None, discard_jobs=discard_jobs).run(
                 journal
@@ -223,7 +223,7 @@ def test_every_end_is_one_release_with_its_schema_and_every_job(
 
         halted = isinstance(error, Halted)
         if not halted:
-            assert Journal.read(host.root) is None
+            assert UpgradeJournal.read(host.root) is None
             version = OLD if fault else NEW
             assert host.running.read_text() == version
             assert host.releases.selected == version
@@ -296,14 +296,14 @@ def test_upgrade_of_a_stopped_platform_does_not_start_it(host: SmallHost) -> Non
 
 
 def test_interrupted_upgrade_is_continued_before_another_begins(host: SmallHost) -> None:
-    begun, switched = journal_of(host), journal_of(host, step=Step.SWITCH)
+    begun, switched = journal_of(host), journal_of(host, step=UpgradeStep.SWITCH)
     assert continued(begun, None)
     assert continued(switched, NEW)
     assert not continued(begun, "0.2.1")
     with pytest.raises(Conflict, match=r"upgrade to 0\.2\.0 was interrupted"):
         continued(switched, "0.2.1")
     with pytest.raises(Conflict, match="rollback of the upgrade"):
-        continued(journal_of(host, step=Step.RESTORE), "0.2.1")
+        continued(journal_of(host, step=UpgradeStep.RESTORE), "0.2.1")
 
 
 def test_second_upgrade_at_the_same_time_is_refused(host: SmallHost) -> None:
@@ -318,4 +318,4 @@ def test_second_upgrade_at_the_same_time_is_refused(host: SmallHost) -> None:
 def test_journal_that_cannot_be_read_is_reported(host: SmallHost) -> None:
     (host.root / "upgrade.json").write_text("{")
     with pytest.raises(SetupError, match="cannot be read"):
-        Journal.read(host.root)
+        UpgradeJournal.read(host.root)

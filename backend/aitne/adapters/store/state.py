@@ -9,8 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from aitne.adapters.store.engine import Database
 from aitne.adapters.store.faults import translated
-from aitne.adapters.store.migrate import SCRIPTS, revision
-from aitne.adapters.store.migrations import HEAD
+from aitne.adapters.store.migrate import revision
 from aitne.adapters.store.tables import jobs
 from aitne.adapters.store.urls import parse
 
@@ -46,16 +45,3 @@ def _state(connection: Connection, since: datetime) -> DatabaseState:
         return DatabaseState(None, 0)
     query = select(func.count()).select_from(jobs).where(jobs.c.created_at >= since)
     return DatabaseState(present, connection.execute(query).scalar_one())
-
-
-def is_known(schema_revision: str | None) -> bool:
-    """Return whether this release can use or migrate a database with this schema revision."""
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    if schema_revision in (None, HEAD):
-        return True
-    config = Config()
-    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-    scripts = ScriptDirectory.from_config(config)
-    return schema_revision in {script.revision for script in scripts.walk_revisions()}

@@ -17,6 +17,7 @@ from aitne.host.http_status import http_status
 from aitne.operations.upgrade import backups
 from aitne.operations.upgrade.process import Service, service_of, start_environment
 from aitne.operations.upgrade.releases import Releases
+from aitne.supervisor import bundles
 from aitne.supervisor.own_accounts import as_platform
 from aitne.supervisor.plan import SupervisorPlan, plan_dir
 
@@ -26,7 +27,7 @@ ANSWER_WITHIN_S = 1.0
 
 
 class ThisHost:
-    """Implementation of ``steps.Host``.
+    """Implementation of ``steps.UpgradeHost``.
 
     Args:
         settings: settings of the platform, of the release that runs this process.
@@ -144,7 +145,7 @@ class ThisHost:
         program = self._releases.program(version)
         done = subprocess.run(
             [str(program), *arguments],
-            env=start_environment(self._data_dir),
+            env=start_environment(self._data_dir) | bundles.variables_in_use(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -19,8 +19,8 @@ FILE = "upgrade.json"
 LOCK = "upgrade.lock"
 
 
-class Step(StrEnum):
-    """Step of an upgrade, in the order of the steps; those from ``STOP`` on undo it."""
+class UpgradeStep(StrEnum):
+    """UpgradeStep of an upgrade, in the order of the steps; those from ``STOP`` on undo it."""
 
     INSTALL = "install"
     """Install the new release beside the present one, and what it needs."""
@@ -40,13 +40,13 @@ class Step(StrEnum):
     """Wait for the administrator: the earlier release cannot be started without a loss of jobs."""
 
 
-ROLLBACK = (Step.STOP, Step.RESTORE, Step.RETURN)
+ROLLBACK = (UpgradeStep.STOP, UpgradeStep.RESTORE, UpgradeStep.RETURN)
 
 
-class Journal(Strict):
+class UpgradeJournal(Strict):
     """State of an upgrade. ``step`` has begun and may have ended."""
 
-    step: Step
+    step: UpgradeStep
     present: str
     """Release before the upgrade."""
     target: str
@@ -74,7 +74,7 @@ class Journal(Strict):
         _sync(root)
 
     @classmethod
-    def read(cls, root: Path) -> Journal | None:
+    def read(cls, root: Path) -> UpgradeJournal | None:
         """Return the journal of an upgrade in progress; None if there is none. Raises
         ``SetupError`` if it cannot be read.
         """

@@ -1,4 +1,4 @@
-"""What is to be done: an upgrade that is asked for, or one that was interrupted."""
+"""Choice between an upgrade that is asked for and one that was interrupted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import aitne
 from aitne.core.errors import Conflict, InvalidInput
 from aitne.core.settings import Settings
-from aitne.operations.upgrade.journal import Journal, Step
+from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep
 from aitne.operations.upgrade.releases import Releases
 from aitne.operations.upgrade.steps import continued
 from aitne.operations.upgrade.versions import Version, of_wheel
@@ -16,7 +16,7 @@ from aitne.supervisor import control
 
 def begun(
     settings: Settings, releases: Releases, *, wheel: Path | None, version: str | None
-) -> tuple[Journal, Version, bool]:
+) -> tuple[UpgradeJournal, Version, bool]:
     """Return the journal of the upgrade to run, its release, and whether it begins now.
 
     Raises:
@@ -31,7 +31,7 @@ def begun(
         asked = of_wheel(wheel)
     elif version is not None:
         asked = Version.parse(version)
-    earlier = Journal.read(releases.root)
+    earlier = UpgradeJournal.read(releases.root)
     if earlier is not None and continued(earlier, None if asked is None else str(asked)):
         if Path(earlier.data_dir) != settings.data_dir:
             raise Conflict(
@@ -43,8 +43,8 @@ def begun(
         raise InvalidInput(
             "No upgrade is in progress. Name the release with --version, or its wheel with --wheel."
         )
-    journal = Journal(
-        step=Step.INSTALL,
+    journal = UpgradeJournal(
+        step=UpgradeStep.INSTALL,
         present=releases.selected or aitne.__version__,
         target=str(asked),
         requirement=f"aitne[server]=={asked}" if wheel is None else str(wheel),

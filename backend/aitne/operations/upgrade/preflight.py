@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from aitne.adapters.store.state import is_known
+from aitne.adapters.store.migrate import is_known
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.base import Frozen
 from aitne.core.settings import Settings
@@ -98,7 +98,7 @@ def _disk(settings: Settings, releases: Releases, backup_dir: Path) -> str:
 
 def _database(host: ThisHost) -> str:
     revision = host.schema_revision()
-    if not is_known(revision):
+    if revision is not None and not is_known(revision):
         raise SetupError(
             f"The database has the schema {revision} of a newer release. Install that release again, or "
             "restore a backup from before its installation."

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from aitne.adapters.store.state import database_state, is_known
+from aitne.adapters.store.migrate import is_known
+from aitne.adapters.store.state import database_state
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.supervisor import control
@@ -21,7 +22,7 @@ def prepare(settings: Settings, progress: Callable[[str], None]) -> None:
     """
     with as_platform(settings):
         state = asyncio.run(database_state(settings.database_url, datetime.now(UTC)))
-    if not is_known(state.revision):
+    if state.revision is not None and not is_known(state.revision):
         raise SetupError(
             f"The database has the schema {state.revision}, which the new release does not know: the "
             "installed release is newer."

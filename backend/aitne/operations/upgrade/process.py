@@ -25,7 +25,7 @@ LOOK_EVERY_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """How the platform in ``data_dir`` is started: by systemd, or detached by `aitne up`."""
+    """Way in which the platform in ``data_dir`` is started: by systemd, or by `aitne up --detach`."""
 
     data_dir: Path
     unit: str | None

@@ -9,12 +9,12 @@ from typing import Protocol
 
 from aitne.core.errors import AitneError, Conflict, SetupError
 from aitne.operations.upgrade import journal as journals
-from aitne.operations.upgrade.journal import ROLLBACK, Journal, Step
+from aitne.operations.upgrade.journal import ROLLBACK, UpgradeJournal, UpgradeStep
 
-Progress = Callable[[Step, str], None]
+Progress = Callable[[UpgradeStep, str], None]
 
 
-class Host(Protocol):
+class UpgradeHost(Protocol):
     """Operations of an upgrade on this machine. Each can be repeated, and raises ``SetupError`` if
     it fails.
     """
@@ -66,24 +66,24 @@ class Upgrade:
     """
 
     def __init__(
-        self, host: Host, root: Path, progress: Progress, *, discard_jobs: bool = False
+        self, host: UpgradeHost, root: Path, progress: Progress, *, discard_jobs: bool = False
     ) -> None:
         self._host = host
         self._root = root
         self._progress = progress
         self._discard_jobs = discard_jobs
-        self._actions: dict[Step, Callable[[Journal], Journal | None]] = {
-            Step.INSTALL: self._install,
-            Step.BACKUP: self._backup,
-            Step.SWITCH: self._switch,
-            Step.CHECK: self._check,
-            Step.STOP: self._stop,
-            Step.RESTORE: self._restore,
-            Step.RETURN: self._return,
-            Step.HALT: self._halt,
+        self._actions: dict[UpgradeStep, Callable[[UpgradeJournal], UpgradeJournal | None]] = {
+            UpgradeStep.INSTALL: self._install,
+            UpgradeStep.BACKUP: self._backup,
+            UpgradeStep.SWITCH: self._switch,
+            UpgradeStep.CHECK: self._check,
+            UpgradeStep.STOP: self._stop,
+            UpgradeStep.RESTORE: self._restore,
+            UpgradeStep.RETURN: self._return,
+            UpgradeStep.HALT: self._halt,
         }
 
-    def run(self, journal: Journal) -> None:
+    def run(self, journal: UpgradeJournal) -> None:
         """Run the steps from the one in ``journal`` on.
 
         Raises:
@@ -92,17 +92,17 @@ class Upgrade:
             AitneError: a step failed. Before ``SWITCH`` nothing has changed; otherwise the next run
                 continues.
         """
-        if journal.step == Step.HALT:
-            again = {"step": Step.CHECK, "failure": None}
+        if journal.step == UpgradeStep.HALT:
+            again = {"step": UpgradeStep.SWITCH, "failure": None}
             journal = journal.model_copy(
-                update={"step": Step.STOP} if self._discard_jobs else again
+                update={"step": UpgradeStep.STOP} if self._discard_jobs else again
             )
         while True:
             journal.write(self._root)
             try:
                 following = self._actions[journal.step](journal)
             except AitneError:
-                if journal.step in (Step.INSTALL, Step.BACKUP):
+                if journal.step in (UpgradeStep.INSTALL, UpgradeStep.BACKUP):
                     journals.remove(self._root)
                 raise
             if following is None:
@@ -115,34 +115,36 @@ class Upgrade:
                 f"{journal.failure}"
             )
 
-    def _install(self, journal: Journal) -> Journal:
-        self._progress(Step.INSTALL, f"Installing release {journal.target}.")
+    def _install(self, journal: UpgradeJournal) -> UpgradeJournal:
+        self._progress(UpgradeStep.INSTALL, f"Installing release {journal.target}.")
         self._host.install(journal.target, journal.requirement)
-        return journal.model_copy(update={"step": Step.BACKUP})
+        return journal.model_copy(update={"step": UpgradeStep.BACKUP})
 
-    def _backup(self, journal: Journal) -> Journal:
-        self._progress(Step.BACKUP, "Backing up the platform.")
+    def _backup(self, journal: UpgradeJournal) -> UpgradeJournal:
+        self._progress(UpgradeStep.BACKUP, "Backing up the platform.")
         revision, began = self._host.schema_revision(), datetime.now(UTC)
         path = self._host.backup(journal.present)
-        self._progress(Step.BACKUP, f"The backup is {path}.")
+        self._progress(UpgradeStep.BACKUP, f"The backup is {path}.")
         backup = {"backup": path, "backup_at": began, "schema_revision": revision}
-        return journal.model_copy(update={"step": Step.SWITCH, **backup})
+        return journal.model_copy(update={"step": UpgradeStep.SWITCH, **backup})
 
-    def _switch(self, journal: Journal) -> Journal | None:
+    def _switch(self, journal: UpgradeJournal) -> UpgradeJournal | None:
         if not journal.was_running:
             self._host.select(journal.target)
             return None
-        self._progress(Step.SWITCH, f"Restarting the platform with release {journal.target}.")
+        self._progress(
+            UpgradeStep.SWITCH, f"Restarting the platform with release {journal.target}."
+        )
         self._host.stop()
         self._host.select(journal.target)
         try:
             self._host.start()
         except SetupError as error:
             return _failed(journal, error)
-        return journal.model_copy(update={"step": Step.CHECK})
+        return journal.model_copy(update={"step": UpgradeStep.CHECK})
 
-    def _check(self, journal: Journal) -> Journal | None:
-        self._progress(Step.CHECK, "Checking the health of the platform.")
+    def _check(self, journal: UpgradeJournal) -> UpgradeJournal | None:
+        self._progress(UpgradeStep.CHECK, "Checking the health of the platform.")
         try:
             self._host.check(journal.target)
         except SetupError as error:
@@ -150,29 +152,31 @@ class Upgrade:
         self._host.prune(journal.present, journal.target)
         return None
 
-    def _stop(self, journal: Journal) -> Journal:
-        self._progress(Step.STOP, f"Release {journal.target} does not work: {journal.failure}")
+    def _stop(self, journal: UpgradeJournal) -> UpgradeJournal:
+        self._progress(
+            UpgradeStep.STOP, f"Release {journal.target} does not work: {journal.failure}"
+        )
         self._host.stop()
-        return journal.model_copy(update={"step": Step.RESTORE})
+        return journal.model_copy(update={"step": UpgradeStep.RESTORE})
 
-    def _restore(self, journal: Journal) -> Journal:
+    def _restore(self, journal: UpgradeJournal) -> UpgradeJournal:
         if self._host.schema_revision() != journal.schema_revision:
             assert journal.backup is not None and journal.backup_at is not None  # noqa: S101, PT018
             jobs = self._host.jobs_since(journal.backup_at)
             if jobs and not self._discard_jobs:
-                return journal.model_copy(update={"step": Step.HALT})
-            self._progress(Step.RESTORE, f"Restoring the backup {journal.backup}.")
+                return journal.model_copy(update={"step": UpgradeStep.HALT})
+            self._progress(UpgradeStep.RESTORE, f"Restoring the backup {journal.backup}.")
             self._host.restore(journal.present, journal.backup)
-        return journal.model_copy(update={"step": Step.RETURN})
+        return journal.model_copy(update={"step": UpgradeStep.RETURN})
 
-    def _return(self, journal: Journal) -> None:
-        self._progress(Step.RETURN, f"Returning to release {journal.present}.")
+    def _return(self, journal: UpgradeJournal) -> None:
+        self._progress(UpgradeStep.RETURN, f"Returning to release {journal.present}.")
         self._host.stop()
         self._host.select(journal.present)
         self._host.start()
         self._host.check(journal.present)
 
-    def _halt(self, journal: Journal) -> None:
+    def _halt(self, journal: UpgradeJournal) -> None:
         assert journal.backup_at is not None  # noqa: S101
         jobs = self._host.jobs_since(journal.backup_at)
         try:
@@ -184,12 +188,12 @@ class Upgrade:
             f"Release {journal.target} is not healthy: {journal.failure} It has migrated the database "
             f"and {jobs} {'job was' if jobs == 1 else 'jobs were'} accepted since the backup "
             f"{journal.backup}, so the backup is not restored. {state} Correct the cause and run "
-            "`aitne admin upgrade` to check again, or run `aitne admin upgrade --discard-jobs` to "
+            "`aitne admin upgrade`, which starts and checks it again, or run `aitne admin upgrade --discard-jobs` to "
             f"return to release {journal.present} without these jobs."
         )
 
 
-def continued(journal: Journal, target: str | None) -> bool:
+def continued(journal: UpgradeJournal, target: str | None) -> bool:
     """Return whether an upgrade in progress is to be continued, and not begun anew; ``target`` is
     the release that was asked for now, if any.
 
@@ -198,7 +202,7 @@ def continued(journal: Journal, target: str | None) -> bool:
     """
     if target in (None, journal.target):
         return True
-    if journal.step in (Step.INSTALL, Step.BACKUP):
+    if journal.step in (UpgradeStep.INSTALL, UpgradeStep.BACKUP):
         return False
     what = "rollback of the upgrade" if journal.step in ROLLBACK else "upgrade"
     raise Conflict(
@@ -207,5 +211,5 @@ def continued(journal: Journal, target: str | None) -> bool:
     )
 
 
-def _failed(journal: Journal, error: SetupError) -> Journal:
-    return journal.model_copy(update={"step": Step.STOP, "failure": error.message})
+def _failed(journal: UpgradeJournal, error: SetupError) -> UpgradeJournal:
+    return journal.model_copy(update={"step": UpgradeStep.STOP, "failure": error.message})

@@ -32,6 +32,12 @@ def upgrade(
     version: Annotated[
         str | None, typer.Option("--version", metavar="V", help="A release of the package index.")
     ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle", metavar="DIR", help="An unpacked bundle of the release, without internet."
+        ),
+    ] = None,
     backup_to: Annotated[
         Path | None,
         typer.Option(
@@ -78,6 +84,7 @@ def upgrade(
         settings,
         wheel=wheel,
         version=version,
+        bundle=bundle,
         backup_to=backup_to,
         dry_run=dry_run,
         discard_jobs=discard_jobs,
@@ -91,6 +98,7 @@ def _upgrade(
     *,
     wheel: Path | None,
     version: str | None,
+    bundle: Path | None,
     backup_to: Path | None,
     dry_run: bool,
     discard_jobs: bool,
@@ -99,10 +107,11 @@ def _upgrade(
 ) -> int:
     from aitne.operations.upgrade import preflight
     from aitne.operations.upgrade.host import ThisHost, running_service
-    from aitne.operations.upgrade.journal import Step, only_upgrade
+    from aitne.operations.upgrade.journal import UpgradeStep, only_upgrade
     from aitne.operations.upgrade.plan import begun
     from aitne.operations.upgrade.releases import Releases, own_root
     from aitne.operations.upgrade.steps import Upgrade
+    from aitne.supervisor import bundles
 
     releases = Releases(own_root())
 
@@ -112,10 +121,12 @@ def _upgrade(
         else:
             output.say(message)
 
-    def progress(step: Step, message: str) -> None:
+    def progress(step: UpgradeStep, message: str) -> None:
         tell(step, message)
 
-    with only_upgrade(releases.root):
+    with only_upgrade(releases.root), bundles.used(bundle):
+        if bundle is not None and wheel is None:
+            wheel = bundles.wheel_of(bundle)
         journal, target, fresh = begun(settings, releases, wheel=wheel, version=version)
         host = ThisHost(
             settings,
