@@ -153,6 +153,11 @@ class SmallHost:
         self.running.write_text(version)
         self._point()
 
+    def restart(self) -> None:
+        """The platform ends, and starts."""
+        self.stop()
+        self.start()
+
     def check(self, version: str) -> None:
         """The new release may be ill."""
         self._point()

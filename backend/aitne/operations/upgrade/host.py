@@ -87,9 +87,13 @@ class ThisHost:
 
     def start(self) -> None:
         """Start the selected release and wait until it is ready."""
-        selected = self._releases.selected
-        assert selected is not None  # noqa: S101 (an upgrade selects one first)
-        self._service.start(self._releases.program(selected), self._note_api)
+        self._service.start(self._selected_program(), self._note_api)
+        self._note_api()
+
+    def restart(self) -> None:
+        """End the platform, if it runs, and start the selected release."""
+        self._stopped_at, self.api_away_s = time.monotonic(), None
+        self._service.restart(self._selected_program(), self._note_api)
         self._note_api()
 
     def check(self, version: str) -> None:
@@ -129,6 +133,11 @@ class ThisHost:
     def _state(self, since: datetime) -> DatabaseState:
         with as_platform(self._settings):
             return asyncio.run(database_state(self._settings.database_url, since))
+
+    def _selected_program(self) -> Path:
+        selected = self._releases.selected
+        assert selected is not None  # noqa: S101 (an upgrade selects one first)
+        return self._releases.program(selected)
 
     def _note_api(self) -> None:
         if self.api_away_s is None:

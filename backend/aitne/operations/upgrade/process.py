@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,26 +61,42 @@ class Service:
         Raises:
             SetupError: it does not start.
         """
+        with self._starting(program) as process:
+            _wait(process, waiting)
+
+    def restart(self, program: Path, waiting: Callable[[], None]) -> None:
+        """End the platform, leave its jobs running, and start it. The arguments and errors are
+        those of ``start``.
+        """
+        starting: list[subprocess.Popen[str]] = []
+
+        def ending(line: str) -> None:
+            # It waits until the other has ended; meanwhile it loads its modules.
+            if not starting:
+                starting.append(self._starting(program))
+
+        if self.unit is None:
+            control.down(self.data_dir, keep_jobs=True, progress=ending)
+        if not starting:
+            self.stop()
+            starting.append(self._starting(program))
+        with starting[0] as process:
+            _wait(process, waiting)
+
+    def _starting(self, program: Path) -> subprocess.Popen[str]:
         if self.unit is not None:
             argv, environ = ["systemctl", "start", self.unit], dict(os.environ)
         else:
             argv = [str(program), "up", "--detach", "--data-dir", str(self.data_dir)]
             environ = start_environment(self.data_dir)
-        with subprocess.Popen(
+        return subprocess.Popen(
             argv,
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-        ) as process:
-            while process.poll() is None:
-                waiting()
-                time.sleep(LOOK_EVERY_S)
-            assert process.stderr is not None  # noqa: S101 (a pipe was requested)
-            messages = process.stderr.read().strip().splitlines()
-        if process.returncode:
-            raise SetupError(f"The platform does not start: {' '.join(messages[-8:])}")
+        )
 
 
 def service_of(data_dir: Path) -> Service | None:
@@ -139,6 +157,24 @@ def _value(base: Mapping[str, str], path: list[str]) -> str | None:
         if value is None:
             return None
     return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
+
+
+def _wait(process: subprocess.Popen[str], waiting: Callable[[], None]) -> None:
+    messages = deque[str](maxlen=8)
+
+    def read() -> None:
+        assert process.stderr is not None  # noqa: S101 (a pipe was requested)
+        messages.extend(line.strip() for line in process.stderr)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    while process.poll() is None:
+        waiting()
+        time.sleep(LOOK_EVERY_S)
+    # The detached supervisor does not inherit the pipe, so it is closed now.
+    reader.join()
+    if process.returncode:
+        raise SetupError(f"The platform does not start: {' '.join(messages)}")
 
 
 def _unit(cgroup: str) -> str | None:

@@ -43,6 +43,9 @@ class UpgradeHost(Protocol):
     def start(self) -> None:
         """Start the selected release and wait until it is ready."""
 
+    def restart(self) -> None:
+        """End the platform, if it runs, and start the selected release; wait until it is ready."""
+
     def check(self, version: str) -> None:
         """Wait until the platform is healthy and runs the release ``version``."""
 
@@ -135,10 +138,9 @@ class Upgrade:
         self._progress(
             UpgradeStep.SWITCH, f"Restarting the platform with release {journal.target}."
         )
-        self._host.stop()
         self._host.select(journal.target)
         try:
-            self._host.start()
+            self._host.restart()
         except SetupError as error:
             return _failed(journal, error)
         return journal.model_copy(update={"step": UpgradeStep.CHECK})
