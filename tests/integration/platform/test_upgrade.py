@@ -138,6 +138,11 @@ def test_upgrade_and_rollbacks_keep_session_and_job(
         assert status != 0
         assert "Upgrade to 0.2 first" in json.dumps(said)
 
+        status, said = upgrade(installed, "--version", "0.2.9")
+        assert status == 1
+        assert "Nothing that runs has changed" in json.dumps(said)
+        assert version() == present
+
         with AbsenceMeter(installed.url) as absence:
             status, said = upgrade(installed, "--wheel", str(next_release(wheel, "0.2.2")))
         assert status == 0, said

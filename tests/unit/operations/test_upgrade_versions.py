@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -50,10 +52,14 @@ def test_release_of_a_wheel_is_in_its_name(tmp_path: Path) -> None:
     wheel = tmp_path / "aitne-0.2.0-py3-none-linux_x86_64.whl"
     with pytest.raises(InvalidInput, match="not a wheel"):
         of_wheel(wheel)
-    wheel.touch()
+    wheel.write_text("half of a download")
+    with pytest.raises(InvalidInput, match="not a wheel"):
+        of_wheel(wheel)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("aitne/__init__.py", "")
     assert of_wheel(wheel) == Version(0, 2, 0)
     other = tmp_path / "numpy-2.0.0-cp311-cp311-linux_x86_64.whl"
-    other.touch()
+    shutil.copy(wheel, other)
     with pytest.raises(InvalidInput, match="not a wheel of the platform"):
         of_wheel(other)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class Version:
 def of_wheel(path: Path) -> Version:
     """Return the release in the name of a wheel of the platform. Raises ``InvalidInput``."""
     match = _WHEEL.fullmatch(path.name)
-    if match is None or not path.is_file():
+    if match is None or not zipfile.is_zipfile(path):
         raise InvalidInput(
             f"{path} is not a wheel of the platform. Name a file such as "
             "aitne-0.2.0-py3-none-linux_x86_64.whl."
