@@ -15,11 +15,18 @@ from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.host.http_status import http_status
 from aitne.operations.upgrade import backups
-from aitne.operations.upgrade.process import Service, service_of, start_environment
+from aitne.operations.upgrade.process import (
+    Service,
+    account_of,
+    as_account,
+    read_plan,
+    service_of,
+    start_environment,
+)
 from aitne.operations.upgrade.releases import Releases
 from aitne.supervisor import bundles
+from aitne.supervisor.identity import acting_as
 from aitne.supervisor.own_accounts import as_platform
-from aitne.supervisor.plan import SupervisorPlan, plan_dir
 
 HEALTHY_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.5
@@ -48,7 +55,8 @@ class ThisHost:
         self._releases = releases
         self.backup_dir = backup_dir
         self._say = say
-        self._service = service or Service(settings.data_dir, None)
+        self._account = account_of(settings)
+        self._service = service or Service(settings.data_dir, None, self._account)
         self.api_away_s: float | None = None
         """Seconds for which the API did not answer during the last restart."""
         self._stopped_at = 0.0
@@ -60,13 +68,17 @@ class ThisHost:
 
     def backup(self, version: str) -> str:
         """Back up the platform with the release ``version``; return the path of the backup."""
-        return backups.create_backup(
-            self._releases.program(version), self._data_dir, self.backup_dir
-        )
+        if not self.backup_dir.exists():
+            self.backup_dir.mkdir(mode=0o700, parents=True)
+            if self._account is not None:
+                os.chown(self.backup_dir, self._account.uid, self._account.gid)
+        program = self._releases.program(version)
+        return backups.create_backup(program, self._data_dir, self.backup_dir, self._account)
 
     def restore(self, version: str, path: str) -> None:
         """Restore a backup with the release ``version``."""
-        backups.restore_backup(self._releases.program(version), path, self._data_dir)
+        program = self._releases.program(version)
+        backups.restore_backup(program, path, self._data_dir, self._account)
 
     def schema_revision(self) -> str | None:
         """Return the revision of the database's schema; None if the database is empty."""
@@ -98,7 +110,7 @@ class ThisHost:
 
     def check(self, version: str) -> None:
         """Wait until the platform is healthy and runs the release ``version``."""
-        plan = SupervisorPlan.read(plan_dir(self._data_dir))
+        plan = read_plan(self._data_dir, self._account)
         python = Path(plan.init[0])
         folder = self._releases.folder(version)
         expected = folder if (folder / "bin" / "python").exists() else self._releases.root
@@ -131,7 +143,7 @@ class ThisHost:
         return self._settings.data_dir
 
     def _state(self, since: datetime) -> DatabaseState:
-        with as_platform(self._settings):
+        with as_platform(self._settings), acting_as(self._account):
             return asyncio.run(database_state(self._settings.database_url, since))
 
     def _selected_program(self) -> Path:
@@ -154,11 +166,12 @@ class ThisHost:
         program = self._releases.program(version)
         done = subprocess.run(
             [str(program), *arguments],
-            env=start_environment(self._data_dir) | bundles.variables_in_use(),
+            env=start_environment(self._data_dir, self._account) | bundles.variables_in_use(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
+            **as_account(self._account),
         )
         for line in done.stderr.splitlines():
             self._say(line)
@@ -167,13 +180,13 @@ class ThisHost:
             raise SetupError(f"`aitne {' '.join(arguments[:2])}` has failed: {' '.join(said)}")
 
 
-def running_service(data_dir: Path) -> Service | None:
-    """Return how the platform in ``data_dir`` was started; None if it does not run.
+def running_service(settings: Settings) -> Service | None:
+    """Return how the platform with these settings was started; None if it does not run.
 
     Raises:
         SetupError: an upgrade cannot restart it.
     """
-    service = service_of(data_dir)
+    service = service_of(settings.data_dir, account_of(settings))
     if service is not None and service.unit is not None and os.geteuid() != 0:
         raise SetupError(
             f"The platform is the unit {service.unit}, which only root restarts: run the command with "

@@ -13,10 +13,10 @@ from aitne.core.models.base import Frozen
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.operations.upgrade.host import ThisHost, running_service
+from aitne.operations.upgrade.process import account_of, read_plan
 from aitne.operations.upgrade.releases import Releases
 from aitne.operations.upgrade.versions import Version, check_step
 from aitne.supervisor import control
-from aitne.supervisor.plan import SupervisorPlan, plan_dir
 
 RELEASE_BYTES = 1024**3
 """Free disk space in bytes that a release needs."""
@@ -73,7 +73,7 @@ def _installation(settings: Settings, releases: Releases) -> str:
     if not os.access(root, os.W_OK):
         raise SetupError(f"{root} cannot be written. Run the command as the owner of {root}.")
     if control.status(settings.data_dir) is not None:
-        python = Path(SupervisorPlan.read(plan_dir(settings.data_dir)).init[0])
+        python = Path(read_plan(settings.data_dir, account_of(settings)).init[0])
         if not python.is_relative_to(root):
             raise SetupError(
                 f"The platform in {settings.data_dir} was started with {python}, not from {root}. Run "
@@ -107,7 +107,7 @@ def _database(host: ThisHost) -> str:
 
 
 def _platform(settings: Settings, host: ThisHost, present: str) -> str:
-    service = running_service(settings.data_dir)
+    service = running_service(settings)
     if service is None:
         return "The platform does not run; it is not started."
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 import threading
 import time
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
 from aitne.host import settings_source
 from aitne.host.settings_source import SourceKind
 from aitne.supervisor import control
+from aitne.supervisor.identity import ProcessAccount, acting_as
 from aitne.supervisor.plan import SupervisorPlan, plan_dir
 
 UNIT_WITHIN_S = 900.0
@@ -31,6 +34,8 @@ class Service:
 
     data_dir: Path
     unit: str | None
+    account: ProcessAccount | None = None
+    """Account of commands for the platform, if it is another one than that of this process."""
 
     def stop(self) -> None:
         """End the platform and leave its jobs running; return when its processes have ended.
@@ -88,7 +93,7 @@ class Service:
             argv, environ = ["systemctl", "start", self.unit], dict(os.environ)
         else:
             argv = [str(program), "up", "--detach", "--data-dir", str(self.data_dir)]
-            environ = start_environment(self.data_dir)
+            environ = start_environment(self.data_dir, self.account)
         return subprocess.Popen(
             argv,
             env=environ,
@@ -96,11 +101,41 @@ class Service:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            **as_account(None if self.unit is not None else self.account),
         )
 
 
-def service_of(data_dir: Path) -> Service | None:
+def account_of(settings: Settings) -> ProcessAccount | None:
+    """Return the account to which the data directory belongs, if this process is root and commands
+    for the platform must run under that account; None: they run as this process does.
+
+    Raises:
+        SetupError: there is no data directory.
+    """
+    if not settings.data_dir.is_dir():
+        raise SetupError(
+            f"There is no platform in {settings.data_dir}: name its directory with --data-dir."
+        )
+    owner = settings.data_dir.stat()
+    if os.geteuid() != 0 or owner.st_uid == 0 or settings.own_accounts:
+        return None
+    try:
+        name = pwd.getpwuid(owner.st_uid).pw_name
+    except KeyError:
+        return ProcessAccount(owner.st_uid, owner.st_gid, [owner.st_gid])
+    return ProcessAccount(owner.st_uid, owner.st_gid, os.getgrouplist(name, owner.st_gid))
+
+
+def as_account(account: ProcessAccount | None) -> dict[str, Any]:
+    """Return the arguments with which ``subprocess`` starts a program under ``account``."""
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
+
+
+def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None:
     """Return how the platform that runs in ``data_dir`` was started; None if it does not run.
+    ``account`` is that of commands for it.
 
     Raises:
         SetupError: it runs in the foreground of a terminal.
@@ -110,22 +145,31 @@ def service_of(data_dir: Path) -> Service | None:
         return None
     pid = status["supervisor_pid"]
     if "--detach" in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
-        return Service(data_dir, None)
+        return Service(data_dir, None, account)
     unit = _unit(Path(f"/proc/{pid}/cgroup").read_text())
     if unit is None:
         raise SetupError(
             "The platform runs in the foreground of a terminal, from where an upgrade cannot restart "
             "it. Start it with `aitne up --detach`, or as a unit of systemd."
         )
-    return Service(data_dir, unit)
+    return Service(data_dir, unit, account)
 
 
-def start_environment(data_dir: Path) -> dict[str, str]:
+def read_plan(data_dir: Path, account: ProcessAccount | None) -> SupervisorPlan:
+    """Return the plan with which the platform was last started. Raises ``OSError`` or
+    ``ValueError``.
+    """
+    # Root has a folder of its own for plans, unless the account has started the platform.
+    with acting_as(account):
+        return SupervisorPlan.read(plan_dir(data_dir))
+
+
+def start_environment(data_dir: Path, account: ProcessAccount | None) -> dict[str, str]:
     """Return the environment variables with which `aitne up` was started, and the options that it
     had, as variables.
     """
     try:
-        plan = SupervisorPlan.read(plan_dir(data_dir))
+        plan = read_plan(data_dir, account)
     except (OSError, ValueError):
         return dict(os.environ)  # it was never started
     return environment_of(plan.base_env)

@@ -76,9 +76,12 @@ def upgrade(
         preparation.prepare(settings, output.say)
         return 0
     # The platform may have been started with other variables than this command has.
-    from aitne.operations.upgrade.process import start_environment
+    from aitne.operations.upgrade.process import account_of, start_environment
 
-    os.environ.update(start_environment(settings.data_dir))
+    variables = start_environment(settings.data_dir, account_of(settings))
+    os.environ.update(
+        {name: value for name, value in variables.items() if name.startswith("AITNE_")}
+    )
     settings = load_settings(settings.data_dir)
     return _upgrade(
         settings,
@@ -133,7 +136,7 @@ def _upgrade(
             releases,
             backup_to or settings.data_dir.with_name(f"{settings.data_dir.name}-backups"),
             lambda line: tell(journal.step, line),
-            running_service(settings.data_dir),
+            running_service(settings),
         )
         results = []
         if fresh:
