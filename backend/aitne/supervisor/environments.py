@@ -154,12 +154,12 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
 
     def watch(line: str) -> None:
         nonlocal collected, last
-        collected += line.startswith("Collecting ")
+        collected += line.startswith(("Collecting ", "Processing "))  # the second: files
         if line.startswith("Installing collected packages"):
             say(f"installing {total} packages")
         elif time.monotonic() - last > REPORT_EVERY_S:
             last = time.monotonic()
-            say(f"downloading, {min(collected, total)} of {total} packages")
+            say(f"fetching, {min(collected, total)} of {total} packages")
 
     # pip compiles what it installs: without the compiled files a session starts in twice the time.
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]

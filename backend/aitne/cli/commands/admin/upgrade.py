@@ -108,6 +108,7 @@ def _upgrade(
     yes: bool,
     as_json: bool,
 ) -> int:
+    from aitne.core.errors import InvalidInput
     from aitne.operations.upgrade import preflight
     from aitne.operations.upgrade.host import ThisHost, running_service
     from aitne.operations.upgrade.journal import UpgradeStep, only_upgrade
@@ -131,6 +132,10 @@ def _upgrade(
         if bundle is not None and wheel is None:
             wheel = bundles.wheel_of(bundle)
         journal, target, fresh = begun(settings, releases, wheel=wheel, version=version)
+        if fresh and discard_jobs:
+            raise InvalidInput(
+                "--discard-jobs decides about an upgrade that has halted, and none has."
+            )
         host = ThisHost(
             settings,
             releases,
@@ -153,7 +158,11 @@ def _upgrade(
                 else f"Continue the upgrade to {journal.target} at the step {journal.step}?"
             )
         releases.adopt(journal.present)
-        Upgrade(host, releases.root, progress, discard_jobs=discard_jobs).run(journal)
+        try:
+            Upgrade(host, releases.root, progress, discard_jobs=discard_jobs).run(journal)
+        except KeyboardInterrupt:
+            output.say("Interrupted. `aitne admin upgrade` continues or returns.")
+            raise
     done: dict[str, Any] = {"release": journal.target, "api_away_s": host.api_away_s}
     if as_json:
         output.answer_json(done)
