@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from aitne.core.broker.protocol import PROTOCOL, VERBS
+from aitne.core.broker.protocol import VERBS
+from aitne.core.broker.versions import PROTOCOL
 from tests.support.broker import BrokerBench, as_uid, unix_users
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from aitne.adapters.broker import BrokerFiles, BrokerScheduler
-from aitne.core.broker.protocol import PROTOCOL
+from aitne.core.broker.versions import PROTOCOL
 from aitne.core.models.resources import Resources
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -16,12 +17,13 @@ from pydantic_core import from_json
 
 from aitne import __version__
 from aitne.core.broker.errors import error_from_wire
-from aitne.core.broker.protocol import (
-    MAX_ANSWER_BYTES,
-    MAX_REQUEST_BYTES,
-    PROTOCOL,
+from aitne.core.broker.protocol import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
+from aitne.core.broker.versions import (
     Hello,
     Welcome,
+    hellos,
+    newer_answer,
+    older_request,
 )
 from aitne.core.errors import InvalidInput
 
@@ -64,17 +66,20 @@ class BrokerConnection:
             BrokerRequestNotSent: the broker did not receive the request.
             BrokerResponseLost: the broker may have received it, but no response came.
             InvalidInput: the request is too long.
+            NotSupported, SchedulerRejected: the broker is older and lacks the verb, or a field that
+                is set.
             AitneError: the error that the broker returned.
         """
         connection = await self._connected()
+        broker = connection.welcome
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await connection.ask(verb, args)
+                answer = await connection.ask(verb, older_request(verb, args, broker))
         except TimeoutError:
             raise BrokerResponseLost(f"no answer within {timeout_s:g} s") from None
         if "error" in answer:
             raise error_from_wire(answer["error"])
-        return answer["ok"]
+        return newer_answer(verb, answer["ok"], broker)
 
     async def close(self) -> None:
         """Close the connection to the broker, if it is open."""
@@ -107,18 +112,41 @@ class BrokerConnection:
 
 
 async def _connect(socket: Path) -> _Connection:
+    refusal = InvalidInput("")
+    for hello in hellos(__version__):
+        try:
+            return await _greet(socket, hello)
+        except InvalidInput as error:
+            refusal = error
+    raise BrokerRequestNotSent(refusal.message)
+
+
+async def _greet(socket: Path, hello: Hello) -> _Connection:
+    """Open a connection with ``hello`` as its first line.
+
+    Raises:
+        BrokerRequestNotSent: the broker does not answer, or refuses this platform.
+        InvalidInput: the broker does not know a field of ``hello``.
+    """
     reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_ANSWER_BYTES)
     try:
-        hello = Hello(protocol=PROTOCOL, release=__version__)
-        writer.write(hello.model_dump_json().encode() + b"\n")
+        writer.write(hello.model_dump_json(exclude_none=True).encode() + b"\n")
         await writer.drain()
         line = await reader.readline()
         if not line:
             raise BrokerRequestNotSent("it closed the connection")
         facts = from_json(line)
         if "error" in facts:
-            raise BrokerRequestNotSent(error_from_wire(facts["error"]).message)
-        return _Connection(reader, writer, Welcome.model_validate(facts))
+            error = error_from_wire(facts["error"])
+            if isinstance(error, InvalidInput):
+                raise error
+            raise BrokerRequestNotSent(error.message)
+        welcome = Welcome.model_validate(facts)
+        if not (hello.oldest or hello.protocol) <= welcome.protocol <= hello.protocol:
+            raise BrokerRequestNotSent(
+                f"it answers in protocol {welcome.protocol}, which this platform does not speak"
+            )
+        return _Connection(reader, writer, welcome)
     except BaseException as error:
         writer.close()
         if isinstance(error, ValueError | ValidationError):
@@ -141,7 +169,7 @@ class _Connection:
     def alive(self) -> bool:
         return not self._listener.done() and not self._writer.is_closing()
 
-    async def ask(self, verb: str, args: dict[str, Any]) -> Any:
+    async def ask(self, verb: str, args: Mapping[str, Any]) -> Any:
         number = next(self._ids)
         line = json.dumps({"id": number, "verb": verb, "args": args}).encode() + b"\n"
         if len(line) > MAX_REQUEST_BYTES:

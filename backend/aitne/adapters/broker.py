@@ -27,8 +27,8 @@ from aitne.core.broker.protocol import (
     ReadLogResult,
     SubmitResult,
     TidyResult,
-    Welcome,
 )
+from aitne.core.broker.versions import Welcome
 from aitne.core.errors import (
     InvalidInput,
     NotAllowed,

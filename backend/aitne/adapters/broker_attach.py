@@ -15,8 +15,9 @@ from pydantic_core import from_json
 from aitne import __version__
 from aitne.adapters.broker import refusals_are_rejections
 from aitne.core.broker.errors import error_from_wire
-from aitne.core.broker.protocol import PROTOCOL, VERBS, Hello
-from aitne.core.errors import NotAllowed, SetupError, Unavailable
+from aitne.core.broker.protocol import VERBS
+from aitne.core.broker.versions import hellos
+from aitne.core.errors import AitneError, InvalidInput, NotAllowed, SetupError, Unavailable
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.settings import Settings
 
@@ -50,13 +51,9 @@ class BrokerAttacher:
 
     def _attach(self, args: dict[str, Any]) -> socket.socket:
         handed_over: list[int] = []
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection: socket.socket | None = None
         try:
-            connection.settimeout(VERBS["attach"].timeout_s + _GRACE_S)
-            connection.connect(str(self._socket))
-            hello = Hello(protocol=PROTOCOL, release=__version__)
-            connection.sendall(hello.model_dump_json().encode() + b"\n")
-            _answer(_line(connection, handed_over))
+            connection = self._connect()
             ask = {"id": 1, "verb": "attach", "args": args}
             connection.sendall(json.dumps(ask).encode() + b"\n")
             _answer(_line(connection, handed_over))
@@ -72,7 +69,28 @@ class BrokerAttacher:
             for descriptor in handed_over:
                 with suppress(OSError):
                     socket.socket(fileno=descriptor).close()
-            connection.close()
+            if connection is not None:
+                connection.close()
+
+    def _connect(self) -> socket.socket:
+        """Return a connection on which the broker has answered the greeting."""
+        refusal: AitneError = InvalidInput("")
+        for hello in hellos(__version__):
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connection.settimeout(VERBS["attach"].timeout_s + _GRACE_S)
+                connection.connect(str(self._socket))
+                connection.sendall(hello.model_dump_json(exclude_none=True).encode() + b"\n")
+                _answer(_line(connection, []))
+            except InvalidInput as error:
+                connection.close()
+                refusal = error
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                return connection
+        raise refusal
 
     async def close(self) -> None:
         """Do nothing: no resources are held."""

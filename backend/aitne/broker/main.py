@@ -25,7 +25,7 @@ from aitne.broker.helpers import Helpers
 from aitne.broker.seal import LogSeal
 from aitne.broker.server import BrokerServer, lock_socket, peer_uids
 from aitne.broker.zygote import Zygote
-from aitne.core.broker.protocol import PROTOCOL, Welcome
+from aitne.core.broker.versions import Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.tools import Tools
@@ -107,9 +107,9 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
         LogSeal.from_file(config.audit.with_name("outside-logs.key")),
     )
 
-    def welcome() -> Welcome:
+    def welcome(protocol: int) -> Welcome:
         return Welcome(
-            protocol=PROTOCOL,
+            protocol=protocol,
             release=__version__,
             scheduler=scheduler.name,
             settle_s=scheduler.settle_s,  # the adapter learns it from Slurm, perhaps late

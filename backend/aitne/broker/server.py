@@ -28,12 +28,16 @@ from aitne.core.broker.arguments import Args
 from aitne.core.broker.errors import error_to_wire
 from aitne.core.broker.protocol import (
     MAX_REQUEST_BYTES,
-    PROTOCOL,
     VERBS,
     BrokerRequest,
-    Hello,
     Verb,
+)
+from aitne.core.broker.versions import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    Hello,
     Welcome,
+    common_version,
 )
 from aitne.core.errors import (
     AitneError,
@@ -119,7 +123,7 @@ class BrokerServer:
         peers: frozenset[int],
         handlers: VerbHandler,
         audit: BrokerAuditLog,
-        welcome: Callable[[], Welcome],
+        welcome: Callable[[int], Welcome],
     ) -> None:
         self._path = path
         self._peers = peers
@@ -174,8 +178,8 @@ class BrokerServer:
             peer = Peer.of(writer.get_extra_info("socket"))
             with self._admitted_connection(peer):
                 async with asyncio.timeout(_HELLO_TIMEOUT_S):
-                    await self._greet(reader)
-                    await connection.send(self._welcome().model_dump_json().encode() + b"\n")
+                    welcome = self._welcome(await self._greet(reader))
+                    await connection.send(welcome.model_dump_json().encode() + b"\n")
                 await self._requests(connection, peer)
         except AitneError as error:
             await connection.tell(error)
@@ -238,16 +242,24 @@ class BrokerServer:
             peer_uid=peer.uid, peer_pid=peer.pid, verb="connect", outcome="refused", unwritten=count
         )
 
-    async def _greet(self, reader: asyncio.StreamReader) -> None:
+    async def _greet(self, reader: asyncio.StreamReader) -> int:
+        """Read the platform's ``Hello``; return the version of the protocol to speak. Raises
+        ``SetupError`` if there is none that both sides speak.
+        """
         try:
             hello = Hello.model_validate_json(await reader.readline())
         except ValueError as error:
             raise InvalidInput("The first line must be a greeting of this protocol.") from error
-        if hello.protocol != PROTOCOL:
+        version = common_version(hello)
+        if version is None:
+            older = "broker" if hello.protocol > PROTOCOL else "platform"
             raise SetupError(
-                f"The platform (release {hello.release}) speaks protocol {hello.protocol}, this "
-                f"broker (release {__version__}) {PROTOCOL}. Install the same release of both."
+                f"The platform (release {hello.release}) speaks protocol "
+                f"{_range(hello.oldest or hello.protocol, hello.protocol)}, this broker (release "
+                f"{__version__}) {_range(OLDEST_PROTOCOL, PROTOCOL)}. Their releases may differ by one "
+                f"minor version: update the {older}."
             )
+        return version
 
     async def _requests(self, connection: _Connection, peer: Peer) -> None:
         """Handle requests until the peer closes the connection.
@@ -378,6 +390,10 @@ class BrokerServer:
             detail=None if detail is None else detail[:500],
             seconds=took,
         )
+
+
+def _range(oldest: int, newest: int) -> str:
+    return str(newest) if oldest == newest else f"{oldest} to {newest}"
 
 
 class _Connection:

@@ -27,7 +27,7 @@ from typing import Any
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.services.platform.certificates import ensure_certificates
-from aitne.supervisor import environments, own_accounts, preflight, software
+from aitne.supervisor import bundles, environments, own_accounts, preflight, software
 from aitne.supervisor.__main__ import HELD
 from aitne.supervisor.child import open_log, tail
 from aitne.supervisor.identity import ProcessAccount, acting_as
@@ -64,12 +64,14 @@ def up(
     detach: bool,
     progress: Progress,
     on_ready: Callable[[], None] | None = None,
+    bundle: Path | None = None,
 ) -> None:
     """Start the platform. Return when it is ready (``detach``) or when it has ended (in the
     foreground).
 
     ``progress`` is called with one line per step. ``on_ready`` is called once ``/readyz`` returns
-    200, also if the platform was already running. In the foreground, Ctrl-C ends the platform with
+    200, also if the platform was already running. ``bundle`` is a folder from which missing
+    environments are created, without the network. In the foreground, Ctrl-C ends the platform with
     its jobs, a second Ctrl-C kills its processes; SIGTERM ends it and leaves the jobs running.
 
     Raises:
@@ -89,11 +91,8 @@ def up(
         _wait_gone(data_dir)
     began = time.monotonic()
     account = preflight.check(settings)
-    if not settings.capabilities.trusted:
-        software.ensure(settings, progress)
-        environments.ensure(progress, ("hub", "proxy"), envs_root(settings))
-    else:
-        environments.ensure(progress)
+    with bundles.used(bundle):
+        ensure_software(settings, progress)
     with acting_as(account):
         ensure_secrets(settings.secrets_dir)
         if settings.tls.enabled:
@@ -121,6 +120,15 @@ def up(
         ready()
         if not detach:
             _wait_end(supervisor, data_dir)
+
+
+def ensure_software(settings: Settings, progress: Progress) -> None:
+    """Create the missing environments of the platform and of its jobs. Raises ``SetupError``."""
+    if not settings.capabilities.trusted:
+        software.ensure(settings, progress)
+        environments.ensure(progress, ("hub", "proxy"), envs_root(settings))
+    else:
+        environments.ensure(progress)
 
 
 def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:

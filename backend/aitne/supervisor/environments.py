@@ -26,7 +26,7 @@ from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
 from aitne.core.sizes import describe_bytes
 from aitne.host.folders import cache_dir
-from aitne.supervisor import uv
+from aitne.supervisor import bundles, uv
 from aitne.supervisor.node import find_node
 
 LOCKS = Path(__file__).parent / "envs"
@@ -100,6 +100,7 @@ def ensure(progress: Progress, names: Sequence[str] = NAMES, root: Path | None =
         f"Creating the {_list(missing)} environment{'s' if len(missing) > 1 else ''} in "
         f"{folder}; this is done once and takes a few minutes."
     )
+    progress(f"Packages come from {_sources(missing)}.")
     with ThreadPoolExecutor(len(missing)) as pool:
         for result in [pool.submit(_make, name, root, progress) for name in missing]:
             result.result()
@@ -118,7 +119,8 @@ def _make(name: str, root: Path | None, progress: Progress) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         if name == "proxy":
-            _make_npm(folder, say)
+            say("installing")
+            install_proxy(folder)
         else:
             make_venv(name, folder, [sys.executable], say)
         (folder / ".complete").touch()
@@ -152,12 +154,12 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
 
     def watch(line: str) -> None:
         nonlocal collected, last
-        collected += line.startswith("Collecting ")
+        collected += line.startswith(("Collecting ", "Processing "))  # the second: files
         if line.startswith("Installing collected packages"):
             say(f"installing {total} packages")
         elif time.monotonic() - last > REPORT_EVERY_S:
             last = time.monotonic()
-            say(f"downloading, {min(collected, total)} of {total} packages")
+            say(f"fetching, {min(collected, total)} of {total} packages")
 
     # pip compiles what it installs: without the compiled files a session starts in twice the time.
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
@@ -184,10 +186,15 @@ def _install_with_uv(name: str, python: str, lock: Path, say: Progress) -> bool:
     return True
 
 
-def _make_npm(folder: Path, say: Progress) -> None:
+def install_proxy(folder: Path) -> None:
+    """Install the packages of the proxy in ``folder``, which may exist. Raises ``SetupError``."""
+    packed = bundles.proxy_packages()
+    if packed is not None:
+        shutil.copytree(packed, folder, dirs_exist_ok=True)
+        return
+    folder.mkdir(exist_ok=True)
     for file in ("package.json", "package-lock.json"):
         shutil.copy(LOCKS / "proxy" / file, folder)
-    say("installing")
     options = ["--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"]
     argv = find_node().npm_argv(["ci", "--prefix", str(folder), *options])
     _run("proxy", argv, lambda line: None, cwd=folder)
@@ -226,6 +233,19 @@ def _run(
             f"or set {_override(name)} to an environment with the packages of "
             f"{LOCKS / (name if name == 'proxy' else name + '.txt')}."
         )
+
+
+def _sources(names: Sequence[str]) -> str:
+    """Return from where the packages of these environments are fetched."""
+    packed = bundles.proxy_packages()
+    if packed is not None:
+        return f"the bundle {packed.parent}"
+    sources = uv.package_sources() if set(names) - {"proxy"} else []
+    if "proxy" in names:
+        argv = find_node().npm_argv(["config", "get", "registry"])
+        answer = subprocess.run(argv, capture_output=True, text=True, check=False)
+        sources.append(answer.stdout.strip() or "the registry of npm")
+    return _list([uv.without_password(source) for source in sources])
 
 
 def _check_space(root: Path) -> None:

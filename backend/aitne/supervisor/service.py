@@ -287,7 +287,8 @@ class Supervisor:
                 (self.run_dir / LIVE).unlink(missing_ok=True)
             else:
                 await say(f"Not all jobs have ended: {tail(self.logs / DRAIN_LOG, 2)}")
-        await self._end_children([self.children["hub"], self.children["api"]])
+        # The API ends last: the portal is away as briefly as possible when the platform is restarted.
+        await self._end_children([self.children["hub"], self.children["proxy"]])
         await self._end_children(self.children.values())
         self._ended.set()
 

@@ -77,9 +77,8 @@ def install_command(
     program = Path(sys.executable).parent / "uv"
     if not os.access(program, os.X_OK):
         return None
-    listing = [sys.executable, "-m", "pip", "config", "list"]
-    configuration = subprocess.run(listing, capture_output=True, text=True, check=False)
-    variables = translate(configuration.stdout) if configuration.returncode == 0 else None
+    configuration = _configuration()
+    variables = None if configuration is None else translate(configuration)
     if variables is None:
         return None
     argv = [str(program), "pip", "install", "--python", python, *arguments]
@@ -88,3 +87,24 @@ def install_command(
     if compiled:  # a variable beside the option --no-compile is an error, whatever its value
         variables["UV_COMPILE_BYTECODE"] = "1"
     return argv, {**os.environ, **variables}
+
+
+def package_sources() -> list[str]:
+    """Return the indexes and folders from which packages are installed, as pip is configured."""
+    variables = translate(_configuration() or "")
+    if variables is None:
+        return ["the indexes in pip's settings"]
+    named = (variables.get(name, "") for name in ("UV_INDEX", "UV_FIND_LINKS"))
+    others = [source for text in named for source in re.split(r"[ ,]", text) if source]
+    return [variables.get("UV_DEFAULT_INDEX", "https://pypi.org/simple"), *others]
+
+
+def without_password(url: str) -> str:
+    """Return the URL without a name and a password."""
+    return re.sub(r"(?<=://)[^/@]*@", "", url)
+
+
+def _configuration() -> str | None:
+    listing = [sys.executable, "-m", "pip", "config", "list"]
+    done = subprocess.run(listing, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else None

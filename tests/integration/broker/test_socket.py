@@ -19,7 +19,8 @@ from uuid import uuid4
 import pytest
 
 from aitne.adapters.broker import BrokerFiles, BrokerScheduler
-from aitne.core.broker.protocol import MAX_REQUEST_BYTES, PROTOCOL
+from aitne.core.broker.protocol import MAX_REQUEST_BYTES
+from aitne.core.broker.versions import PROTOCOL
 from aitne.core.errors import (
     InvalidInput,
     NotAllowed,

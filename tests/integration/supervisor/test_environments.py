@@ -19,5 +19,6 @@ def test_pip_error_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         environments.ensure(steps.append, ["hub"])
     assert "No matching distribution found for" in caught.value.message
     assert "AITNE_HUB_ENV" in caught.value.message
-    assert steps[1] == "hub environment: creating (0 s)"
+    assert steps[1] == "Packages come from the indexes in pip's settings."
+    assert steps[2] == "hub environment: creating (0 s)"
     assert not environments.is_complete("hub")

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from aitne.core.jobs.agent_protocol import VERSION
 from aitne.core.jobs.states import JobState
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.job import Job, JobChanges
@@ -59,6 +60,17 @@ async def test_a_session_knows_its_end_and_what_it_uses(stage: Stage) -> None:
         # What was measured long ago is not in use now.
         stage.clock.move(600)
         assert (await inside.get(url)).json()["memory_bytes"] is None
+
+
+async def test_report_of_a_later_agent_is_used_or_refused_but_never_misread(stage: Stage) -> None:
+    job = await running(stage, make_session(owner="ada", project="ada"))
+    url = f"/agent/v1/jobs/{job.id}/report"
+    report = {"protocol": VERSION, "attempt": 1, "phase": "running", "node": "node01"}
+    async with stage.client(TOKEN) as inside:
+        assert (await inside.post(url, json=report | {"added_later": 1})).status_code == 200
+        refused = await inside.post(url, json=report | {"protocol": VERSION + 1})
+    assert refused.status_code == 422
+    assert "another release" in refused.json()["detail"]
 
 
 async def test_a_session_is_extended_from_inside_as_its_owner(stage: Stage) -> None:

@@ -56,3 +56,13 @@ def test_option_not_to_compile_is_accepted() -> None:
     argv, environ = prepared
     completed = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
     assert completed.returncode == 0, completed.stderr
+
+
+def test_sources_of_packages_are_named_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@mirror.test/simple")
+    monkeypatch.setenv("PIP_FIND_LINKS", "/opt/wheels")
+    named = [uv.without_password(source) for source in uv.package_sources()]
+    assert named[0] == "http://mirror.test/simple"
+    assert "/opt/wheels" in named
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert uv.package_sources() == ["the indexes in pip's settings"]

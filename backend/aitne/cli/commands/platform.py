@@ -47,6 +47,14 @@ def up(
             help="Permit more than one user, though all jobs run as your account on this machine.",
         ),
     ] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            metavar="DIR",
+            help="An unpacked `aitne admin bundle`: create missing environments without internet.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Start a platform on this machine.
@@ -74,7 +82,7 @@ def up(
     def announce() -> None:
         _announce(settings.data_dir, settings.portal_url, as_json=as_json)
 
-    control.up(settings, detach=detach, progress=output.say, on_ready=announce)
+    control.up(settings, detach=detach, progress=output.say, on_ready=announce, bundle=bundle)
     return 0
 
 

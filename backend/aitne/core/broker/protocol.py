@@ -1,10 +1,11 @@
-"""Protocol between the platform and the broker over its UNIX socket. Version 2.
+"""Protocol between the platform and the broker over its UNIX socket.
 
-Lines of JSON. The platform sends ``Hello`` first and reads ``Welcome`` or a refusal. After that it
-sends ``{"id", "verb", "args"}`` and reads, in any order, ``{"id", "ok"}`` or ``{"id", "error"}``.
+Lines of JSON. The platform sends ``Hello`` first and reads ``Welcome`` or a refusal
+(``core.broker.versions``). After that it sends ``{"id", "verb", "args"}`` and reads, in any order, ``{"id", "ok"}`` or ``{"id", "error"}``.
 
 ``VERBS`` lists all requests. A new verb is one entry here (with the models of its arguments
-and its answer) and one method of that name in ``broker/handlers.py``.
+and its answer), one in ``versions.VERBS_SINCE``, and one method of that name in
+``broker/handlers.py``.
 """
 
 from __future__ import annotations
@@ -50,10 +51,6 @@ from aitne.core.ports.files import (
 )
 from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
 
-PROTOCOL = 2
-"""Version of the protocol. It is increased when an older broker would ignore a part of a request;
-version 2 added array tasks.
-"""
 MAX_REQUEST_BYTES = 32 << 20
 """Maximum length of a line from the platform, which may contain a script and the agent's
 specification.
@@ -449,22 +446,6 @@ VERBS: Mapping[str, Verb] = {
         Verb("ping", NoArgs, EmptyResult, 10, audited="refused"),
     )
 }
-
-
-class Hello(Strict):
-    """First line that the platform sends after connecting."""
-
-    protocol: int
-    release: str = Field(max_length=40)
-
-
-class Welcome(Frozen):
-    """First line that the broker sends, as answer to ``Hello``."""
-
-    protocol: int
-    release: str
-    scheduler: str
-    settle_s: float
 
 
 class BrokerRequest(Strict):

@@ -1,7 +1,9 @@
-"""Protocol between the platform and the agent inside an allocation. Version 1.
+"""Protocol between the platform and the agent inside an allocation.
 
 The agent is standard library only, so it builds these as plain dictionaries; a contract test holds
-its messages against the models here. Portal N serves agents N-1: fields are only ever added.
+its messages against the models here. A job keeps the agent of the release that submitted it, so the
+platform serves the agents of the previous release, and after a rollback those of the next one.
+Fields are only ever added; where a field must not be ignored, ``VERSION`` is increased.
 
 Files in the job's folder: ``agent.json`` (``AgentSpec``) and ``token`` (the job token).
 Calls, all with ``Authorization: Bearer <token>``:
@@ -26,6 +28,9 @@ from aitne.core.models.job import Sample, Scalar
 from aitne.core.ports.runtime import RuntimeLaunch, RuntimeLimits
 
 VERSION = 1
+"""Version that this release's agents speak."""
+OLDEST_VERSION = 1
+"""Oldest version of agents that the platform serves."""
 
 EXIT_ENVIRONMENT = 118
 """Exit code: an entry of the job's ``environment`` could not be loaded; the log names it."""

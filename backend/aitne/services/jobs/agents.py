@@ -15,8 +15,10 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from aitne.core.errors import AitneError, Conflict, NotAuthenticated, NotFound
+from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAuthenticated, NotFound
 from aitne.core.jobs.agent_protocol import (
+    OLDEST_VERSION,
+    VERSION,
     AgentReply,
     AgentReport,
     CertificateRequest,
@@ -159,8 +161,17 @@ class AgentService:
 
         Raises:
             NotAuthenticated: the token is not the job's, or the job has ended.
+            InvalidInput: the agent speaks a version of the protocol that the platform does not.
         """
-        job = await self._target(await self._job_of(token, job_id), report.task)
+        reporting = await self._job_of(token, job_id)
+        if not OLDEST_VERSION <= report.protocol <= VERSION:
+            raise InvalidInput.field(
+                "protocol",
+                "the job was started by another release, whose agent this platform does not serve",
+                value=report.protocol,
+                allowed=f"{OLDEST_VERSION} to {VERSION}",
+            )
+        job = await self._target(reporting, report.task)
         if job is None or job.attempt != report.attempt or job.state.terminal:
             return AgentReply()
         if report.samples:

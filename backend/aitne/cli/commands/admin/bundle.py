@@ -1,0 +1,45 @@
+"""``admin bundle``: the platform's packages for a host without internet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output, server_part
+from aitne.cli.options import Json
+from aitne.cli.registry import command
+
+
+@command(
+    "admin bundle",
+    example="""
+aitne admin bundle --output /media/usb/aitne-bundle.tar
+aitne admin bundle --output aitne-bundle.tar --wheel aitne-0.2.0-py3-none-linux_x86_64.whl
+""",
+)
+def bundle(
+    to: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The new tar file.")],
+    wheel: Annotated[
+        Path | None,
+        typer.Option("--wheel", metavar="FILE", help="The wheel of this release.", dir_okay=False),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Pack this release with all its packages into one file, for a host without internet.
+
+    It contains the platform with the portal, JupyterHub, JupyterLab and the proxy, for this Python
+    and this kind of processor.
+    """
+    server_part.require()
+    from aitne.operations.bundle import create_bundle
+
+    path = to.expanduser().absolute()
+    size = create_bundle(path, wheel=wheel, progress=output.say)
+    if as_json:
+        output.answer_json({"path": str(path), "bytes": size})
+        return 0
+    output.answer(str(path))
+    output.say(f"{output.memory(size)}. Unpack it on the host with `tar -xf`.")
+    return 0

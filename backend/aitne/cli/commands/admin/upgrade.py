@@ -1,0 +1,185 @@
+"""``admin upgrade``: the next release of the platform."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aitne.cli import output, server_part
+from aitne.cli.options import DataDir, Json, Yes
+from aitne.cli.registry import command
+
+if TYPE_CHECKING:
+    from aitne.core.settings import Settings
+
+
+@command(
+    "admin upgrade",
+    example="""
+aitne admin upgrade --version 0.2.0 --dry-run
+aitne admin upgrade --wheel aitne-0.2.0-py3-none-linux_x86_64.whl --yes --json
+aitne admin upgrade                               continue after an interruption
+""",
+)
+def upgrade(
+    wheel: Annotated[
+        Path | None,
+        typer.Option("--wheel", metavar="FILE", help="The wheel of the release.", dir_okay=False),
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="V", help="A release of the package index.")
+    ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle", metavar="DIR", help="An unpacked bundle of the release, without internet."
+        ),
+    ] = None,
+    backup_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--backup-to", metavar="DIR", help="Folder for the backup; unset: beside the data."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check what can be checked, and change nothing.")
+    ] = False,
+    discard_jobs: Annotated[
+        bool,
+        typer.Option(
+            "--discard-jobs",
+            help="Return to the earlier release though jobs were accepted after the backup.",
+        ),
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    data_dir: DataDir = None,
+    prepare: Annotated[bool, typer.Option("--prepare", hidden=True)] = False,
+) -> int:
+    """Upgrade the platform to the next minor release; jobs and sessions continue.
+
+    Checks, installs the release beside the present one, makes a backup, restarts the platform and
+    checks its health. If the new release does not work, the present one is started again. After an
+    interruption, the command without a release continues or returns.
+    """
+    server_part.require()
+    from aitne.host.settings import load_settings
+
+    folder = None if data_dir is None else Path(data_dir).expanduser().absolute()
+    settings = load_settings(folder)
+    if prepare:
+        from aitne.operations.upgrade import prepare as preparation
+
+        preparation.prepare(settings, output.say)
+        return 0
+    # The platform may have been started with other variables than this command has.
+    from aitne.operations.upgrade.process import account_of, start_environment
+
+    variables = start_environment(settings.data_dir, account_of(settings))
+    os.environ.update(
+        {name: value for name, value in variables.items() if name.startswith("AITNE_")}
+    )
+    settings = load_settings(settings.data_dir)
+    return _upgrade(
+        settings,
+        wheel=wheel,
+        version=version,
+        bundle=bundle,
+        backup_to=backup_to,
+        dry_run=dry_run,
+        discard_jobs=discard_jobs,
+        yes=yes,
+        as_json=as_json,
+    )
+
+
+def _upgrade(
+    settings: Settings,
+    *,
+    wheel: Path | None,
+    version: str | None,
+    bundle: Path | None,
+    backup_to: Path | None,
+    dry_run: bool,
+    discard_jobs: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    from aitne.core.errors import InvalidInput
+    from aitne.operations.upgrade import preflight
+    from aitne.operations.upgrade.host import ThisHost, running_service
+    from aitne.operations.upgrade.journal import UpgradeStep, only_upgrade
+    from aitne.operations.upgrade.plan import begun
+    from aitne.operations.upgrade.releases import Releases, own_root
+    from aitne.operations.upgrade.steps import Upgrade
+    from aitne.supervisor import bundles
+
+    releases = Releases(own_root())
+
+    def tell(step: str, message: str) -> None:
+        if as_json:
+            output.answer_json({"step": step, "message": message})
+        else:
+            output.say(message)
+
+    def progress(step: UpgradeStep, message: str) -> None:
+        tell(step, message)
+
+    with only_upgrade(releases.root), bundles.used(bundle):
+        if bundle is not None and wheel is None:
+            wheel = bundles.wheel_of(bundle)
+        journal, target, fresh = begun(settings, releases, wheel=wheel, version=version)
+        if fresh and discard_jobs:
+            raise InvalidInput(
+                "--discard-jobs decides about an upgrade that has halted, and none has."
+            )
+        host = ThisHost(
+            settings,
+            releases,
+            backup_to or settings.data_dir.with_name(f"{settings.data_dir.name}-backups"),
+            lambda line: tell(journal.step, line),
+            running_service(settings),
+        )
+        results = []
+        if fresh:
+            results = preflight.checks(settings, releases, host, journal.present, target)
+            _tell_checks(results, as_json=as_json)
+        if dry_run:
+            return int(any(check.state == "failed" for check in results))
+        preflight.refuse(results)
+        if not yes:
+            output.confirm(
+                f"Upgrade the platform in {settings.data_dir} from {journal.present} to "
+                f"{journal.target}?"
+                if fresh
+                else f"Continue the upgrade to {journal.target} at the step {journal.step}?"
+            )
+        releases.adopt(journal.present)
+        try:
+            Upgrade(host, releases.root, progress, discard_jobs=discard_jobs).run(journal)
+        except KeyboardInterrupt:
+            output.say("Interrupted. `aitne admin upgrade` continues or returns.")
+            raise
+    done: dict[str, Any] = {"release": journal.target, "api_away_s": host.api_away_s}
+    if as_json:
+        output.answer_json(done)
+        return 0
+    output.answer(journal.target)
+    if host.api_away_s is not None:
+        output.say(f"The portal was away for {host.api_away_s:.1f} s; jobs and sessions continued.")
+    if settings.broker.socket is not None and not settings.own_accounts:
+        output.say(
+            "Restart the broker to use the new release there: systemctl restart aitne-broker."
+        )
+    return 0
+
+
+def _tell_checks(results: list[Any], *, as_json: bool) -> None:
+    if as_json:
+        output.answer_json({"checks": [check.model_dump() for check in results]})
+        return
+    for check in results:
+        output.say(f"{check.state:6}  {check.name:12}  {check.message}")

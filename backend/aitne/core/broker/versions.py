@@ -1,0 +1,145 @@
+"""Versions of the protocol between the platform and the broker, and what each of them added.
+
+Platform and broker are updated one after the other, so each side speaks a range of versions. The
+platform names its range in the first line, ``Hello``; the broker chooses the newest version that
+both speak and names it in ``Welcome``. A broker accepts every request of an older version. The
+platform sends an older broker only what that broker knows: see ``older_request``.
+
+Version 1 (release 0.1.0) had no range in ``Hello``, and its brokers refuse unknown fields there.
+The platform therefore greets such a broker a second time, with version 1 alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from aitne.core.errors import NotSupported, SchedulerRejected
+from aitne.core.models.base import Frozen
+
+PROTOCOL = 2
+"""Newest version that this release speaks. It is increased when an older broker lacks a verb, or
+would ignore or refuse a part of a request.
+"""
+OLDEST_PROTOCOL = 1
+"""Oldest version that this release speaks: that of the previous minor release."""
+WITHOUT_RANGE = 1
+"""Newest version whose brokers refuse a range in ``Hello``."""
+
+VERBS_SINCE: Mapping[str, int] = dict.fromkeys(
+    (
+        *("changed", "hold", "release", "throttle", "hold_limits", "tidy", "remove"),
+        *("outside_list", "outside_ended", "outside_act", "outside_log"),
+    ),
+    2,
+)
+"""Version that added each verb; verbs of version 1 are not listed."""
+_SUBMISSION_SINCE: Mapping[tuple[str, ...], int] = {
+    ("request", *path): 2
+    for path in (
+        ("resources", "tasks_per_node"),
+        ("resources", "cpus_per_task"),
+        ("afterany",),
+        ("afternotok",),
+        ("aftercorr",),
+        ("begin_at",),
+        ("hold",),
+        ("slurm", "licenses"),
+        ("slurm", "exclude"),
+        ("slurm", "nice"),
+        ("slurm", "time_min"),
+    )
+}
+FIELDS_SINCE: Mapping[str, Mapping[tuple[str, ...], int]] = {
+    "submit": _SUBMISSION_SINCE,
+    "forecast": _SUBMISSION_SINCE,
+}
+"""Version that added each field of a verb's arguments, by its path; other fields are of version
+1.
+"""
+
+
+class Hello(Frozen):
+    """First line that the platform sends after connecting. Unknown fields are ignored, so that
+    later releases can add some.
+    """
+
+    protocol: int = Field(ge=1, strict=True)
+    """Newest version that the platform speaks."""
+    oldest: int | None = Field(None, ge=1, strict=True)
+    """Oldest version that the platform speaks; None: only ``protocol``."""
+    release: str = Field(max_length=40)
+
+
+class Welcome(Frozen):
+    """First line that the broker sends, as answer to ``Hello``."""
+
+    protocol: int
+    """Version that both sides speak on this connection."""
+    release: str
+    scheduler: str
+    settle_s: float
+
+
+def hellos(release: str) -> tuple[Hello, ...]:
+    """Return the lines with which a platform of ``release`` greets a broker, each on a connection
+    of its own, until the broker does not answer with ``InvalidInput``.
+    """
+    ranged = Hello(protocol=PROTOCOL, oldest=OLDEST_PROTOCOL, release=release)
+    if OLDEST_PROTOCOL > WITHOUT_RANGE:
+        return (ranged,)
+    return ranged, Hello(protocol=WITHOUT_RANGE, release=release)
+
+
+def common_version(hello: Hello) -> int | None:
+    """Return the newest version that the sender of ``hello`` and this release speak; None if there
+    is none.
+    """
+    newest = min(PROTOCOL, hello.protocol)
+    oldest = max(OLDEST_PROTOCOL, hello.protocol if hello.oldest is None else hello.oldest)
+    return newest if newest >= oldest else None
+
+
+def older_request(verb: str, args: Mapping[str, Any], broker: Welcome) -> Mapping[str, Any]:
+    """Return the arguments of a verb without the fields that the broker's version lacks and that
+    are not set.
+
+    Raises:
+        NotSupported: the broker's version lacks the verb.
+        SchedulerRejected: a field is set that the broker's version lacks. Without it the job would
+            not be what was asked for.
+    """
+    if VERBS_SINCE.get(verb, 1) > broker.protocol:
+        raise NotSupported(
+            f"The broker is of release {broker.release}, which has no verb `{verb}`. Update the "
+            "broker to the platform's release and restart aitne-broker."
+        )
+    for path, since in FIELDS_SINCE.get(verb, {}).items():
+        if since > broker.protocol:
+            args = _without(args, path, broker)
+    return args
+
+
+def newer_answer(verb: str, answer: Any, broker: Welcome) -> Any:
+    """Return a broker's answer with the names of fields that this release uses."""
+    if broker.protocol < 2 and verb == "areas":
+        return {"areas": [{"available": facts.get("there"), **facts} for facts in answer["areas"]]}
+    return answer
+
+
+def _without(args: Mapping[str, Any], path: tuple[str, ...], broker: Welcome) -> Mapping[str, Any]:
+    name, *rest = path
+    if name not in args:
+        return args
+    if rest:
+        return {**args, name: _without(args[name], tuple(rest), broker)}
+    value = args[name]
+    if not (value is None or value is False or value == []):
+        raise SchedulerRejected(
+            f"The broker is of release {broker.release} and would not heed `{name}`. Leave it out, "
+            "or have the broker updated to the platform's release.",
+            name,
+        )
+    return {field: kept for field, kept in args.items() if field != name}

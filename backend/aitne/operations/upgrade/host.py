@@ -1,0 +1,195 @@
+"""Operations of an upgrade on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aitne.adapters.store.state import DatabaseState, database_state
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
+from aitne.host.http_status import http_status
+from aitne.operations.upgrade import backups
+from aitne.operations.upgrade.process import (
+    Service,
+    account_of,
+    as_account,
+    read_plan,
+    service_of,
+    start_environment,
+)
+from aitne.operations.upgrade.releases import Releases
+from aitne.supervisor import bundles
+from aitne.supervisor.identity import acting_as
+from aitne.supervisor.own_accounts import as_platform
+
+HEALTHY_WITHIN_S = 60.0
+LOOK_EVERY_S = 0.5
+ANSWER_WITHIN_S = 1.0
+
+
+class ThisHost:
+    """Implementation of ``steps.UpgradeHost``.
+
+    Args:
+        settings: settings of the platform, of the release that runs this process.
+        releases: the installed releases.
+        backup_dir: folder for the backup.
+        say: called with one line per action.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        releases: Releases,
+        backup_dir: Path,
+        say: Callable[[str], None],
+        service: Service | None,
+    ) -> None:
+        self._settings = settings
+        self._releases = releases
+        self.backup_dir = backup_dir
+        self._say = say
+        self._account = account_of(settings)
+        self._service = service or Service(settings.data_dir, None, self._account)
+        self.api_away_s: float | None = None
+        """Seconds for which the API did not answer during the last restart."""
+        self._stopped_at = 0.0
+
+    def install(self, version: str, requirement: str) -> None:
+        """Install a release beside the others, and let it create its environments."""
+        self._releases.install(version, requirement, self._say)
+        self._run(version, "admin", "upgrade", "--prepare", "--data-dir", str(self._data_dir))
+
+    def backup(self, version: str) -> str:
+        """Back up the platform with the release ``version``; return the path of the backup."""
+        if not self.backup_dir.exists():
+            self.backup_dir.mkdir(mode=0o700, parents=True)
+            if self._account is not None:
+                os.chown(self.backup_dir, self._account.uid, self._account.gid)
+        program = self._releases.program(version)
+        return backups.create_backup(program, self._data_dir, self.backup_dir, self._account)
+
+    def restore(self, version: str, path: str) -> None:
+        """Restore a backup with the release ``version``."""
+        program = self._releases.program(version)
+        backups.restore_backup(program, path, self._data_dir, self._account)
+
+    def schema_revision(self) -> str | None:
+        """Return the revision of the database's schema; None if the database is empty."""
+        return self._state(datetime.now(UTC)).revision
+
+    def jobs_since(self, time: datetime) -> int:
+        """Return the number of jobs that were accepted at or after ``time``."""
+        return self._state(time).jobs_since
+
+    def stop(self) -> None:
+        """End the platform, if it runs; its jobs and sessions continue."""
+        self._stopped_at, self.api_away_s = time.monotonic(), None
+        self._service.stop()
+
+    def select(self, version: str) -> None:
+        """Select the release that is started from now on."""
+        self._releases.select(version)
+
+    def start(self) -> None:
+        """Start the selected release and wait until it is ready."""
+        self._service.start(self._selected_program(), self._note_api)
+        self._note_api()
+
+    def restart(self) -> None:
+        """End the platform, if it runs, and start the selected release."""
+        self._stopped_at, self.api_away_s = time.monotonic(), None
+        self._service.restart(self._selected_program(), self._note_api)
+        self._note_api()
+
+    def check(self, version: str) -> None:
+        """Wait until the platform is healthy and runs the release ``version``."""
+        plan = read_plan(self._data_dir, self._account)
+        python = Path(plan.init[0])
+        folder = self._releases.folder(version)
+        expected = folder if (folder / "bin" / "python").exists() else self._releases.root
+        if python.parent.parent != expected:
+            raise SetupError(
+                f"The platform was started with {python}, not with release {version}. Let its unit start "
+                f"{self._releases.root / 'bin' / 'aitne'}."
+            )
+        self.healthy(version)
+
+    def healthy(self, version: str) -> None:
+        """Wait until the platform is healthy; the program of release ``version`` asks it."""
+        until = time.monotonic() + HEALTHY_WITHIN_S
+        while True:
+            try:
+                self._run(version, "admin", "health", "--data-dir", str(self._data_dir))
+            except SetupError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(LOOK_EVERY_S)
+            else:
+                return
+
+    def prune(self, *keep: str) -> None:
+        """Remove other installed releases."""
+        self._releases.prune(*keep)
+
+    @property
+    def _data_dir(self) -> Path:
+        return self._settings.data_dir
+
+    def _state(self, since: datetime) -> DatabaseState:
+        with as_platform(self._settings), acting_as(self._account):
+            return asyncio.run(database_state(self._settings.database_url, since))
+
+    def _selected_program(self) -> Path:
+        selected = self._releases.selected
+        assert selected is not None  # noqa: S101 (an upgrade selects one first)
+        return self._releases.program(selected)
+
+    def _note_api(self) -> None:
+        if self.api_away_s is None:
+            try:
+                status = asyncio.run(
+                    http_status(f"{self._settings.internal_url}/healthz", within_s=ANSWER_WITHIN_S)
+                )
+            except (OSError, TimeoutError, ValueError):
+                return
+            if status == 200:
+                self.api_away_s = round(time.monotonic() - self._stopped_at, 1)
+
+    def _run(self, version: str, *arguments: str) -> None:
+        program = self._releases.program(version)
+        done = subprocess.run(
+            [str(program), *arguments],
+            env=start_environment(self._data_dir, self._account) | bundles.variables_in_use(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            **as_account(self._account),
+        )
+        for line in done.stderr.splitlines():
+            self._say(line)
+        if done.returncode:
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-8:]
+            raise SetupError(f"`aitne {' '.join(arguments[:2])}` has failed: {' '.join(said)}")
+
+
+def running_service(settings: Settings) -> Service | None:
+    """Return how the platform with these settings was started; None if it does not run.
+
+    Raises:
+        SetupError: an upgrade cannot restart it.
+    """
+    service = service_of(settings.data_dir, account_of(settings))
+    if service is not None and service.unit is not None and os.geteuid() != 0:
+        raise SetupError(
+            f"The platform is the unit {service.unit}, which only root restarts: run the command with "
+            "sudo."
+        )
+    return service

@@ -1,0 +1,54 @@
+"""Choice between an upgrade that is asked for and one that was interrupted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aitne
+from aitne.core.errors import Conflict, InvalidInput
+from aitne.core.settings import Settings
+from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep
+from aitne.operations.upgrade.releases import Releases
+from aitne.operations.upgrade.steps import continued
+from aitne.operations.upgrade.versions import Version, of_wheel
+from aitne.supervisor import control
+
+
+def begun(
+    settings: Settings, releases: Releases, *, wheel: Path | None, version: str | None
+) -> tuple[UpgradeJournal, Version, bool]:
+    """Return the journal of the upgrade to run, its release, and whether it begins now.
+
+    Raises:
+        InvalidInput: no release is named and none is in progress, or the name is invalid.
+        Conflict: an upgrade to another release, or of another platform, is in progress.
+    """
+    if wheel is not None and version is not None:
+        raise InvalidInput("Name either --wheel or --version, not both.")
+    asked: Version | None = None
+    if wheel is not None:
+        wheel = wheel.expanduser().absolute()
+        asked = of_wheel(wheel)
+    elif version is not None:
+        asked = Version.parse(version)
+    earlier = UpgradeJournal.read(releases.root)
+    if earlier is not None and continued(earlier, None if asked is None else str(asked)):
+        if Path(earlier.data_dir) != settings.data_dir:
+            raise Conflict(
+                f"An upgrade of the platform in {earlier.data_dir} was interrupted. Continue it first: "
+                f"`aitne admin upgrade --data-dir {earlier.data_dir}`."
+            )
+        return earlier, Version.parse(earlier.target), False
+    if asked is None:
+        raise InvalidInput(
+            "No upgrade is in progress. Name the release with --version, or its wheel with --wheel."
+        )
+    journal = UpgradeJournal(
+        step=UpgradeStep.INSTALL,
+        present=releases.selected or aitne.__version__,
+        target=str(asked),
+        requirement=f"aitne[server]=={asked}" if wheel is None else str(wheel),
+        data_dir=str(settings.data_dir),
+        was_running=control.status(settings.data_dir) is not None,
+    )
+    return journal, asked, True

@@ -1,0 +1,119 @@
+"""Checks before an upgrade, which change nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from aitne.adapters.store.migrate import is_known
+from aitne.core.errors import AitneError, SetupError
+from aitne.core.models.base import Frozen
+from aitne.core.settings import Settings
+from aitne.core.sizes import describe_bytes
+from aitne.operations.upgrade.host import ThisHost, running_service
+from aitne.operations.upgrade.process import account_of, read_plan
+from aitne.operations.upgrade.releases import Releases
+from aitne.operations.upgrade.versions import Version, check_step
+from aitne.supervisor import control
+
+RELEASE_BYTES = 1024**3
+"""Free disk space in bytes that a release needs."""
+BACKUP_BYTES = 100 * 1024**2
+"""Free disk space in bytes that a backup needs, besides copies of the database."""
+
+
+class Check(Frozen):
+    """Result of a check."""
+
+    name: str
+    state: str
+    """``ok`` or ``failed``."""
+    message: str
+    remedy: str | None = None
+
+
+def checks(
+    settings: Settings, releases: Releases, host: ThisHost, present: str, target: Version
+) -> list[Check]:
+    """Return the results of all checks before an upgrade from ``present`` to ``target``."""
+    steps: tuple[tuple[str, Callable[[], str]], ...] = (
+        ("release", lambda: _release(present, target)),
+        ("installation", lambda: _installation(settings, releases)),
+        ("disk", lambda: _disk(settings, releases, host.backup_dir)),
+        ("database", lambda: _database(host)),
+        ("platform", lambda: _platform(settings, host, present)),
+    )
+    return list(_results(steps))
+
+
+def refuse(results: list[Check]) -> None:
+    """Raise ``SetupError`` with the messages of the checks that failed, if any did."""
+    failed = [check.message for check in results if check.state == "failed"]
+    if failed:
+        raise SetupError(" ".join([*failed, "Nothing has been changed."]))
+
+
+def _results(steps: tuple[tuple[str, Callable[[], str]], ...]) -> Iterator[Check]:
+    for name, check in steps:
+        try:
+            yield Check(name=name, state="ok", message=check())
+        except AitneError as error:
+            yield Check(name=name, state="failed", message=error.message)
+
+
+def _release(present: str, target: Version) -> str:
+    check_step(Version.parse(present), target)
+    return f"From release {present} to {target}."
+
+
+def _installation(settings: Settings, releases: Releases) -> str:
+    root = releases.root
+    if not os.access(root, os.W_OK):
+        raise SetupError(f"{root} cannot be written. Run the command as the owner of {root}.")
+    if control.status(settings.data_dir) is not None:
+        python = Path(read_plan(settings.data_dir, account_of(settings)).init[0])
+        if not python.is_relative_to(root):
+            raise SetupError(
+                f"The platform in {settings.data_dir} was started with {python}, not from {root}. Run "
+                f"{python.with_name('aitne')} admin upgrade."
+            )
+    return f"Releases are installed in {root}."
+
+
+def _disk(settings: Settings, releases: Releases, backup_dir: Path) -> str:
+    database = settings.data_dir / "aitne.db"
+    copies = 3 * database.stat().st_size if database.exists() else 0
+    for folder, needed in ((releases.root, RELEASE_BYTES), (backup_dir, BACKUP_BYTES + copies)):
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(existing).free
+        if free < needed:
+            raise SetupError(
+                f"{folder} needs {describe_bytes(needed)}, and {describe_bytes(free, 'down')} are free. "
+                "Make room."
+            )
+    return "The disks have room for the release and the backup."
+
+
+def _database(host: ThisHost) -> str:
+    revision = host.schema_revision()
+    if revision is not None and not is_known(revision):
+        raise SetupError(
+            f"The database has the schema {revision} of a newer release. Install that release again, or "
+            "restore a backup from before its installation."
+        )
+    return f"The database answers; its schema is {revision}."
+
+
+def _platform(settings: Settings, host: ThisHost, present: str) -> str:
+    service = running_service(settings)
+    if service is None:
+        return "The platform does not run; it is not started."
+    try:
+        host.healthy(present)
+    except SetupError as error:
+        raise SetupError(
+            f"The platform is not healthy before the upgrade: {error.message}"
+        ) from error
+    return f"The platform is healthy; it is {service.unit or 'started with `aitne up --detach`'}."

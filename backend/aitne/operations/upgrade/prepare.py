@@ -1,0 +1,30 @@
+"""Preparation of a new release, by that release itself, while the earlier one serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from aitne.adapters.store.migrate import is_known
+from aitne.adapters.store.state import database_state
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
+from aitne.supervisor import control
+from aitne.supervisor.own_accounts import as_platform
+
+
+def prepare(settings: Settings, progress: Callable[[str], None]) -> None:
+    """Check that this release can use the settings and the database, and create its environments.
+
+    Raises:
+        SetupError: it cannot.
+    """
+    with as_platform(settings):
+        state = asyncio.run(database_state(settings.database_url, datetime.now(UTC)))
+    if state.revision is not None and not is_known(state.revision):
+        raise SetupError(
+            f"The database has the schema {state.revision}, which the new release does not know: the "
+            "installed release is newer."
+        )
+    control.ensure_software(settings, progress)

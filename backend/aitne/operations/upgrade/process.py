@@ -1,0 +1,246 @@
+"""Stop and start of the platform for an upgrade, in the way in which it was started."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
+from aitne.host import settings_source
+from aitne.host.settings_source import SourceKind
+from aitne.supervisor import control
+from aitne.supervisor.identity import ProcessAccount, acting_as
+from aitne.supervisor.plan import SupervisorPlan, plan_dir
+
+UNIT_WITHIN_S = 900.0
+"""Seconds within which a unit must start; its own limit is usually shorter."""
+GONE_WITHIN_S = 60.0
+LOOK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Way in which the platform in ``data_dir`` is started: by systemd, or by `aitne up --detach`."""
+
+    data_dir: Path
+    unit: str | None
+    account: ProcessAccount | None = None
+    """Account of commands for the platform, if it is another one than that of this process."""
+
+    def stop(self) -> None:
+        """End the platform and leave its jobs running; return when its processes have ended.
+
+        Raises:
+            SetupError: it does not end.
+        """
+        if self.unit is not None:
+            _systemctl("stop", self.unit)
+        elif control.status(self.data_dir) is not None:
+            control.down(self.data_dir, keep_jobs=True)
+        until = time.monotonic() + GONE_WITHIN_S
+        while control.status(self.data_dir) is not None:
+            if time.monotonic() > until:
+                raise SetupError(
+                    f"The platform in {self.data_dir} does not end. Check its log, "
+                    f"{self.data_dir / 'logs' / 'supervisor.log'}."
+                )
+            time.sleep(LOOK_EVERY_S)
+
+    def start(self, program: Path, waiting: Callable[[], None]) -> None:
+        """Start the platform and wait until it is ready; ``waiting`` is called repeatedly
+        meanwhile.
+
+        Args:
+            program: the program ``aitne`` of the release to start; a unit has its own path of it.
+
+        Raises:
+            SetupError: it does not start.
+        """
+        with self._starting(program) as process:
+            _wait(process, waiting)
+
+    def restart(self, program: Path, waiting: Callable[[], None]) -> None:
+        """End the platform, leave its jobs running, and start it. The arguments and errors are
+        those of ``start``.
+        """
+        starting: list[subprocess.Popen[str]] = []
+
+        def ending(line: str) -> None:
+            # It waits until the other has ended; meanwhile it loads its modules.
+            if not starting:
+                starting.append(self._starting(program))
+
+        if self.unit is None:
+            control.down(self.data_dir, keep_jobs=True, progress=ending)
+        if not starting:
+            self.stop()
+            starting.append(self._starting(program))
+        with starting[0] as process:
+            _wait(process, waiting)
+
+    def _starting(self, program: Path) -> subprocess.Popen[str]:
+        if self.unit is not None:
+            argv, environ = ["systemctl", "start", self.unit], dict(os.environ)
+        else:
+            argv = [str(program), "up", "--detach", "--data-dir", str(self.data_dir)]
+            environ = start_environment(self.data_dir, self.account)
+        return subprocess.Popen(
+            argv,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            **as_account(None if self.unit is not None else self.account),
+        )
+
+
+def account_of(settings: Settings) -> ProcessAccount | None:
+    """Return the account to which the data directory belongs, if this process is root and commands
+    for the platform must run under that account; None: they run as this process does.
+
+    Raises:
+        SetupError: there is no data directory.
+    """
+    if not settings.data_dir.is_dir():
+        raise SetupError(
+            f"There is no platform in {settings.data_dir}: name its directory with --data-dir."
+        )
+    owner = settings.data_dir.stat()
+    if os.geteuid() != 0 or owner.st_uid == 0 or settings.own_accounts:
+        return None
+    try:
+        name = pwd.getpwuid(owner.st_uid).pw_name
+    except KeyError:
+        return ProcessAccount(owner.st_uid, owner.st_gid, [owner.st_gid])
+    return ProcessAccount(owner.st_uid, owner.st_gid, os.getgrouplist(name, owner.st_gid))
+
+
+def as_account(account: ProcessAccount | None) -> dict[str, Any]:
+    """Return the arguments with which ``subprocess`` starts a program under ``account``."""
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
+
+
+def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None:
+    """Return how the platform that runs in ``data_dir`` was started; None if it does not run.
+    ``account`` is that of commands for it.
+
+    Raises:
+        SetupError: it runs in the foreground of a terminal.
+    """
+    status = control.status(data_dir)
+    if status is None:
+        return None
+    pid = status["supervisor_pid"]
+    if "--detach" in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+        return Service(data_dir, None, account)
+    unit = _unit(Path(f"/proc/{pid}/cgroup").read_text())
+    if unit is None:
+        raise SetupError(
+            "The platform runs in the foreground of a terminal, from where an upgrade cannot restart "
+            "it. Start it with `aitne up --detach`, or as a unit of systemd."
+        )
+    return Service(data_dir, unit, account)
+
+
+def read_plan(data_dir: Path, account: ProcessAccount | None) -> SupervisorPlan:
+    """Return the plan with which the platform was last started. Raises ``OSError`` or
+    ``ValueError``.
+    """
+    # Root has a folder of its own for plans, unless the account has started the platform.
+    with acting_as(account):
+        return SupervisorPlan.read(plan_dir(data_dir))
+
+
+def start_environment(data_dir: Path, account: ProcessAccount | None) -> dict[str, str]:
+    """Return the environment variables with which `aitne up` was started, and the options that it
+    had, as variables.
+    """
+    try:
+        plan = read_plan(data_dir, account)
+    except (OSError, ValueError):
+        return dict(os.environ)  # it was never started
+    return environment_of(plan.base_env)
+
+
+def environment_of(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which `aitne up` was started, from those of its processes, which
+    have all settings.
+    """
+    environ = {name: value for name, value in base.items() if not name.startswith("AITNE_")}
+    for name in ("AITNE_CONFIG", "AITNE_STATE_HOME"):
+        if name in base:
+            environ[name] = base[name]
+    for name, (kind, _) in json.loads(base.get(settings_source.VARIABLE, "{}")).items():
+        if kind in (SourceKind.ENVIRONMENT, SourceKind.COMMAND_LINE) and name != "data_dir":
+            value = _value(base, name.split("."))
+            if value is not None:
+                environ["AITNE_" + name.upper().replace(".", "__")] = value
+    return environ
+
+
+def _value(base: Mapping[str, str], path: list[str]) -> str | None:
+    text = base.get(f"AITNE_{path[0].upper()}")
+    if text is None or len(path) == 1:
+        return text
+    value: Any = json.loads(text)
+    for part in path[1:]:
+        value = value.get(part)
+        if value is None:
+            return None
+    return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
+
+
+def _wait(process: subprocess.Popen[str], waiting: Callable[[], None]) -> None:
+    messages = deque[str](maxlen=8)
+
+    def read() -> None:
+        assert process.stderr is not None  # noqa: S101 (a pipe was requested)
+        messages.extend(line.strip() for line in process.stderr)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    while process.poll() is None:
+        waiting()
+        time.sleep(LOOK_EVERY_S)
+    # The detached supervisor does not inherit the pipe, so it is closed now.
+    reader.join()
+    if process.returncode:
+        raise SetupError(f"The platform does not start: {' '.join(messages)}")
+
+
+def _unit(cgroup: str) -> str | None:
+    """Return the unit of systemd in the text of ``/proc/PID/cgroup``; None if there is none."""
+    for line in cgroup.splitlines():
+        path = line.rpartition(":")[2].strip().split("/")
+        units = [part for part in path if part.endswith(".service")]
+        if units and not units[-1].startswith("user@"):
+            return units[-1]
+    return None
+
+
+def _systemctl(verb: str, unit: str) -> None:
+    try:
+        done = subprocess.run(
+            ["systemctl", verb, unit],
+            capture_output=True,
+            text=True,
+            timeout=UNIT_WITHIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(f"`systemctl {verb} {unit}` does not end.") from error
+    if done.returncode:
+        raise SetupError(f"`systemctl {verb} {unit}` has failed: {done.stderr.strip()}")

@@ -1,0 +1,90 @@
+"""Use of a bundle: a folder with all packages of the platform's environments, for a host without
+internet. ``aitne admin bundle`` makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aitne.core.errors import SetupError
+
+MANIFEST = "bundle.json"
+WHEELS, PROXY = "wheels", "proxy"
+VARIABLE = "AITNE_BUNDLE"
+"""Environment variable with the bundle's folder, while environments are created from it."""
+
+
+def kind() -> dict[str, str]:
+    """Return what a bundle must have in common with the host that uses it."""
+    return {"python": f"{sys.version_info[0]}.{sys.version_info[1]}", "machine": os.uname().machine}
+
+
+@contextmanager
+def used(folder: Path | None) -> Iterator[None]:
+    """Let pip, uv and the creation of environments use only the bundle in ``folder`` during the
+    ``with`` block; None: change nothing.
+
+    Raises:
+        SetupError: the folder is no bundle, or one for another Python or processor.
+    """
+    if folder is None:
+        yield
+        return
+    folder = folder.expanduser().absolute()
+    _check(folder)
+    variables = {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(folder / WHEELS),
+        VARIABLE: str(folder),
+    }
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def wheel_of(folder: Path) -> Path:
+    """Return the platform's wheel in the bundle. Raises ``SetupError`` if there is none."""
+    wheels = sorted((folder / WHEELS).glob("aitne-*.whl"))
+    if len(wheels) != 1:
+        raise SetupError(f"The bundle {folder} has {len(wheels)} wheels of the platform, not one.")
+    return wheels[0]
+
+
+def proxy_packages() -> Path | None:
+    """Return the folder with the proxy's packages in the bundle in use; None if there is none."""
+    folder = os.environ.get(VARIABLE)
+    return None if folder is None else Path(folder) / PROXY
+
+
+def variables_in_use() -> dict[str, str]:
+    """Return the environment variables of the bundle in use, for a program that is to use it too."""
+    names = ("PIP_NO_INDEX", "PIP_FIND_LINKS", VARIABLE)
+    return {name: os.environ[name] for name in names} if VARIABLE in os.environ else {}
+
+
+def _check(folder: Path) -> None:
+    try:
+        facts: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+    except (OSError, ValueError) as error:
+        raise SetupError(
+            f"{folder} is not an unpacked bundle: it has no readable {MANIFEST}. Unpack the file of "
+            "`aitne admin bundle` with `tar -xf`, and name the folder."
+        ) from error
+    for name, value in kind().items():
+        if facts.get(name) != value:
+            raise SetupError(
+                f"The bundle {folder} is for {name} {facts.get(name)}; this is {name} {value}. Make one "
+                "on a machine like this, with the same Python."
+            )

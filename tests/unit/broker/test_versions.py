@@ -1,0 +1,92 @@
+"""Platform and broker of neighbouring releases agree on a protocol, and the older one gets only what it knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aitne.core.broker import versions
+from aitne.core.broker.protocol import VERBS
+from aitne.core.broker.versions import Hello, Welcome, common_version, older_request
+from aitne.core.errors import NotSupported, SchedulerRejected
+from tests.support.older_broker import recording
+
+OLDER = Welcome(protocol=1, release="0.1.0", scheduler="slurm", settle_s=15)
+REQUEST: dict[str, Any] = next(
+    json.loads(json.dumps(line["sent"]["args"]).replace("{root}", "").replace("{anna}", "anna"))
+    for line in recording()["transcript"]
+    if line["sent"].get("verb") == "submit"
+)
+VALUES = st.integers(1, 30)
+
+
+@given(VALUES, VALUES, VALUES, VALUES)
+def test_version_is_the_newest_that_both_sides_speak(a: int, b: int, c: int, d: int) -> None:
+    (oldest, newest), (from_, to) = sorted((a, b)), sorted((c, d))
+    spoken = set(range(oldest, newest + 1)) & set(range(from_, to + 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(versions, "OLDEST_PROTOCOL", oldest)
+        patch.setattr(versions, "PROTOCOL", newest)
+        hello = Hello(protocol=to, oldest=from_, release="x")
+        assert common_version(hello) == max(spoken, default=None)
+        assert common_version(Hello(protocol=to, release="x")) == (
+            to if oldest <= to <= newest else None
+        )
+
+
+def _paths(schema: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    while "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+    for name, field in schema.get("properties", {}).items():
+        yield (name,)
+        yield from ((name, *path) for path in _paths(field, root))
+    for choice in schema.get("anyOf", ()):
+        yield from _paths(choice, root)
+
+
+def test_table_of_versions_has_all_that_the_recorded_release_lacks() -> None:
+    recorded = recording()["verbs"]
+    for name, verb in VERBS.items():
+        if name not in recorded:
+            assert versions.VERBS_SINCE[name] == 2, name
+            continue
+        present = verb.args.model_json_schema()
+        added = set(_paths(present, present)) - set(
+            _paths(recorded[name]["args"], recorded[name]["args"])
+        )
+        assert added == set(versions.FIELDS_SINCE.get(name, {})), name
+
+
+@pytest.mark.parametrize("path", versions.FIELDS_SINCE["submit"], ids=".".join)
+def test_field_unknown_to_the_broker_is_left_out_or_refused(path: tuple[str, ...]) -> None:
+    schema = recording()["verbs"]["submit"]["args"]
+
+    def with_value(value: Any) -> dict[str, Any]:
+        request = dict(REQUEST["request"])
+        target = request
+        for name in path[1:-1]:
+            target[name] = dict(target[name])
+            target = target[name]
+        target[path[-1]] = value
+        return {"request": request}
+
+    for unset in (None, False, []):
+        jsonschema.validate(older_request("submit", with_value(unset), OLDER), schema)
+    for value in (0, 1, True, "x", ["1"]):
+        with pytest.raises(SchedulerRejected, match=r"release 0\.1\.0") as caught:
+            older_request("submit", with_value(value), OLDER)
+        assert caught.value.field == path[-1]
+        present = OLDER.model_copy(update={"protocol": versions.PROTOCOL})
+        assert older_request("submit", with_value(value), present) == with_value(value)
+
+
+@pytest.mark.parametrize("verb", sorted(versions.VERBS_SINCE))
+def test_verb_unknown_to_the_broker_is_not_sent(verb: str) -> None:
+    with pytest.raises(NotSupported, match=r"0\.1\.0.*Update the broker"):
+        older_request(verb, {}, OLDER)
