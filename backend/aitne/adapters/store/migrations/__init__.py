@@ -2,6 +2,6 @@
 release.
 """
 
-HEAD = "0023"
+HEAD = "0024"
 """Newest revision. It is stored here so that Alembic is not imported if no migration is necessary.
 """
