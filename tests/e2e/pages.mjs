@@ -14,7 +14,7 @@ const open = (...names) => async (page) => {
 const dialog = (name, path, ...pressed) => ({ name, path, fold: true, prepare: open(...pressed) });
 /** What a page is like that has nothing, that waits, and that gets no answer. */
 const BAD_DAYS = ["empty", "never", "fails"];
-const LISTS = { home: "/", jobs: "/jobs", cluster: "/cluster", notifications: "/notifications", project: "/projects/vision?tab=usage", admin: "/admin" };
+const LISTS = { home: "/", jobs: "/jobs", cluster: "/cluster", notifications: "/notifications", project: "/projects/vision?tab=usage", admin: "/admin", "admin-load": "/admin/load" };
 
 export const pages = (ids) => [
   { name: "home", path: "/" },
@@ -45,6 +45,7 @@ export const pages = (ids) => [
   { name: "notifications", path: "/notifications" },
   ...["profile", "security", "sign-ins", "tokens", "secrets", "notifications"].map((tab) => ({ name: `account-${tab}`, path: `/account/${tab}` })),
   { name: "admin", path: "/admin" },
+  { name: "admin-load", path: "/admin/load" },
   ...["jobs", "nodes", "users", "announcements", "catalogue", "audit", "settings"].map((page) => ({ name: `admin-${page}`, path: `/admin/${page}` })),
   { name: "nowhere", path: "/nowhere" },
   {
