@@ -30,6 +30,7 @@ PACKAGES: dict[str, Callable[[], bool]] = {
     "nginx": lambda: Path("/usr/sbin/nginx").exists(),
     "caddy": lambda: shutil.which("caddy") is not None,
     "pebble": lambda: shutil.which("pebble") is not None,
+    "prometheus": lambda: shutil.which("promtool") is not None,
     "strace": lambda: shutil.which("strace") is not None,
 }
 WEB_SERVERS = ("nginx", "caddy")

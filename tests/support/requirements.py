@@ -26,6 +26,8 @@ NAMES = (
     "oidc",
     "pam",
     "proxies",
+    "prometheus",
+    "zabbix",
 )
 """What ``AITNE_REQUIRE`` may have, with commas between."""
 
