@@ -9,6 +9,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { NodeMap } from "./NodeMap";
 import { allocatedShare, filterNodes, NO_FILTER, type Resource } from "./nodes";
+import { StaleNodes } from "./NodesFrame";
 import { NodeTable } from "./NodeTable";
 import classes from "./LoadPanel.module.css";
 
@@ -47,6 +48,7 @@ export function HeatMap({ partition }: { partition: string | undefined }) {
         </EmptyState>
       ) : (
         <>
+          {query.data?.stale && <StaleNodes />}
           <div className={classes.map}>
             <NodeMap nodes={shown} share={(node) => allocatedShare(node, resource)} onPick={(name) => void navigate({ to: "/cluster/nodes/$name", params: { name } })} />
           </div>
