@@ -13,6 +13,7 @@ import { meQuery } from "@/api/queries";
 import { PageError } from "@/components/PageError";
 import { PageLoading } from "@/components/PageLoading";
 import { readAuditFilters } from "@/features/audit/audit-filters";
+import { readLoadSearch } from "@/features/cluster/load-search";
 import { JOB_TABS, type JobTab } from "@/features/jobs/job-tabs";
 import { PROJECT_TABS, type ProjectTab } from "@/features/projects/project-tabs";
 import { FILTER_DEFAULTS, readFilters } from "@/lib/job-filters";
@@ -269,6 +270,13 @@ const adminNodesRoute = createRoute({
   component: lazyRouteComponent(() => import("@/features/cluster/Nodes"), "AdminNodesPage"),
 });
 
+const adminLoadRoute = createRoute({
+  getParentRoute: () => adminRoute,
+  path: "/load",
+  validateSearch: readLoadSearch,
+  component: lazyRouteComponent(() => import("@/features/cluster/Load"), "AdminLoadPage"),
+});
+
 const adminUsersRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "/users",
@@ -310,7 +318,7 @@ export const router = createRouter({
       projectsRoute, projectRoute, projectReportRoute, notificationsRoute, helpRoute,
       accountRoute.addChildren([profileRoute, securityRoute, signInsRoute, accountNotificationsRoute, accountTokensRoute, accountSecretsRoute]),
       adminRoute.addChildren([
-        adminOverviewRoute, adminJobsRoute, adminNodesRoute, adminUsersRoute, adminAnnouncementsRoute, adminCatalogueRoute,
+        adminOverviewRoute, adminJobsRoute, adminLoadRoute, adminNodesRoute, adminUsersRoute, adminAnnouncementsRoute, adminCatalogueRoute,
         adminAuditRoute, adminSettingsRoute,
       ]),
     ]),

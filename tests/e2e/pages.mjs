@@ -44,7 +44,7 @@ const inHours = (hours) => new Date(Date.now() + hours * HOUR_MS).toISOString();
 const OUTSIDE = { origin: "outside", scheduler_id: "4711", log_path: "/home/mira/slurm-4711_%a.out", actions: [] };
 /** What a page is like that has nothing, that waits, and that gets no answer. */
 const BAD_DAYS = ["empty", "never", "fails"];
-const LISTS = { home: "/", jobs: "/jobs", cluster: "/cluster", notifications: "/notifications", project: "/projects/vision?tab=usage", admin: "/admin" };
+const LISTS = { home: "/", jobs: "/jobs", cluster: "/cluster", notifications: "/notifications", project: "/projects/vision?tab=usage", admin: "/admin", "admin-load": "/admin/load" };
 
 export const pages = (ids) => [
   { name: "home", path: "/" },
@@ -75,6 +75,7 @@ export const pages = (ids) => [
   { name: "notifications", path: "/notifications" },
   ...["profile", "security", "sign-ins", "tokens", "secrets", "notifications"].map((tab) => ({ name: `account-${tab}`, path: `/account/${tab}` })),
   { name: "admin", path: "/admin" },
+  { name: "admin-load", path: "/admin/load" },
   ...["jobs", "nodes", "users", "announcements", "catalogue", "audit", "settings"].map((page) => ({ name: `admin-${page}`, path: `/admin/${page}` })),
   { name: "nowhere", path: "/nowhere" },
   {

@@ -295,6 +295,7 @@ ROUTES: dict[str, Route] = {
     "resume_node": administers(),
     "get_capacity": reads(ANYONE),
     "get_cluster_history": reads(ANYONE),
+    "get_cluster_queues": reads(ANYONE),
     "node_history": reads(ANYONE),
     # What people are told.
     "list_announcements": reads(ANYONE),

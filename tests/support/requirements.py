@@ -27,6 +27,7 @@ NAMES = (
     "pam",
     "proxies",
     "prometheus",
+    "zabbix",
 )
 """What ``AITNE_REQUIRE`` may have, with commas between."""
 

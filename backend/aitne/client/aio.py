@@ -383,8 +383,11 @@ class AsyncNodes:
     async def capacity(self) -> builtins.list[dict[str, Any]]:
         return await call(self._sync.capacity)
 
-    async def load(self, period: str = "day") -> dict[str, Any]:
-        return await call(self._sync.load, period)
+    async def load(self, period: str = "day", partition: str | None = None) -> dict[str, Any]:
+        return await call(self._sync.load, period, partition)
+
+    async def queues(self, period: str = "day") -> dict[str, Any]:
+        return await call(self._sync.queues, period)
 
     def history(
         self, name: str, *, limit: int | None = None, most: int | None = None

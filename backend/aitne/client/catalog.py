@@ -57,15 +57,28 @@ class Nodes:
         gpus: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")["gpus"]
         return gpus
 
-    def load(self, period: str = "day") -> dict[str, Any]:
-        """Return the load of the cluster over the last ``day`` or ``week``.
+    def load(self, period: str = "day", partition: str | None = None) -> dict[str, Any]:
+        """Return the load of the cluster, or of one partition, over the last ``day``, ``week`` or
+        ``month``.
 
         ``items`` has averages over intervals of ``interval_s`` seconds: allocated CPUs, memory and
-        GPUs, and the number of pending jobs.
+        GPUs, and the number of pending jobs. Raises ``NotFound`` if there is no such partition.
         """
-        query = {"period": period}
+        query = {"period": period, "partition": partition}
         history: dict[str, Any] = self._session.json("GET", "/cluster/history", query=query)
         return history
+
+    def queues(self, period: str = "day") -> dict[str, Any]:
+        """Return the queue of each partition, with the wait times of the jobs that started in the
+        last ``day``, ``week`` or ``month``.
+
+        ``items`` has for each partition the numbers of pending and running jobs, and the numbers of
+        started jobs by wait time.
+        """
+        queues: dict[str, Any] = self._session.json(
+            "GET", "/cluster/queues", query={"period": period}
+        )
+        return queues
 
     def history(
         self, name: str, *, limit: int | None = None, most: int | None = None

@@ -191,9 +191,9 @@ class Jobs(Runs):
 
         ``live`` omits jobs that have ended, ``top_level`` omits the tasks of array jobs. ``sort``
         is one of created, started, ended, duration, name, owner, project, state, gpus. ``where``
-        has the other filters of ``GET /jobs``: template, image, node, created_from, created_before,
-        min_gpus, gpu_type, array, origin. ``limit`` is the maximum number of jobs; ``most`` is its
-        deprecated alias.
+        has the other filters of ``GET /jobs``: template, image, node, partition, active_at,
+        created_from, created_before, min_gpus, gpu_type, array, origin. ``limit`` is the maximum
+        number of jobs; ``most`` is its deprecated alias.
         """
         limit = limit_of(limit, where.pop("most", None))
         query = {

@@ -1,7 +1,7 @@
 /** What the portal asks the API, with the cache keys that the live feed patches. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { client, getRaw, isStatus, must, setCsrfToken } from "@/api/client";
-import type { Job, JobFile, JobProfile, LoadPeriod, Template } from "@/api/types";
+import type { Job, JobFile, JobProfile, Template } from "@/api/types";
 import { translateServerText } from "@/i18n/server";
 import { type JobFilters, toSearch } from "@/lib/job-filters";
 
@@ -243,12 +243,3 @@ export const capacityQuery = queryOptions({
   queryFn: async ({ signal }) => must(client.GET("/api/v1/cluster/capacity", { signal })),
   refetchInterval: 30_000,
 });
-
-/** There is a sample per minute; the page refreshes more rarely. */
-export const loadHistoryQuery = (period: LoadPeriod) =>
-  queryOptions({
-    queryKey: ["load-history", period],
-    queryFn: async ({ signal }) => must(client.GET("/api/v1/cluster/history", { params: { query: { period } }, signal })),
-    placeholderData: keepPreviousData,
-    refetchInterval: 5 * 60_000,
-  });

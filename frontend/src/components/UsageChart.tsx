@@ -24,13 +24,15 @@ interface Props {
   contrast?: boolean;
   /** Whether a missing value interrupts the line; otherwise it belongs to another node only. */
   gaps?: boolean;
+  /** Receives the time of the point that was selected; the same must be possible with the keyboard elsewhere. */
+  onPick?: (seconds: number) => void;
 }
 
 const HEIGHT_PX = 132;
 /** Charts of one page share their cursor. */
 const SYNC = uPlot.sync("usage");
 
-export function UsageChart({ label, series, limit, format, colour, contrast = false, gaps = false }: Props) {
+export function UsageChart({ label, series, limit, format, colour, contrast = false, gaps = false, onPick }: Props) {
   const { ref: measure, width } = useElementSize<HTMLDivElement>();
   const box = useRef<HTMLDivElement>(null);
   const scheme = useComputedColorScheme();
@@ -38,6 +40,11 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
   const latest = useRef(series);
   const [index, setIndex] = useState<number | null>(null);
   const names = series.lines.map((line) => line.name).join("\n");
+  const picked = useRef(onPick);
+
+  useEffect(() => {
+    picked.current = onPick;
+  }, [onPick]);
 
   useEffect(() => {
     latest.current = series;
@@ -56,7 +63,18 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
         padding: [8, 28, 0, 0],
         cursor: { sync: { key: SYNC.key }, y: false, points: { size: 6 } },
         legend: { show: false },
-        hooks: { setCursor: [(self) => setIndex(self.cursor.idx ?? null)] },
+        hooks: {
+          setCursor: [(self) => setIndex(self.cursor.idx ?? null)],
+          ready: [
+            (self) => {
+              if (picked.current) self.over.style.cursor = "pointer";
+              self.over.addEventListener("click", () => {
+                const time = self.data[0][self.cursor.idx ?? -1];
+                if (time !== undefined) picked.current?.(time);
+              });
+            },
+          ],
+        },
         scales: { x: { time: true }, y: { range: (_, __, max) => [0, Math.max(limit, (max || 0) * 1.1)] } },
         axes: [
           { stroke: css("--mantine-color-dimmed"), grid: { show: false }, ticks: { show: false }, size: 24, space: 64, values: (_, ticks) => ticks.map((tick) => clock(tick, ticks)), font: "11px system-ui" },

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { columnsOf, DEFAULT_COLUMNS } from "@/features/jobs/table/job-columns";
-import { FILTER_DEFAULTS, fromSearch, isFiltered, type JobFilters, moreCount, period, readFilters, toSearch } from "./job-filters";
+import { FILTER_DEFAULTS, type JobFilters, readFilters, toSearch } from "./job-filters";
+import { fromSearch, isFiltered, minuteOf, moreCount, period } from "./job-views";
 
 describe("filters", () => {
   it("are read from the URL; invalid values are ignored", () => {
@@ -68,4 +69,15 @@ describe("columns", () => {
     expect(columnsOf([], true).map((column) => column.name)).toContain("owner");
     expect(columnsOf(["gpus", "name", "gone", "gpus", "id"], false).map((column) => column.name)).toEqual(["name", "gpus", "id"]);
   });
+});
+
+it("keep the minute at which jobs ran, and their partition", () => {
+  const at = minuteOf(new Date(2026, 0, 31, 9, 5, 30).getTime() / 1000);
+  expect(at).toBe("2026-01-31T09:05");
+  const filters = readFilters({ at, partition: "gpu", all: true });
+  expect(filters).toMatchObject({ at, partition: "gpu" });
+  const search = toSearch(filters, "ada");
+  expect(search).toMatchObject({ active_at: new Date(2026, 0, 31, 9, 5).toISOString(), partition: "gpu" });
+  expect(fromSearch(search, "created", true, "ada")).toMatchObject({ at, partition: "gpu" });
+  expect(readFilters({ at: "2026-99-99T09:05" }).at).toBeUndefined();
 });

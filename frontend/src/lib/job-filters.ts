@@ -21,20 +21,24 @@ export interface JobFilters {
   template?: string | undefined;
   image?: string | undefined;
   node?: string | undefined;
+  partition?: string | undefined;
   gpu?: string | undefined;
   gpus?: number | undefined;
   array?: boolean | undefined;
   /** Days in the browser's time zone, "2026-01-31", the last one included. */
   from?: string | undefined;
   to?: string | undefined;
+  /** A minute in the browser's time zone, "2026-01-31T09:30", at which the jobs had an allocation. */
+  at?: string | undefined;
   sort?: JobSort | undefined;
   order?: "asc" | "desc" | undefined;
 }
 
 export const FILTER_DEFAULTS: JobFilters = { q: "", all: false, sort: "created", order: "desc" };
 
-const TEXTS = ["owner", "project", "template", "image", "node", "gpu"] as const;
+const TEXTS = ["owner", "project", "template", "image", "node", "partition", "gpu"] as const;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const MINUTE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/;
 
 /** From the URL's search parameters; invalid values are ignored. */
 export function readFilters(search: Record<string, unknown>): JobFilters {
@@ -52,6 +56,8 @@ export function readFilters(search: Record<string, unknown>): JobFilters {
     const day = textOf(search[name]);
     filters[name] = day !== undefined && DAY.test(day) ? day : undefined;
   }
+  const at = textOf(search.at);
+  filters.at = at !== undefined && MINUTE.test(at) && !Number.isNaN(Date.parse(at)) ? at : undefined;
   const gpus = Number(search.gpus);
   filters.gpus = search.gpus !== undefined && Number.isInteger(gpus) && gpus >= 0 ? gpus : undefined;
   filters.array = typeof search.array === "boolean" ? search.array : undefined;
@@ -64,29 +70,10 @@ function textOf(value: unknown): string | undefined {
   return text === "" ? undefined : text;
 }
 
-/** The filters in the filter menu, besides name, state, type and owner. */
-export const MORE = ["origin", "owner", "project", "template", "image", "node", "gpu", "gpus", "array", "from", "to"] as const satisfies readonly (keyof JobFilters)[];
-
-export function moreCount(filters: JobFilters): number {
-  return MORE.filter((name) => filters[name] !== undefined).length;
-}
-
-export function isFiltered(filters: JobFilters): boolean {
-  const named = filters.q !== undefined && filters.q !== "";
-  return named || filters.state !== undefined || filters.type !== undefined || moreCount(filters) > 0;
-}
-
 /** Midnight in the browser's time zone, `days` after the day. */
 function midnight(day: string, days = 0): string {
   const [year = 0, month = 1, date = 1] = day.split("-").map(Number);
   return new Date(year, month - 1, date + days).toISOString();
-}
-
-function dayOf(moment: string, days = 0): string {
-  const at = new Date(moment);
-  const day = new Date(at.getFullYear(), at.getMonth(), at.getDate() + days);
-  const two = (value: number) => String(value).padStart(2, "0");
-  return `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`;
 }
 
 /** The search of the API; `me` is the owner unless all jobs or another owner are selected. */
@@ -102,46 +89,14 @@ export function toSearch(filters: JobFilters, me: string): JobSearch {
     ...(filters.template ? { template: filters.template } : {}),
     ...(filters.image ? { image: filters.image } : {}),
     ...(filters.node ? { node: filters.node } : {}),
+    ...(filters.partition ? { partition: filters.partition } : {}),
     ...(filters.gpu ? { gpu_type: filters.gpu } : {}),
     ...(filters.gpus === undefined ? {} : { min_gpus: filters.gpus }),
     ...(filters.array === undefined ? {} : { array: filters.array }),
     ...(filters.from ? { created_from: midnight(filters.from) } : {}),
     ...(filters.to ? { created_before: midnight(filters.to, 1) } : {}),
+    ...(filters.at ? { active_at: new Date(filters.at).toISOString() } : {}),
     top_level: true,
   };
   return search as JobSearch;
-}
-
-/** The filters of a saved view. */
-export function fromSearch(search: Partial<JobSearch>, sort: JobSort, descending: boolean, me: string): JobFilters {
-  const states = new Set(search.state ?? []);
-  const group = STATE_GROUPS.find((entry) => entry.states.length === states.size && entry.states.every((state) => states.has(state)));
-  return {
-    ...FILTER_DEFAULTS,
-    state: group?.value,
-    type: search.type ?? undefined,
-    origin: search.origin ?? undefined,
-    q: search.q ?? "",
-    all: search.owner !== me,
-    owner: search.owner === me ? undefined : (search.owner ?? undefined),
-    project: search.project ?? undefined,
-    template: search.template ?? undefined,
-    image: search.image ?? undefined,
-    node: search.node ?? undefined,
-    gpu: search.gpu_type ?? undefined,
-    gpus: search.min_gpus ?? undefined,
-    array: search.array ?? undefined,
-    from: search.created_from ? dayOf(search.created_from) : undefined,
-    to: search.created_before ? dayOf(search.created_before, -1) : undefined,
-    sort,
-    order: descending ? "desc" : "asc",
-  };
-}
-
-/** The dates of a period: the last days including today, or a year. */
-export function period(name: "today" | "week" | "month" | "year" | "last-year", now: Date): { from: string; to: string | undefined } {
-  const iso = now.toISOString();
-  if (name === "year") return { from: `${now.getFullYear()}-01-01`, to: undefined };
-  if (name === "last-year") return { from: `${now.getFullYear() - 1}-01-01`, to: `${now.getFullYear() - 1}-12-31` };
-  return { from: dayOf(iso, { today: 0, week: -6, month: -29 }[name]), to: undefined };
 }

@@ -4,7 +4,7 @@
  */
 import type { RegisteredRouter } from "@tanstack/react-router";
 import {
-  Activity, Bell, Box, Boxes, Database, FolderOpen, House, KeyRound, Layers, ListTree, LockKeyhole, type LucideIcon, Megaphone, Monitor, ScrollText, Server, ServerCog, ShieldCheck, SlidersHorizontal, UserRound, Users,
+  Activity, Bell, Box, Boxes, ChartLine, Database, FolderOpen, House, KeyRound, Layers, ListTree, LockKeyhole, type LucideIcon, Megaphone, Monitor, ScrollText, Server, ServerCog, ShieldCheck, SlidersHorizontal, UserRound, Users,
 } from "lucide-react";
 import { msg } from "@/i18n/msg";
 
@@ -41,6 +41,7 @@ export const PAGES: readonly PageEntry[] = [
   { to: "/account/secrets", label: msg("Secrets"), icon: LockKeyhole, area: "account", words: msg("keys passwords environment variables") },
   { to: "/admin", label: msg("Overview"), icon: Activity, area: "admin", words: msg("administration health problems"), letter: "a" },
   { to: "/admin/jobs", label: msg("Jobs and sessions"), icon: Layers, area: "admin", words: msg("all users cancel") },
+  { to: "/admin/load", label: msg("Load and queues"), icon: ChartLine, area: "admin", words: msg("utilization wait time heat map reservations") },
   { to: "/admin/nodes", label: msg("Nodes"), icon: ServerCog, area: "admin", words: msg("drain resume history") },
   { to: "/admin/users", label: msg("Users"), icon: Users, area: "admin", words: msg("accounts") },
   { to: "/admin/announcements", label: msg("Announcements"), icon: Megaphone, area: "admin", words: msg("maintenance banner") },

@@ -328,28 +328,74 @@ class TestLoad:
     ) -> None:
         began = clock.now
         for cpu_used in (2, 4):
-            await store.add_load(load(clock, cpu_used), epoch=epoch)
+            await store.add_load(load(clock, cpu_used), {"gpu": load(clock, 1)}, epoch=epoch)
         clock.now += timedelta(minutes=10)
-        await store.add_load(load(clock, 8), epoch=epoch)
+        await store.add_load(
+            load(clock, 8), {"gpu": load(clock, 3), "cpu": load(clock, 0)}, epoch=epoch
+        )
         first, second = await store.load_since(began - timedelta(minutes=10))
         assert (first.samples, first.sums["cpu_used"], first.sums["waiting_jobs"]) == (2, 6, 4)
         assert (second.samples, second.sums["memory_total_bytes"]) == (1, 1 << 40)
         assert second.time - first.time == timedelta(minutes=10)
         assert await store.load_since(second.time) == [second]
-        clock.now += timedelta(days=8)
+        of_gpu = await store.load_since(began - timedelta(minutes=10), "gpu")
+        assert [(one.samples, one.sums["cpu_used"]) for one in of_gpu] == [(2, 2), (1, 3)]
+        (of_cpu,) = await store.load_since(began - timedelta(minutes=10), "cpu")
+        assert (of_cpu.time, of_cpu.sums["waiting_jobs"]) == (second.time, 2)
+        clock.now += timedelta(days=31)
         await store.prune(events_before=began, idempotency_before=began)
         assert await store.load_since(began - timedelta(days=1)) == []
+        assert await store.load_since(began - timedelta(days=1), "gpu") == []
 
     async def test_load_of_a_former_leader_is_refused(
         self, store: SqlStore, epoch: int, clock: Clock
     ) -> None:
         with pytest.raises(StaleEpoch):
-            await store.add_load(load(clock, 1), epoch=epoch + 1)
+            await store.add_load(load(clock, 1), {}, epoch=epoch + 1)
         assert await store.load_since(clock.now - timedelta(days=1)) == []
 
-    async def test_waiting_jobs_are_counted_with_the_tasks_of_arrays(self, store: SqlStore) -> None:
-        assert await store.count_waiting() == 0
-        await store.create_job(make_job())
+    async def test_jobs_in_the_queue_are_counted_with_the_tasks_of_arrays(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
+        assert await store.queues() == []
+        await store.create_job(make_job(created_at=clock.now))
         array, _ = make_array("0-4")
         await store.create_job(array, [make_task_group(array)])
-        assert await store.count_waiting() == 6
+        waiting = make_job(state=JobState.QUEUED, partition="gpu", created_at=clock.now)
+        running = make_job(state=JobState.RUNNING, partition="gpu", created_at=clock.now)
+        ended = make_job(state=JobState.COMPLETED, partition="gpu", created_at=clock.now)
+        for job in (waiting, running, ended):
+            await store.create_job(job)
+        found = {one.partition: one for one in await store.queues()}
+        assert found.keys() == {None, "gpu"}
+        assert (found[None].waiting, found[None].running) == (6, 0)
+        assert (found["gpu"].waiting, found["gpu"].running) == (1, 1)
+        assert found["gpu"].oldest_at == clock.now
+
+    async def test_wait_times_are_counted_by_partition(self, store: SqlStore, clock: Clock) -> None:
+        now = clock.now
+        for state, partition, wait_s, ago_s in (
+            (JobState.RUNNING, "gpu", 30, 600),
+            (JobState.COMPLETED, "gpu", 300, 600),
+            (JobState.FAILED, "gpu", 7_200, 600),
+            (JobState.COMPLETED, "gpu", 30, 200_000),
+            (JobState.COMPLETED, "cpu", 59, 60),
+        ):
+            began = now - timedelta(seconds=ago_s)
+            await store.create_job(
+                make_job(
+                    state=state,
+                    partition=partition,
+                    created_at=began - timedelta(seconds=wait_s),
+                    allocated_at=began,
+                    ended_at=None if state is JobState.RUNNING else began + timedelta(seconds=5),
+                )
+            )
+        found = {
+            one.partition: one
+            for one in await store.waits_since(now - timedelta(days=1), (60, 600))
+        }
+        assert found.keys() == {"gpu", "cpu"}
+        assert (found["gpu"].jobs, found["gpu"].counts) == (3, (1, 1, 1))
+        assert (found["gpu"].total_s, found["gpu"].longest_s) == (7_530, 7_200)
+        assert (found["cpu"].jobs, found["cpu"].counts) == (1, (1, 0, 0))

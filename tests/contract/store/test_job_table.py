@@ -149,6 +149,33 @@ async def test_a_filter_finds_its_own(
     assert sum(counts.values()) == page.total == len(numbers)
 
 
+async def test_jobs_of_a_partition_and_of_a_time_are_found(store: SqlStore) -> None:
+    fields: dict[str, dict[str, Any]] = {
+        "ended": {"state": JobState.COMPLETED, "partition": "gpu", "ended_at": at(20)},
+        "live": {"state": JobState.RUNNING, "partition": "gpu-large"},
+        "lost sight": {"state": JobState.UNKNOWN, "partition": "gpu"},
+        "pending": {"state": JobState.QUEUED, "partition": "gpu,cpu"},
+    }
+    for name, values in fields.items():
+        began = {} if name == "pending" else {"allocated_at": at(10), "started_at": at(11)}
+        await store.create_job(make_job(name=name, **values, **began))
+    await store.create_job(make_job(name="new"))
+
+    async def names(**where: Any) -> set[str]:
+        chosen = JobFilter.model_validate(where)
+        page = await store.list_jobs(chosen, visible_to=None)
+        assert page.total == len(page.items)
+        return {job.name for job in page.items}
+
+    assert await names(partition="gpu") == {"ended", "lost sight", "pending"}
+    assert await names(partition="cpu") == {"pending"}
+    assert await names(partition="g%") == set()
+    assert await names(active_at=at(9)) == set()
+    assert await names(active_at=at(15)) == {"ended", "live"}
+    assert await names(active_at=at(20)) == {"live"}
+    assert await names(active_at=at(15), partition="gpu") == {"ended"}
+
+
 async def test_arrays_are_told_from_others(store: SqlStore) -> None:
     array, tasks = make_array("0-2", spec={"resources": {"gpu": {"count": 1, "type": "a100"}}})
     await store.create_job(array, tasks)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.node import (
     Cluster,
     GpuCount,
@@ -17,6 +18,7 @@ from aitne.core.models.node import (
 from aitne.core.models.user import Role
 from aitne.services.cluster.cluster import ClusterService
 from tests.support.fakes import FakeScheduler
+from tests.support.jobs import make_job
 from tests.support.stage import Stage
 
 
@@ -97,6 +99,19 @@ async def test_a_scheduler_that_is_silent_makes_what_is_shown_stale(stage: Stage
         found = (await client.get("/api/v1/cluster/nodes")).json()
     assert found["stale"]
     assert found["scheduler"]["message"] == "slurmctld does not answer"
+
+
+async def test_queues_and_load_are_shown_by_partition(stage: Stage) -> None:
+    await save(stage, node(stage, "gpu01", NodeState.MIXED, 1))
+    await stage.store.create_job(make_job(state=JobState.QUEUED, partition="gpu"))
+    async with stage.client(await stage.token(await stage.add_user("ada"))) as client:
+        (queue,) = (await client.get("/api/v1/cluster/queues?period=month")).json()["items"]
+        assert (queue["partition"], queue["waiting_jobs"], queue["running_jobs"]) == ("gpu", 1, 0)
+        history = await client.get("/api/v1/cluster/history?period=month&partition=gpu")
+        assert history.json() == {"interval_s": 14_400, "items": []}
+        missing = await client.get("/api/v1/cluster/history?partition=elsewhere")
+        assert missing.status_code == 404
+        assert (await client.get("/api/v1/cluster/queues?period=year")).status_code == 422
 
 
 class Draining(FakeScheduler):

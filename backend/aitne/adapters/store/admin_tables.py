@@ -6,6 +6,7 @@ from sqlalchemy import JSON, Column, Float, ForeignKey, Index, Integer, String, 
 
 from aitne.adapters.store.column_types import BigId, Prose, UtcDateTime
 from aitne.adapters.store.tables import metadata
+from aitne.core.models.cluster_load import LOAD_VALUES
 
 announcements = Table(
     "announcements",
@@ -82,11 +83,15 @@ cluster_load = Table(
     metadata,
     Column("time", UtcDateTime, primary_key=True),
     Column("samples", Integer, nullable=False),
-    Column("cpu_total", Float, nullable=False),
-    Column("cpu_used", Float, nullable=False),
-    Column("memory_total_bytes", Float, nullable=False),
-    Column("memory_used_bytes", Float, nullable=False),
-    Column("gpu_total", Float, nullable=False),
-    Column("gpu_used", Float, nullable=False),
-    Column("waiting_jobs", Float, nullable=False),
+    *(Column(name, Float, nullable=False) for name in LOAD_VALUES),
+)
+
+partition_load = Table(
+    "partition_load",
+    metadata,
+    Column("partition", Text, primary_key=True),
+    Column("time", UtcDateTime, primary_key=True),
+    Column("samples", Integer, nullable=False),
+    *(Column(name, Float, nullable=False) for name in LOAD_VALUES),
+    sqlite_with_rowid=False,
 )

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from typing_extensions import override
 
 from aitne.adapters.store import node_history, tables
-from aitne.adapters.store.admin_tables import alerts, cluster_load
+from aitne.adapters.store.admin_tables import alerts, cluster_load, partition_load
 from aitne.adapters.store.admin_tables import node_history as _node_history
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
@@ -250,6 +250,7 @@ class ClusterRecords(StorePart, ClusterStore):
                 delete(_node_history).where(_node_history.c.time < now - _HISTORY_KEPT),
                 delete(alerts).where(alerts.c.changed_at < events_before),
                 delete(cluster_load).where(cluster_load.c.time < now - LOAD_KEPT),
+                delete(partition_load).where(partition_load.c.time < now - LOAD_KEPT),
                 delete(tables.idempotency).where(
                     tables.idempotency.c.created_at < idempotency_before
                 ),

@@ -9,14 +9,11 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     RowMapping,
     Select,
-    Text,
     and_,
     case,
-    cast,
     func,
     literal,
     or_,
@@ -25,6 +22,7 @@ from sqlalchemy import (
 
 from aitne.adapters.store import paging, tables
 from aitne.adapters.store.column_types import UtcDateTime
+from aitne.adapters.store.portable import epoch_s
 from aitne.adapters.store.rows import fold, job_of
 from aitne.adapters.store.task_groups import indices_of
 from aitne.core.jobs.arrays import task_index
@@ -159,15 +157,8 @@ class Order:
         and Python give the same value.
         """
         until = func.coalesce(_jobs.c.ended_at, literal(self.as_of, UtcDateTime))
-        seconds = _epoch(self.dialect, until) - _epoch(self.dialect, _jobs.c.started_at)
+        seconds = epoch_s(self.dialect, until) - epoch_s(self.dialect, _jobs.c.started_at)
         return case((_jobs.c.started_at.is_(None), _UNBEGUN_S), else_=seconds)
-
-
-def _epoch(dialect: str, column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return the SQL expression of a time in whole seconds since 1970."""
-    if dialect == "sqlite":
-        return cast(func.strftime("%s", cast(column, Text)), BigInteger)
-    return cast(func.floor(func.extract("epoch", column)), BigInteger)
 
 
 def _time(name: str) -> Callable[[Job, datetime], str]:

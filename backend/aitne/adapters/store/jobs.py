@@ -7,7 +7,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, and_, bindparam, cast, func, insert, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+)
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from typing_extensions import override
@@ -21,7 +32,7 @@ from aitne.adapters.store.portable import insert_if_absent
 from aitne.adapters.store.rows import JOB_COLUMNS, event_data, fold, job_of, row_of
 from aitne.adapters.store.task_groups import find_tasks
 from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
-from aitne.core.jobs.states import LIVE, JobState
+from aitne.core.jobs.states import ACTIVE, LIVE, JobState
 from aitne.core.models.job import Job, JobFilter, JobOrigin, JobType
 from aitne.core.models.job_search import JobSort
 from aitne.core.ports.store import (
@@ -39,6 +50,7 @@ _MAX_PAGE = 1_000
 _OF_PLATFORM = _jobs.c.origin == JobOrigin.PLATFORM
 # In a fixed order, so that the text of the statement is always the same.
 LIVE_STATES = sorted(LIVE)
+_ACTIVE_STATES = sorted(ACTIVE)
 
 
 _ADD = insert(_jobs)
@@ -358,6 +370,17 @@ def _more_conditions(job_filter: JobFilter) -> Iterator[ColumnElement[bool]]:
     if job_filter.node is not None:
         # A JSON list as text, on both databases; names of nodes contain no characters that JSON escapes.
         yield cast(_jobs.c.nodes, Text).contains(f'"{job_filter.node}"', autoescape=True)
+    if job_filter.partition is not None:
+        # A pending job may have several, separated by commas.
+        one_of = literal(",") + _jobs.c.partition + literal(",")
+        yield one_of.contains(f",{job_filter.partition},", autoescape=True)
+    if job_filter.active_at is not None:
+        yield func.coalesce(_jobs.c.allocated_at, _jobs.c.started_at) <= job_filter.active_at
+        # Written as alternatives, so that each uses its index.
+        yield or_(
+            _jobs.c.ended_at > job_filter.active_at,
+            and_(_jobs.c.ended_at.is_(None), _jobs.c.state.in_(_ACTIVE_STATES)),
+        )
     if job_filter.created_from is not None:
         yield _jobs.c.created_at >= job_filter.created_from
     if job_filter.created_before is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Table
+from sqlalchemy import BigInteger, ColumnElement, Table, Text, cast, func
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
@@ -40,3 +40,10 @@ def upsert_many(dialect: str, table: Table, columns: Sequence[str], key: Sequenc
     statement = _insert(dialect, table)
     rest = {name: statement.excluded[name] for name in columns if name not in key}
     return statement.on_conflict_do_update(index_elements=list(key), set_=rest)
+
+
+def epoch_s(dialect: str, column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return the SQL expression of a time in whole seconds since 1970."""
+    if dialect == "sqlite":
+        return cast(func.strftime("%s", cast(column, Text)), BigInteger)
+    return cast(func.floor(func.extract("epoch", column)), BigInteger)

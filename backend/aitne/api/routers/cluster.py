@@ -16,6 +16,7 @@ from aitne.core.models.node import Node
 from aitne.core.models.template import Template
 from aitne.services.cluster.capacity import Capacity
 from aitne.services.cluster.load import LoadHistory
+from aitne.services.cluster.queues import QueueReport
 
 router = APIRouter(prefix=V1)
 
@@ -68,15 +69,31 @@ async def get_capacity(actor: Reader, platform: PlatformDep) -> Capacity:
     return await platform.capacity.look()
 
 
+Period = Annotated[LoadPeriod, Query(description="Period up to now.")]
+
+
 @router.get("/cluster/history", tags=["cluster"])
 async def get_cluster_history(
     actor: Reader,
     platform: PlatformDep,
-    period: Annotated[LoadPeriod, Query(description="Period up to now.")] = LoadPeriod.DAY,
+    period: Period = LoadPeriod.DAY,
+    partition: Annotated[
+        str | None,
+        Query(max_length=100, description="Only this partition; omitted: the whole cluster."),
+    ] = None,
 ) -> LoadHistory:
-    """Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs,
-    and pending jobs."""
-    return await platform.cluster.load(period)
+    """Return the load of the cluster or a partition over the last day, week or month: allocated
+    CPUs, memory and GPUs, and pending jobs."""
+    return await platform.cluster.load(period, partition)
+
+
+@router.get("/cluster/queues", tags=["cluster"])
+async def get_cluster_queues(
+    actor: Reader, platform: PlatformDep, period: Period = LoadPeriod.DAY
+) -> QueueReport:
+    """Return the numbers of pending and running jobs of each partition, and the wait times of the
+    jobs that started in the last day, week or month."""
+    return await platform.cluster.queues(period)
 
 
 NodeName = Annotated[str, Path(max_length=253, description="The node's name.")]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
+import typer
+
 from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url
-from aitne.cli.registry import LOOK, group
+from aitne.cli.registry import LOOK, examples, group
+
+Period = Literal["day", "week", "month"]
 
 
 @group("node", LOOK)
@@ -52,6 +58,43 @@ def partition_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = Non
             partition.nodes,
         ),
     )
+
+
+@nodes.command("queues", epilog=examples("aitne node queues --period week"))
+def queue_ls(
+    period: Annotated[Period, typer.Option("--period", help="Period of the wait times.")] = "day",
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """List the pending and running jobs of each partition, and how long jobs waited for their start."""
+    queues = connect(url, data_dir).nodes.queues(period)
+    if as_json:
+        output.answer_json(queues)
+        return 0
+    if not queues["items"]:
+        output.say("No job is pending or running, and none started in this period.")
+        return 0
+    output.table(
+        ("PARTITION", "PENDING", "RUNNING", "OLDEST", "STARTED", "MEAN WAIT", "LONGEST WAIT"),
+        [
+            (
+                queue["partition"] or "none",
+                queue["waiting_jobs"],
+                queue["running_jobs"],
+                _duration(queue["oldest_wait_s"]),
+                queue["started_jobs"],
+                _duration(queue["mean_wait_s"]),
+                _duration(queue["longest_wait_s"]),
+            )
+            for queue in queues["items"]
+        ],
+    )
+    return 0
+
+
+def _duration(seconds: float | None) -> str:
+    return "" if seconds is None else output.duration(seconds)
 
 
 @nodes.command("gpus")

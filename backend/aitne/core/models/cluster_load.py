@@ -14,11 +14,12 @@ class LoadPeriod(StrEnum):
 
     DAY = "day"
     WEEK = "week"
+    MONTH = "month"
 
 
 class ClusterLoad(Frozen):
     """Resources of the nodes that accept jobs, how much of them is allocated, and the number of
-    pending jobs: one sample, or means over samples.
+    pending jobs, of the cluster or of one partition: one sample, or means over samples.
     """
 
     time: UtcTime = Field(description="Start of the interval over which the means are taken.")

@@ -410,6 +410,10 @@ class JobFilter(Frozen):
     image: str | None = None
     """Image as ``name``, which stands for all versions, or ``name:version``."""
     node: str | None = None
+    partition: str | None = None
+    """Partition in which the job ran, runs or may run."""
+    active_at: UtcTime | None = None
+    """Time at which the job had an allocation."""
     created_from: UtcTime | None = None
     created_before: UtcTime | None = None
     min_gpus: int | None = None

@@ -53,6 +53,19 @@ class SessionSearch(Strict):
         None, max_length=300, description="Only jobs of this image: its name, or name:version."
     )
     node: NodeName | None = Field(None, description="Only jobs that ran or run on this node.")
+    partition: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        pattern=r"^[^\x00,]*$",
+        description="Only jobs that ran, run or may run in this partition.",
+        examples=["gpu"],
+    )
+    active_at: UtcTime | None = Field(
+        None,
+        description="Only jobs that had an allocation at this time.",
+        examples=["2026-03-01T12:00:00Z"],
+    )
     created_from: UtcTime | None = Field(
         None,
         description="Only jobs created at or after this time.",
@@ -87,6 +100,8 @@ class SessionSearch(Strict):
             template=self.template,
             image=self.image,
             node=self.node,
+            partition=self.partition,
+            active_at=self.active_at,
             created_from=self.created_from,
             created_before=self.created_before,
             min_gpus=self.min_gpus,

@@ -15,11 +15,18 @@ from aitne.core.models.cluster_load import LoadPeriod
 from aitne.core.models.node import Cluster, Node, NodeState, Partition, SchedulerStatus
 from aitne.core.models.user import Actor
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import AdministrationStore, ClusterStore, LoadStore, Page
+from aitne.core.ports.store import AdministrationStore, ClusterStore, LoadStore, Page, WaitSums
 from aitne.core.settings import Settings
 from aitne.core.units import compress_hostlist
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.cluster.load import INTERVALS, LOAD_FRESH_S, LoadHistory, load_history
+from aitne.services.cluster.queues import (
+    QUEUES_FRESH_S,
+    WAIT_BOUNDS_S,
+    WAITS_FRESH_S,
+    QueueReport,
+    queue_report,
+)
 from aitne.services.platform.fresh import TtlCache
 
 _STALE_POLLS = 5
@@ -112,9 +119,11 @@ class ClusterService:
         self._settings = settings
         self._clock = clock
         self._seen = TtlCache(self._read, fresh_s)
-        self._loads = {
-            period: TtlCache(partial(self._read_load, period), LOAD_FRESH_S)
-            for period in LoadPeriod
+        self._loads: dict[tuple[LoadPeriod, str | None], TtlCache[LoadHistory]] = {}
+        self._queued = TtlCache(store.queues, QUEUES_FRESH_S)
+        self._waits = {
+            period: TtlCache(partial(self._read_waits, period), fresh_s)
+            for period, fresh_s in WAITS_FRESH_S.items()
         }
 
     async def look(self) -> ClusterSnapshot:
@@ -132,15 +141,37 @@ class ClusterService:
         old = as_of is None or self._clock() - as_of > timedelta(seconds=patience_s)
         return ClusterSnapshot(cluster=cluster, scheduler=status, as_of=as_of, stale=silent or old)
 
-    async def load(self, period: LoadPeriod) -> LoadHistory:
-        """Return the load of the cluster over the last day or week; intervals in which the
-        scheduler did not answer are absent.
-        """
-        return await self._loads[period].get()
+    async def load(self, period: LoadPeriod, partition: str | None = None) -> LoadHistory:
+        """Return the load of the partition, or of the cluster if it is None, over the last day,
+        week or month; intervals in which the scheduler did not answer are absent.
 
-    async def _read_load(self, period: LoadPeriod) -> LoadHistory:
+        Raises ``NotFound`` if there is no such partition.
+        """
+        if partition is not None:
+            cluster = (await self.look()).cluster
+            # Only partitions that exist have a cache, so their number is bounded.
+            if all(part.name != partition for part in cluster.partitions):
+                raise NotFound("partition", partition)
+        key = (period, partition)
+        if key not in self._loads:
+            self._loads[key] = TtlCache(partial(self._read_load, *key), LOAD_FRESH_S)
+        return await self._loads[key].get()
+
+    async def _read_load(self, period: LoadPeriod, partition: str | None) -> LoadHistory:
         length, step = INTERVALS[period]
-        return load_history(await self._store.load_since(self._clock() - length), step)
+        sums = await self._store.load_since(self._clock() - length, partition)
+        return load_history(sums, step)
+
+    async def queues(self, period: LoadPeriod) -> QueueReport:
+        """Return the queue of each partition, with the wait times of the jobs that started in the
+        last day, week or month.
+        """
+        since, waits = await self._waits[period].get()
+        return queue_report(await self._queued.get(), waits, since, self._clock())
+
+    async def _read_waits(self, period: LoadPeriod) -> tuple[datetime, Sequence[WaitSums]]:
+        since = self._clock() - INTERVALS[period][0]
+        return since, await self._store.waits_since(since, WAIT_BOUNDS_S)
 
     async def drain(self, actor: Actor, name: str, reason: str) -> Node:
         """Drain the node: it starts no new jobs, and running jobs continue.

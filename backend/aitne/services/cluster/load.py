@@ -1,4 +1,4 @@
-"""Means of the cluster's load over the intervals of a day or a week."""
+"""Means of the load of the cluster or a partition over the intervals of a day, a week or a month."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from aitne.core.ports.store import LoadSums
 INTERVALS = {
     LoadPeriod.DAY: (timedelta(days=1), timedelta(minutes=10)),
     LoadPeriod.WEEK: (timedelta(days=7), timedelta(hours=1)),
+    LoadPeriod.MONTH: (timedelta(days=30), timedelta(hours=4)),
 }
 """Length of each period, and the length of the intervals over which its means are computed."""
 LOAD_FRESH_S = 30.0

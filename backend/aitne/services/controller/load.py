@@ -1,13 +1,16 @@
-"""Samples of the cluster's load: what is allocated on the nodes, and how many jobs wait."""
+"""Samples of the load of the cluster and its partitions: what is allocated on the nodes, and how many jobs
+are pending.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from aitne.core.models.cluster_load import ClusterLoad
-from aitne.core.models.node import Cluster
+from aitne.core.models.node import Node
 from aitne.core.ports.store import Store
 from aitne.services.controller.leader import Leader
 
@@ -17,7 +20,7 @@ OUTDATED = timedelta(minutes=2)
 
 
 class LoadSampler:
-    """Task that stores a sample of the cluster's load every minute."""
+    """Task that stores a sample of the load of the cluster and its partitions every minute."""
 
     def __init__(self, store: Store, leader: Leader, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -37,12 +40,25 @@ class LoadSampler:
         now, cluster = self._clock(), await self._store.cluster()
         if cluster.seen_at is None or now - cluster.seen_at > OUTDATED:
             return
-        waiting = await self._store.count_waiting()
-        await self._store.add_load(_load(cluster, waiting, now), epoch=self._leader.epoch)
+        total, by_partition = 0, Counter[str]()
+        for queued in await self._store.queues():
+            total += queued.waiting
+            for partition in (queued.partition or "").split(","):
+                by_partition[partition] += queued.waiting
+        partitions = {
+            part.name: _load(
+                (node for node in cluster.nodes if part.name in node.partitions),
+                by_partition[part.name],
+                now,
+            )
+            for part in cluster.partitions
+        }
+        load = _load(cluster.nodes, total, now)
+        await self._store.add_load(load, partitions, epoch=self._leader.epoch)
 
 
-def _load(cluster: Cluster, waiting_jobs: int, now: datetime) -> ClusterLoad:
-    nodes = [node for node in cluster.nodes if node.state.usable]
+def _load(of_nodes: Iterable[Node], waiting_jobs: int, now: datetime) -> ClusterLoad:
+    nodes = [node for node in of_nodes if node.state.usable]
     gpus = [gpu for node in nodes for gpu in node.gpus]
     return ClusterLoad(
         time=now,

@@ -1,12 +1,16 @@
-import { SegmentedControl, Skeleton, Text } from "@mantine/core";
+import { SegmentedControl, Select, Skeleton, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { ChartLine } from "lucide-react";
-import { lazy, Suspense, useMemo, useState } from "react";
+import { lazy, type ReactNode, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { loadHistoryQuery } from "@/api/queries";
+import { loadHistoryQuery } from "@/api/cluster";
+import { partitionsQuery } from "@/api/queries";
 import type { LoadHistory, LoadPeriod } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
+import type { JobFilters } from "@/lib/job-filters";
+import { minuteOf } from "@/lib/job-views";
 import { DAY, formatClock, HOUR } from "@/lib/time";
 import { formatBytes, formatNumber } from "@/lib/units";
 import { type LoadValue, loadRows, loadSeries, meanShare, peakOf } from "./load";
@@ -17,25 +21,79 @@ const UsageChart = lazy(() => import("@/components/UsageChart"));
 
 const amountText = (value: number) => formatNumber(Math.round(value * 10) / 10);
 
-/** The cluster's load over the last day or week. */
+/** Pages that list the jobs behind a chart: those that the user may see, or all. */
+export type JobsPage = "/jobs" | "/admin/jobs";
+
+/** Period of the charts. */
+export function PeriodControl({ period, onChange }: { period: LoadPeriod; onChange: (period: LoadPeriod) => void }) {
+  const { t } = useTranslation();
+  return (
+    <SegmentedControl
+      size="xs"
+      aria-label={t("Period")}
+      value={period}
+      onChange={onChange}
+      data={[
+        { value: "day", label: t("24 hours") },
+        { value: "week", label: t("7 days") },
+        { value: "month", label: t("30 days") },
+      ]}
+    />
+  );
+}
+
+/** Partition of the charts; none: the whole cluster. Hidden if there is no choice. */
+export function PartitionSelect({ partition, onChange }: { partition: string | undefined; onChange: (partition: string | undefined) => void }) {
+  const { t } = useTranslation();
+  const partitions = useQuery(partitionsQuery).data?.items ?? [];
+  if (partitions.length < 2 && partition === undefined) return null;
+  return (
+    <Select
+      size="xs"
+      aria-label={t("Partition")}
+      placeholder={t("All partitions")}
+      data={partitions.map(({ name }) => name)}
+      value={partition ?? null}
+      onChange={(name) => onChange(name ?? undefined)}
+      clearable
+      searchable
+      w={170}
+      data-testid="load-partition"
+    />
+  );
+}
+
+/** The cluster's load over the last day, week or month. */
 export function LoadPanel() {
   const { t } = useTranslation();
   const [period, setPeriod] = useState<LoadPeriod>("day");
-  const query = useQuery(loadHistoryQuery(period));
+  const [partition, setPartition] = useState<string>();
+  return (
+    <LoadSection period={period} partition={partition} jobs="/jobs" title={t("Load over time")}>
+      <PartitionSelect partition={partition} onChange={setPartition} />
+      <PeriodControl period={period} onChange={setPeriod} />
+    </LoadSection>
+  );
+}
+
+interface SectionProps {
+  period: LoadPeriod;
+  partition: string | undefined;
+  jobs: JobsPage;
+  title: string;
+  /** Controls beside the title. */
+  children?: ReactNode;
+}
+
+/** Charts of the load of the cluster or a partition, in all states of their query. */
+export function LoadSection({ period, partition, jobs, title, children }: SectionProps) {
+  const { t } = useTranslation();
+  const query = useQuery(loadHistoryQuery(period, partition));
   return (
     <section className={`card ${classes.panel ?? ""}`} aria-labelledby="load-title" data-testid="load">
       <div className={classes.head}>
-        <h2 id="load-title">{t("Load over time")}</h2>
-        <SegmentedControl
-          size="xs"
-          aria-label={t("Period")}
-          value={period}
-          onChange={setPeriod}
-          data={[
-            { value: "day", label: t("24 hours") },
-            { value: "week", label: t("7 days") },
-          ]}
-        />
+        <h2 id="load-title">{title}</h2>
+        {children !== undefined && <div className={classes.controls}>{children}</div>}
       </div>
       {query.isPending ? (
         <Skeleton h={320} />
@@ -46,26 +104,43 @@ export function LoadPanel() {
           {t("The platform samples the load of the cluster every minute. Charts appear after some minutes.")}
         </EmptyState>
       ) : (
-        <Loads history={query.data} period={period} />
+        <Loads history={query.data} period={period} partition={partition} jobs={jobs} />
       )}
     </section>
   );
 }
 
-function Loads({ history, period }: { history: LoadHistory; period: LoadPeriod }) {
+/** Length of the intervals in the table of values, in seconds. */
+const TABLE_STEP: Record<LoadPeriod, number> = { day: HOUR, week: DAY / 4, month: DAY };
+
+function Loads({ history, period, partition, jobs }: { history: LoadHistory; period: LoadPeriod; partition: string | undefined; jobs: JobsPage }) {
   const { t } = useTranslation();
+  const navigate = useNavigate();
   const hasGpus = peakOf(history, "gpu_total") > 0;
+  const ofPartition = partition === undefined ? {} : { partition };
+  const pick = (seconds: number) => void navigate({ to: jobs, search: { ...ofPartition, all: true, at: minuteOf(seconds + history.interval_s / 2) } });
+  const shared = { history, onPick: pick };
   return (
     <>
       <div className={classes.charts}>
-        <LoadChart history={history} title={t("CPUs allocated")} used="cpu_used" total="cpu_total" format={amountText} colour="indigo" />
-        <LoadChart history={history} title={t("Memory allocated")} used="memory_used_bytes" total="memory_total_bytes" format={formatBytes} colour="moon" />
-        {hasGpus && <LoadChart history={history} title={t("GPUs allocated")} used="gpu_used" total="gpu_total" format={amountText} colour="indigo" />}
+        <LoadChart {...shared} title={t("CPUs allocated")} used="cpu_used" total="cpu_total" format={amountText} colour="indigo" />
+        <LoadChart {...shared} title={t("Memory allocated")} used="memory_used_bytes" total="memory_total_bytes" format={formatBytes} colour="moon" />
+        {hasGpus && <LoadChart {...shared} title={t("GPUs allocated")} used="gpu_used" total="gpu_total" format={amountText} colour="indigo" />}
         <LoadChart history={history} title={t("Pending jobs and array tasks")} used="waiting_jobs" format={amountText} colour="moon" />
       </div>
+      <p className={classes.hint}>
+        {t("Select a point of a chart to list the jobs of that time.")}{" "}
+        <Link to={jobs} search={{ ...ofPartition, all: true, state: "running" }}>
+          {t("Running jobs")}
+        </Link>{" "}
+        ·{" "}
+        <Link to={jobs} search={{ ...ofPartition, all: true, state: "waiting" }}>
+          {t("Pending jobs")}
+        </Link>
+      </p>
       <details className={classes.values}>
         <summary>{t("Values as a table")}</summary>
-        <LoadTable history={history} seconds={period === "day" ? HOUR : DAY / 4} hasGpus={hasGpus} />
+        <LoadTable history={history} seconds={TABLE_STEP[period]} hasGpus={hasGpus} jobs={jobs} search={ofPartition} />
       </details>
     </>
   );
@@ -83,9 +158,11 @@ interface ChartProps {
   total?: LoadValue;
   format: (value: number) => string;
   colour: "indigo" | "moon";
+  /** Receives the time, in Unix seconds, of the point that was selected. */
+  onPick?: (seconds: number) => void;
 }
 
-function LoadChart({ history, title, used, total, format, colour }: ChartProps) {
+function LoadChart({ history, title, used, total, format, colour, onPick }: ChartProps) {
   const { t } = useTranslation();
   const series = useMemo(() => loadSeries(history, used), [history, used]);
   const latest = history.items.at(-1);
@@ -105,13 +182,21 @@ function LoadChart({ history, title, used, total, format, colour }: ChartProps) 
         </Text>
       </div>
       <Suspense fallback={<Skeleton h={132} />}>
-        <UsageChart label={title} series={series} limit={total === undefined ? evenAbove(peakOf(history, used)) : peakOf(history, total)} format={format} colour={colour} gaps />
+        <UsageChart label={title} series={series} limit={total === undefined ? evenAbove(peakOf(history, used)) : peakOf(history, total)} format={format} colour={colour} gaps {...(onPick && { onPick })} />
       </Suspense>
     </div>
   );
 }
 
-function LoadTable({ history, seconds, hasGpus }: { history: LoadHistory; seconds: number; hasGpus: boolean }) {
+interface TableProps {
+  history: LoadHistory;
+  seconds: number;
+  hasGpus: boolean;
+  jobs: JobsPage;
+  search: JobFilters;
+}
+
+function LoadTable({ history, seconds, hasGpus, jobs, search }: TableProps) {
   const { t } = useTranslation();
   const now = new Date();
   const of = (used: string, total: string) => t("{{used}} of {{total}}", { used, total });
@@ -131,7 +216,11 @@ function LoadTable({ history, seconds, hasGpus }: { history: LoadHistory; second
         <tbody>
           {loadRows(history, seconds).map((row) => (
             <tr key={row.time}>
-              <td>{formatClock(new Date(row.time), now)}</td>
+              <td>
+                <Link to={jobs} search={{ ...search, all: true, at: minuteOf(Date.parse(row.time) / 1000 + seconds / 2) }} className={table.plainLink}>
+                  {formatClock(new Date(row.time), now)}
+                </Link>
+              </td>
               <td data-label={t("CPUs")}>{of(amountText(row.cpu_used), amountText(row.cpu_total))}</td>
               <td data-label={t("Memory")}>{of(formatBytes(row.memory_used_bytes), formatBytes(row.memory_total_bytes))}</td>
               {hasGpus && <td data-label={t("GPUs")}>{of(amountText(row.gpu_used), amountText(row.gpu_total))}</td>}

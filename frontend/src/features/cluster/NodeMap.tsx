@@ -7,13 +7,15 @@ import classes from "./NodeMap.module.css";
 interface Props {
   nodes: readonly ClusterNode[];
   onPick: (name: string) => void;
+  /** Share of a node, 0 to 1, that its square shows. */
+  share?: (node: ClusterNode) => number;
 }
 
 /** Load of a state's square in the legend; full where it is not listed. */
 const EXAMPLE: Partial<Record<NodeState, number>> = { idle: 0, mixed: 0.5 };
 
 /** All nodes, one square each; the table below has the same data as text. */
-export function NodeMap({ nodes, onPick }: Props) {
+export function NodeMap({ nodes, onPick, share = busyShare }: Props) {
   const { t } = useTranslation();
   const cell = nodes.length > 256 ? 14 : nodes.length > 64 ? 20 : 30;
   return (
@@ -25,7 +27,7 @@ export function NodeMap({ nodes, onPick }: Props) {
             type="button"
             tabIndex={-1}
             className={CLOSED.has(node.state) ? `${classes.node ?? ""} ${classes.closed ?? ""}` : classes.node}
-            style={{ ...tones(node.state), "--busy": busyShare(node) } as CSSProperties}
+            style={{ ...tones(node.state), "--busy": share(node) } as CSSProperties}
             title={`${node.name}: ${t(nodeLook(node.state).label)}${node.reason === null ? "" : `, ${node.reason}`}`}
             onClick={() => onPick(node.name)}
           />

@@ -32,11 +32,7 @@ export function NodesFrame({ title, above, children }: Props) {
           </Text>
         )}
       </PageTitle>
-      {nodes?.stale && (
-        <Alert color="orange" icon={<Clock size={18} />} mb="md" title={t("Data may be outdated")}>
-          {t("The scheduler is not responding. Running jobs continue; the values below are the last known ones.")}
-        </Alert>
-      )}
+      {nodes?.stale && <StaleNodes />}
       {nodes && nodes.items.length > 0 && above?.(nodes.items)}
       <QueryCard
         query={query}
@@ -51,6 +47,16 @@ export function NodesFrame({ title, above, children }: Props) {
         {children}
       </QueryCard>
     </>
+  );
+}
+
+/** Tells that the scheduler's data are older than they should be. */
+export function StaleNodes() {
+  const { t } = useTranslation();
+  return (
+    <Alert color="orange" icon={<Clock size={18} />} mb="md" title={t("Data may be outdated")}>
+      {t("The scheduler is not responding. Running jobs continue; the values below are the last known ones.")}
+    </Alert>
   );
 }
 

@@ -67,9 +67,23 @@ export function statesOf(nodes: readonly ClusterNode[]): NodeState[] {
   return [...known.filter((state) => occurring.includes(state)), ...occurring.filter((state) => !known.includes(state))];
 }
 
+/** What a map of nodes shows. */
+export type Resource = "cpu" | "memory" | "gpu";
+
+/** The allocated share of a resource of a node, 0 to 1; 0 for a node without it. */
+export function allocatedShare(node: ClusterNode, resource: Resource): number {
+  const [used, total] =
+    resource === "cpu" ? [node.cpu_used, node.cpu_total]
+    : resource === "memory" ? [node.memory_used_bytes, node.memory_total_bytes]
+    : [sumOf(node.gpus.map((gpu) => gpu.used)), sumOf(node.gpus.map((gpu) => gpu.total))];
+  return total === 0 ? 0 : Math.min(1, used / total);
+}
+
+function sumOf(values: number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
+}
+
 /** The allocated share of a node, 0 to 1: of its GPUs where it has any, else of its CPUs. */
 export function busyShare(node: ClusterNode): number {
-  const total = node.gpus.reduce((sum, gpu) => sum + gpu.total, 0);
-  if (total > 0) return node.gpus.reduce((sum, gpu) => sum + gpu.used, 0) / total;
-  return node.cpu_total === 0 ? 0 : node.cpu_used / node.cpu_total;
+  return allocatedShare(node, node.gpus.some((gpu) => gpu.total > 0) ? "gpu" : "cpu");
 }

@@ -8,7 +8,7 @@ import { PageError } from "@/components/PageError";
 import type { Series } from "@/components/UsageChart";
 import { isActive } from "@/lib/states";
 import { formatBytes, formatNumber } from "@/lib/units";
-import { gpuSeries, isExpired, memoryOf, newest, seriesOf, summaryOf, utilizationOf } from "./metrics";
+import { energyOf, formatEnergy, gpuSeries, isExpired, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
 
 const UsageChart = lazy(() => import("@/components/UsageChart"));
 
@@ -16,6 +16,7 @@ const UsageChart = lazy(() => import("@/components/UsageChart"));
 const REFRESH_MS = 5_000;
 
 const cpuText = (value: number) => formatNumber(Math.round(value * 100) / 100);
+const wattText = (value: number) => `${formatNumber(Math.round(value))} W`;
 const percentText = (value: number) => `${Math.round(value)} %`;
 
 export function UsagePanel({ job }: { job: Job }) {
@@ -60,6 +61,9 @@ function Charts({ job, metrics, active }: ChartsProps) {
   const memory = useMemo(() => seriesOf(samples, (sample) => sample.memory_bytes), [samples]);
   const gpu = useMemo(() => gpuSeries(samples, utilizationOf), [samples]);
   const gpuMemory = useMemo(() => gpuSeries(samples, memoryOf), [samples]);
+  const power = useMemo(() => gpuSeries(samples, powerOf), [samples]);
+  const energy = useMemo(() => energyOf(samples), [samples]);
+  const peakPower = summaryOf(power)?.peak ?? 0;
   const { resources } = job;
   const peakGpuMemory = summaryOf(gpuMemory)?.peak ?? 0;
   return (
@@ -68,7 +72,26 @@ function Charts({ job, metrics, active }: ChartsProps) {
       <Usage title={t("Memory")} label={t("Memory in use over time")} series={memory} format={formatBytes} limit={resources.memory_bytes} of={formatBytes(resources.memory_bytes)} active={active} colour="moon" by="peak" />
       <Usage title={t("GPU utilization")} label={t("GPU utilization over time")} series={gpu} format={percentText} limit={100} active={active} colour="indigo" by="mean" />
       {peakGpuMemory > 0 && <Usage title={t("GPU memory")} label={t("GPU memory over time")} series={gpuMemory} format={formatBytes} limit={peakGpuMemory} active={active} colour="moon" by="peak" />}
+      {peakPower > 0 && <Usage title={t("GPU power")} label={t("GPU power over time")} series={power} format={wattText} limit={peakPower} active={active} colour="indigo" by="mean" />}
+      <Energy energy={energy} />
     </Stack>
+  );
+}
+
+/** Energy of the job's GPUs, in total and by node. */
+function Energy({ energy }: { energy: ReturnType<typeof energyOf> }) {
+  const { t } = useTranslation();
+  const nodes = energy !== null && energy.nodes.length > 1 ? energy.nodes : [];
+  return (
+    <div style={{ fontSize: 13.5 }} className="tabular" data-testid="energy">
+      <strong>{t("Energy")}</strong>{" "}
+      {energy === null ? <span style={{ color: "var(--mantine-color-dimmed)" }}>{t("not measured")}</span> : t("{{energy}}, GPUs only", { energy: formatEnergy(energy.total) })}
+      {nodes.length > 0 && (
+        <Text size="xs" c="dimmed">
+          {nodes.map(({ name, joules }) => `${name} ${formatEnergy(joules)}`).join(" · ")}
+        </Text>
+      )}
+    </div>
   );
 }
 

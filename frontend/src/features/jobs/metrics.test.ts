@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { gpuSeries, isExpired, memoryOf, newest, seriesOf, summaryOf, utilizationOf } from "./metrics";
+import { energyOf, formatEnergy, gpuSeries, isExpired, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
 
 const sample = (time: string, node: string, cpu: number) => ({ time, node, cpu, memory_bytes: 1, processes: 1, gpu: [] });
 
@@ -53,4 +53,16 @@ it("detects jobs without retained measurements", () => {
   expect(isExpired("2026-03-01T00:00:00Z", now)).toBe(true);
   expect(isExpired("2026-05-01T00:00:00Z", now)).toBe(false);
   expect(isExpired(null, now)).toBe(false);
+});
+
+it("sums the energy of GPUs by node, and knows where none is measured", () => {
+  const measured = (node: string, ...energy: number[]) => ({ ...sample("2026-03-01T12:00:00Z", node, 1), gpu: energy.map((joules, index) => ({ index, energy_j: joules, power_w: 300 })) });
+  const samples = [measured("n2", 100, 50), measured("n10", 10), measured("n2", 400, 200)];
+  expect(energyOf(samples)).toEqual({ total: 610, nodes: [{ name: "n2", joules: 600 }, { name: "n10", joules: 10 }] });
+  expect(energyOf([sample("2026-03-01T12:00:00Z", "n1", 1), { ...sample("2026-03-01T12:00:00Z", "n1", 1), gpu: [{ index: 0, utilization: 1 }] }])).toBeNull();
+  expect(summaryOf(gpuSeries(samples, powerOf))?.peak).toBe(300);
+});
+
+it("writes energy in watt-hours", () => {
+  expect([0, 540, 540_000, 7_200_000, 3.6e9].map(formatEnergy)).toEqual(["0 Wh", "0.2 Wh", "150 Wh", "2 kWh", "1,000 kWh"]);
 });

@@ -1,6 +1,7 @@
 /** Converts samples of a job to the columns of a chart: one time axis, one line per node. */
 import type { Metrics } from "@/api/types";
 import type { Series } from "@/components/UsageChart";
+import { formatNumber } from "@/lib/units";
 
 type Sample = Metrics["samples"][number];
 
@@ -42,6 +43,30 @@ export function memoryOf(gpu: Gpu): number | null {
   return typeof gpu.memory_bytes === "number" ? gpu.memory_bytes : null;
 }
 
+export function powerOf(gpu: Gpu): number | null {
+  return typeof gpu.power_w === "number" ? gpu.power_w : null;
+}
+
+/** Energy in joules that the GPUs of each node used since the job's start; null: no GPU measures it. */
+export function energyOf(samples: readonly Sample[]): { total: number; nodes: { name: string; joules: number }[] } | null {
+  const nodes = new Map<string, Map<unknown, number>>();
+  for (const { node, gpu } of samples) {
+    for (const [position, one] of gpu.entries()) {
+      if (typeof one.energy_j !== "number") continue;
+      const counters = nodes.get(node) ?? new Map<unknown, number>();
+      const key = one.index ?? position;
+      // A counter only grows, in whatever order the samples come.
+      counters.set(key, Math.max(counters.get(key) ?? 0, one.energy_j));
+      nodes.set(node, counters);
+    }
+  }
+  if (nodes.size === 0) return null;
+  const sums = [...nodes]
+    .map(([name, counters]) => ({ name, joules: [...counters.values()].reduce((sum, joules) => sum + joules, 0) }))
+    .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+  return { total: sums.reduce((sum, { joules }) => sum + joules, 0), nodes: sums };
+}
+
 /** The newest value of each line, shown below the chart. */
 export function newest(series: Series): { name: string; value: number }[] {
   return series.lines.flatMap(({ name, values }) => {
@@ -67,4 +92,14 @@ const RETENTION_DAYS = 90;
 
 export function isExpired(endedAt: string | null, now: Date): boolean {
   return endedAt !== null && now.getTime() - Date.parse(endedAt) > RETENTION_DAYS * 86_400_000;
+}
+
+/** 540000 -> "150 Wh", 7200000 -> "2 kWh". */
+export function formatEnergy(joules: number): string {
+  const wattHours = joules / 3_600;
+  return wattHours < 1_000 ? `${formatNumber(tenths(wattHours))} Wh` : `${formatNumber(tenths(wattHours / 1_000))} kWh`;
+}
+
+function tenths(value: number): number {
+  return value < 100 ? Math.round(value * 10) / 10 : Math.round(value);
 }

@@ -18,7 +18,7 @@ from aitne.core.ports.store.deletion import DeletionStore
 from aitne.core.ports.store.gpus import GpuStore, GpuUse
 from aitne.core.ports.store.groups import GroupStore
 from aitne.core.ports.store.jobs import JobStore
-from aitne.core.ports.store.load import LoadStore, LoadSums
+from aitne.core.ports.store.load import LoadStore, LoadSums, QueuedJobs, WaitSums
 from aitne.core.ports.store.notifications import NotificationStore
 from aitne.core.ports.store.outside import JobOwner, OutsideStore
 from aitne.core.ports.store.preferences import PreferenceStore
@@ -68,12 +68,14 @@ __all__ = [
     "PreferenceStore",
     "ProjectStore",
     "QueuePosition",
+    "QueuedJobs",
     "SignInStore",
     "SnapshotStore",
     "Store",
     "TransitionRequest",
     "UserSecretStore",
     "UserStore",
+    "WaitSums",
 ]
 
 

@@ -21,21 +21,65 @@ class LoadSums:
     """Sum of each value whose name is in ``LOAD_VALUES``."""
 
 
-class LoadStore(Protocol):
-    """Storage of samples of the cluster's load, summed over intervals of ``LOAD_STEP``."""
+@dataclass(frozen=True, slots=True)
+class QueuedJobs:
+    """Jobs of one partition that have not ended. Each task of an array is a job."""
 
-    async def add_load(self, sample: ClusterLoad, *, epoch: int) -> None:
-        """Add a sample to the sums of its interval. Raises ``StaleEpoch`` if another controller is
-        the leader.
+    partition: str | None
+    """Partition according to the scheduler, or several of them, separated by commas, for pending jobs that may
+    run in any of these; None if the scheduler has not assigned one.
+    """
+    waiting: int
+    """Number of jobs without an allocation."""
+    running: int
+    """Number of jobs with an allocation."""
+    oldest_at: datetime | None
+    """Earliest time at which one of the pending jobs was submitted; None if no job is pending."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSums:
+    """Times for which jobs of one partition were pending, as counts and sums."""
+
+    partition: str | None
+    jobs: int
+    """Number of jobs that started in the period."""
+    total_s: float
+    """Sum of their wait times in seconds."""
+    longest_s: float
+    counts: tuple[int, ...]
+    """Number of jobs whose wait time is shorter than each of the requested bounds, but not shorter than the bound
+    before; last, the number of all longer ones.
+    """
+
+
+class LoadStore(Protocol):
+    """Storage of samples of the load of the cluster and its partitions, summed over intervals of ``LOAD_STEP``,
+    and counts of the jobs in the queue.
+    """
+
+    async def add_load(
+        self, sample: ClusterLoad, partitions: Mapping[str, ClusterLoad], *, epoch: int
+    ) -> None:
+        """Add a sample of the cluster, and samples of its partitions by name, to the sums of their
+        interval. Raises ``StaleEpoch`` if another controller is the leader.
         """
         ...
 
-    async def load_since(self, time: datetime) -> Sequence[LoadSums]:
-        """Return the sums of the intervals that begin at ``time`` or later, oldest first."""
+    async def load_since(self, time: datetime, partition: str | None = None) -> Sequence[LoadSums]:
+        """Return the sums of the intervals that begin at ``time`` or later, oldest first: of the
+        partition, or of the cluster if it is None.
+        """
         ...
 
-    async def count_waiting(self) -> int:
-        """Return the number of jobs that are pending for lack of resources, including array tasks
-        and jobs that were not submitted through the platform.
+    async def queues(self) -> Sequence[QueuedJobs]:
+        """Return the numbers of pending and running jobs by partition, including array tasks and
+        jobs that were not submitted through the platform.
+        """
+        ...
+
+    async def waits_since(self, time: datetime, bounds_s: Sequence[int]) -> Sequence[WaitSums]:
+        """Return the wait times of the jobs that started at ``time`` or later, by partition. Of
+        ended jobs, only the last ``MOST_ENDED`` are read. ``bounds_s`` are ascending.
         """
         ...

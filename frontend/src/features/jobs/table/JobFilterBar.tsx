@@ -5,7 +5,8 @@ import { Search, SlidersHorizontal } from "lucide-react";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { templatesQuery } from "@/api/queries";
-import { type JobFilters, MORE, moreCount, period } from "@/lib/job-filters";
+import type { JobFilters } from "@/lib/job-filters";
+import { MORE, moreCount, period } from "@/lib/job-views";
 import { STATE_GROUPS } from "@/lib/states";
 import classes from "@/components/Jobs.module.css";
 
@@ -101,6 +102,7 @@ function MoreFilters({ filters, projects, onChange }: Omit<Props, "children" | "
           <DebouncedInput label={t("Owner")} value={filters.owner ?? ""} onChange={(owner) => onChange({ owner: owner || undefined, ...(owner ? { all: true } : {}) })} />
           <DebouncedInput label={t("Image")} value={filters.image ?? ""} onChange={(image) => onChange({ image: image || undefined })} />
           <DebouncedInput label={t("Node")} value={filters.node ?? ""} onChange={(node) => onChange({ node: node || undefined })} />
+          <DebouncedInput label={t("Partition")} value={filters.partition ?? ""} onChange={(partition) => onChange({ partition: partition || undefined })} />
           <DebouncedInput label={t("GPU type")} value={filters.gpu ?? ""} onChange={(gpu) => onChange({ gpu: gpu || undefined })} />
           <NumberInput
             label={t("Minimum GPUs")}
@@ -135,6 +137,7 @@ function MoreFilters({ filters, projects, onChange }: Omit<Props, "children" | "
           />
           <TextInput type="date" label={t("Created from")} value={filters.from ?? ""} onChange={(event) => onChange({ from: event.currentTarget.value || undefined })} />
           <TextInput type="date" label={t("Created until")} value={filters.to ?? ""} onChange={(event) => onChange({ to: event.currentTarget.value || undefined })} />
+          <TextInput type="datetime-local" label={t("Running at")} value={filters.at ?? ""} onChange={(event) => onChange({ at: event.currentTarget.value.slice(0, 16) || undefined })} />
         </SimpleGrid>
         <div className={classes.periods}>
           {(Object.keys(days) as (keyof typeof days)[]).map((name) => (

@@ -6,7 +6,8 @@ import { useTranslation } from "react-i18next";
 import { type JobViews, jobViewsQuery, type SavedView, useSaveJobViews } from "@/api/preferences";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { useRefusal } from "@/hooks/use-refusal";
-import { fromSearch, type JobFilters, toSearch } from "@/lib/job-filters";
+import { type JobFilters, toSearch } from "@/lib/job-filters";
+import { fromSearch } from "@/lib/job-views";
 import { COLUMNS, columnsOf } from "./job-columns";
 import classes from "@/components/Jobs.module.css";
 

@@ -1,0 +1,1 @@
+"""Tests of what monitors the platform: dashboards and templates."""
