@@ -174,6 +174,16 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Restore a backup. The platform must not run; `aitne up` starts it afterwards.",
     ),
+    "admin upgrade": (
+        "aitne.cli.commands.admin.upgrade",
+        None,
+        "Upgrade the platform to the next minor release; jobs and sessions continue.",
+    ),
+    "admin bundle": (
+        "aitne.cli.commands.admin.bundle",
+        None,
+        "Pack this release with all its packages into one file, for a host without internet.",
+    ),
     "admin sync": (
         "aitne.cli.commands.admin.sync",
         None,

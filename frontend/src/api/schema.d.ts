@@ -2588,11 +2588,32 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the load of the cluster over the last day or week
-         * @description Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs,
-         *     and pending jobs.
+         * Return the load of the cluster or a partition over the last day, week or month
+         * @description Return the load of the cluster or a partition over the last day, week or month: allocated
+         *     CPUs, memory and GPUs, and pending jobs.
          */
         get: operations["get_cluster_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the numbers of pending and running jobs of each partition, and the wait times of the jobs that started in the last day, week or month
+         * @description Return the numbers of pending and running jobs of each partition, and the wait times of the
+         *     jobs that started in the last day, week or month.
+         */
+        get: operations["get_cluster_queues"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3774,7 +3795,7 @@ export interface components {
         };
         /**
          * @description Resources of the nodes that accept jobs, how much of them is allocated, and the number of
-         *     pending jobs: one sample, or means over samples.
+         *     pending jobs, of the cluster or of one partition: one sample, or means over samples.
          */
         ClusterLoad: {
             /**
@@ -5046,6 +5067,16 @@ export interface components {
             /** @description Only jobs that ran or run on this node. */
             node?: string | null;
             /**
+             * @description Only jobs that ran, run or may run in this partition.
+             * @example gpu
+             */
+            partition?: string | null;
+            /**
+             * @description Only jobs that had an allocation at this time.
+             * @example 2026-03-01T12:00:00Z
+             */
+            active_at?: string | null;
+            /**
              * @description Only jobs created at or after this time.
              * @example 2026-01-01T00:00:00Z
              */
@@ -5631,7 +5662,7 @@ export interface components {
          * @description Period for which the portal shows the load of the cluster.
          * @enum {string}
          */
-        LoadPeriod: "day" | "week";
+        LoadPeriod: "day" | "week" | "month";
         /** @description One line of a job's log, with its position. */
         LogLine: {
             /** @description The line without escape sequences, shortened if it is long. */
@@ -6515,6 +6546,32 @@ export interface components {
             /** @description Whether the data is older than it should be. */
             stale: boolean;
         };
+        /**
+         * @description Pending and running jobs of a partition, and the wait times of the jobs that started in the
+         *     period. Each task of an array is a job. A pending job that may run in several partitions is
+         *     counted in each of them.
+         */
+        PartitionQueue: {
+            /**
+             * @description Partition; null: jobs to which the scheduler has not assigned one.
+             * @example gpu
+             */
+            partition: string | null;
+            /** @description Number of jobs without an allocation. */
+            waiting_jobs: number;
+            /** @description Number of jobs with an allocation. */
+            running_jobs: number;
+            /** @description Time in seconds since the earliest pending job was submitted; null if no job is pending. */
+            oldest_wait_s: number | null;
+            /** @description Number of jobs that started in the period. */
+            started_jobs: number;
+            /** @description Mean time in seconds from submission to start; null if no job started. */
+            mean_wait_s: number | null;
+            /** @description Longest time in seconds from submission to start; null if no job started. */
+            longest_wait_s: number | null;
+            /** @description Numbers of started jobs by wait time, the shortest first. */
+            waits: components["schemas"]["WaitCount"][];
+        };
         /** @description A partition with the sums of its nodes' resources and the number of nodes in each state. */
         PartitionSummary: {
             /** @description Name. */
@@ -6919,6 +6976,21 @@ export interface components {
             waiting: number;
             /** @description Name of the partition. */
             partition: string;
+        };
+        /** @description Queues of all partitions. */
+        QueueReport: {
+            /**
+             * Format: date-time
+             * @description Start of the period of the wait times.
+             */
+            since: string;
+            /**
+             * Format: date-time
+             * @description Time at which they were counted.
+             */
+            as_of: string;
+            /** @description Partitions that have pending, running or started jobs, by name. */
+            items: components["schemas"]["PartitionQueue"][];
         };
         /**
          * @description Quota of a user or project on a file system: limits of bytes and files, and how
@@ -8623,6 +8695,13 @@ export interface components {
             p90_s: number;
             /** @description Longest waiting time in seconds. */
             max_s: number;
+        };
+        /** @description Number of jobs whose wait time is below ``below_s`` and not below the bound before it. */
+        WaitCount: {
+            /** @description Bound in seconds; null: all longer wait times. */
+            below_s: number | null;
+            /** @description Number of jobs. */
+            jobs: number;
         };
         /** @description Queued job of the project, with its pending reason. */
         WaitingJob: {
@@ -11943,6 +12022,10 @@ export interface operations {
                 image?: string | null;
                 /** @description Only jobs that ran or run on this node. */
                 node?: string | null;
+                /** @description Only jobs that ran, run or may run in this partition. */
+                partition?: string | null;
+                /** @description Only jobs that had an allocation at this time. */
+                active_at?: string | null;
                 /** @description Only jobs created at or after this time. */
                 created_from?: string | null;
                 /** @description Only jobs created before this time. */
@@ -12153,6 +12236,10 @@ export interface operations {
                 image?: string | null;
                 /** @description Only jobs that ran or run on this node. */
                 node?: string | null;
+                /** @description Only jobs that ran, run or may run in this partition. */
+                partition?: string | null;
+                /** @description Only jobs that had an allocation at this time. */
+                active_at?: string | null;
                 /** @description Only jobs created at or after this time. */
                 created_from?: string | null;
                 /** @description Only jobs created before this time. */
@@ -13319,6 +13406,10 @@ export interface operations {
                 image?: string | null;
                 /** @description Only jobs that ran or run on this node. */
                 node?: string | null;
+                /** @description Only jobs that ran, run or may run in this partition. */
+                partition?: string | null;
+                /** @description Only jobs that had an allocation at this time. */
+                active_at?: string | null;
                 /** @description Only jobs created at or after this time. */
                 created_from?: string | null;
                 /** @description Only jobs created before this time. */
@@ -15407,6 +15498,8 @@ export interface operations {
             query?: {
                 /** @description Period up to now. */
                 period?: components["schemas"]["LoadPeriod"];
+                /** @description Only this partition; omitted: the whole cluster. */
+                partition?: string | null;
             };
             header?: never;
             path?: never;
@@ -15421,6 +15514,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LoadHistory"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_cluster_queues: {
+        parameters: {
+            query?: {
+                /** @description Period up to now. */
+                period?: components["schemas"]["LoadPeriod"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueReport"];
                 };
             };
             401: components["responses"]["NotAuthenticated"];
