@@ -196,7 +196,7 @@ def render() -> str:
             if isinstance(made, ast.Name) and not target.startswith("_"):
                 attributes.append((target, made.id))
     classes = []
-    for target, name in attributes:
+    for _, name in attributes:
         module = Module(client.imports[name].split()[1])
         writer.typing.add(f"from {module.name} import {name}")
         body = "\n".join(
@@ -205,7 +205,7 @@ def render() -> str:
             for each in _methods(made)
         )
         classes.append(
-            f'class Async{name}:\n    """``client.{target}``, awaited."""\n\n'
+            f'class Async{name}:\n    """Asynchronous counterpart of ``{name}``: the same methods as coroutines."""\n\n'
             f"    def __init__(self, sync: {name}) -> None:\n        self._sync = sync\n\n{body}"
         )
     lines = "\n".join(

@@ -77,8 +77,9 @@ class OwnFiles:
         return await asyncio.to_thread(read_fence, place, task)
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
-        """Create the attempt's fence with the owner ``CLOSED``, so that no run can start the
-        program any more. Return the existing fence if a run has created it already.
+        """Create the fence file of a job's attempt with the owner ``CLOSED``, so that no run of the
+        scheduler can start the program any more. Return the existing fence if a run has created it
+        already. ``task`` is the index of an array's task; None: the job is not an array.
         """
         _own(place)
         return await asyncio.to_thread(close_fence, place, task)
@@ -178,8 +179,9 @@ def read_fence(place: JobLocation, task: int | None) -> Fence | None:
 
 
 def close_fence(place: JobLocation, task: int | None) -> Fence:
-    """Create the attempt's fence with the owner ``CLOSED``, so that no run can start the program
-    any more. Return the existing fence if a run has created it already.
+    """Create the fence file of a job's attempt with the owner ``CLOSED``, so that no run of the
+    scheduler can start the program any more. Return the existing fence if a run has created it
+    already. ``task`` is the index of an array's task; None: the job is not an array.
 
     Raises:
         Unavailable: the folder is inaccessible, or the fence exists but cannot be read.

@@ -104,7 +104,7 @@ if TYPE_CHECKING:
 
 
 class AsyncJobs:
-    """``client.jobs``, awaited."""
+    """Asynchronous counterpart of ``Jobs``: the same methods as coroutines."""
 
     def __init__(self, sync: Jobs) -> None:
         self._sync = sync
@@ -310,7 +310,7 @@ class AsyncJobs:
 
 
 class AsyncSessions:
-    """``client.sessions``, awaited."""
+    """Asynchronous counterpart of ``Sessions``: the same methods as coroutines."""
 
     def __init__(self, sync: Sessions) -> None:
         self._sync = sync
@@ -353,7 +353,7 @@ class AsyncSessions:
 
 
 class AsyncTemplates:
-    """``client.templates``, awaited."""
+    """Asynchronous counterpart of ``Templates``: the same methods as coroutines."""
 
     def __init__(self, sync: Templates) -> None:
         self._sync = sync
@@ -369,7 +369,7 @@ class AsyncTemplates:
 
 
 class AsyncNodes:
-    """``client.nodes``, awaited."""
+    """Asynchronous counterpart of ``Nodes``: the same methods as coroutines."""
 
     def __init__(self, sync: Nodes) -> None:
         self._sync = sync
@@ -402,7 +402,7 @@ class AsyncNodes:
 
 
 class AsyncTokens:
-    """``client.tokens``, awaited."""
+    """Asynchronous counterpart of ``Tokens``: the same methods as coroutines."""
 
     def __init__(self, sync: Tokens) -> None:
         self._sync = sync
@@ -428,7 +428,7 @@ class AsyncTokens:
 
 
 class AsyncUsers:
-    """``client.users``, awaited."""
+    """Asynchronous counterpart of ``Users``: the same methods as coroutines."""
 
     def __init__(self, sync: Users) -> None:
         self._sync = sync
@@ -479,7 +479,7 @@ class AsyncUsers:
 
 
 class AsyncAccount:
-    """``client.account``, awaited."""
+    """Asynchronous counterpart of ``Account``: the same methods as coroutines."""
 
     def __init__(self, sync: Account) -> None:
         self._sync = sync
@@ -495,7 +495,7 @@ class AsyncAccount:
 
 
 class AsyncProjects:
-    """``client.projects``, awaited."""
+    """Asynchronous counterpart of ``Projects``: the same methods as coroutines."""
 
     def __init__(self, sync: Projects) -> None:
         self._sync = sync
@@ -659,7 +659,7 @@ class AsyncProjects:
 
 
 class AsyncImages:
-    """``client.images``, awaited."""
+    """Asynchronous counterpart of ``Images``: the same methods as coroutines."""
 
     def __init__(self, sync: Images) -> None:
         self._sync = sync
@@ -699,7 +699,7 @@ class AsyncImages:
 
 
 class AsyncDatasets:
-    """``client.datasets``, awaited."""
+    """Asynchronous counterpart of ``Datasets``: the same methods as coroutines."""
 
     def __init__(self, sync: Datasets) -> None:
         self._sync = sync
@@ -745,7 +745,7 @@ class AsyncDatasets:
 
 
 class AsyncTrees:
-    """``client.trees``, awaited."""
+    """Asynchronous counterpart of ``Trees``: the same methods as coroutines."""
 
     def __init__(self, sync: Trees) -> None:
         self._sync = sync
@@ -760,7 +760,7 @@ class AsyncTrees:
 
 
 class AsyncStorageAreas:
-    """``client.storage``, awaited."""
+    """Asynchronous counterpart of ``StorageAreas``: the same methods as coroutines."""
 
     def __init__(self, sync: StorageAreas) -> None:
         self._sync = sync
@@ -773,7 +773,7 @@ class AsyncStorageAreas:
 
 
 class AsyncAdministration:
-    """``client.admin``, awaited."""
+    """Asynchronous counterpart of ``Administration``: the same methods as coroutines."""
 
     def __init__(self, sync: Administration) -> None:
         self._sync = sync
@@ -786,7 +786,7 @@ class AsyncAdministration:
 
 
 class AsyncAudit:
-    """``client.audit``, awaited."""
+    """Asynchronous counterpart of ``Audit``: the same methods as coroutines."""
 
     def __init__(self, sync: Audit) -> None:
         self._sync = sync
@@ -806,7 +806,7 @@ class AsyncAudit:
 
 
 class AsyncAnnouncements:
-    """``client.announcements``, awaited."""
+    """Asynchronous counterpart of ``Announcements``: the same methods as coroutines."""
 
     def __init__(self, sync: Announcements) -> None:
         self._sync = sync
@@ -849,7 +849,7 @@ class AsyncAnnouncements:
 
 
 class AsyncMaintenanceSwitch:
-    """``client.maintenance``, awaited."""
+    """Asynchronous counterpart of ``MaintenanceSwitch``: the same methods as coroutines."""
 
     def __init__(self, sync: MaintenanceSwitch) -> None:
         self._sync = sync
@@ -871,7 +871,7 @@ class AsyncMaintenanceSwitch:
 
 
 class AsyncPreferences:
-    """``client.preferences``, awaited."""
+    """Asynchronous counterpart of ``Preferences``: the same methods as coroutines."""
 
     def __init__(self, sync: Preferences) -> None:
         self._sync = sync
@@ -884,7 +884,7 @@ class AsyncPreferences:
 
 
 class AsyncSecrets:
-    """``client.secrets``, awaited."""
+    """Asynchronous counterpart of ``Secrets``: the same methods as coroutines."""
 
     def __init__(self, sync: Secrets) -> None:
         self._sync = sync
@@ -900,7 +900,7 @@ class AsyncSecrets:
 
 
 class AsyncNotifications:
-    """``client.notifications``, awaited."""
+    """Asynchronous counterpart of ``Notifications``: the same methods as coroutines."""
 
     def __init__(self, sync: Notifications) -> None:
         self._sync = sync
@@ -939,7 +939,7 @@ class AsyncNotifications:
 
 
 class AsyncWebhooks:
-    """``client.webhooks``, awaited."""
+    """Asynchronous counterpart of ``Webhooks``: the same methods as coroutines."""
 
     def __init__(self, sync: Webhooks) -> None:
         self._sync = sync

@@ -202,8 +202,8 @@ class Settings(Strict):
 
     @property
     def capabilities(self) -> SchedulerCapabilities:
-        """Capabilities of the scheduler. If the broker runs the scheduler, jobs run as users, and
-        several processes may use it at once.
+        """Capabilities of the scheduler. With a broker two more apply: jobs run as the Unix
+        accounts of their users, and several processes may use the scheduler at once.
 
         Raises ``SetupError`` if there is no scheduler of the configured name.
         """

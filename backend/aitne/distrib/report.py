@@ -115,8 +115,8 @@ def document(
     """Return the profile document, computed from the latest message (``CollectiveSummary.message``)
     of each rank that has sent one.
 
-    ``nodes`` contains the number of each rank's node, ``history`` the points of the chart;
-    ``final`` states whether the run has ended. ``now`` is the time of writing, by default the
+    ``nodes`` contains the number of each rank's node, ``history`` the points of the chart that shows
+    the communication over time; ``final`` states whether the run has ended. ``now`` is the time of writing, by default the
     current time.
     """
     # A rank that never waits, because it is the last, need not record waits if others do.

@@ -41,10 +41,8 @@ class LiveJobsQuery:
         self._asking = asyncio.Lock()
 
     async def says_gone(self, spawner: AdoptSpawner) -> bool:
-        """Return True if a response of the platform, later than the start of the spawner's server,
-        says that its job has ended.
-
-        Return False also if the platform does not answer.
+        """Return True if the platform has said, since the spawner's server started, that the job of
+        the server has ended. Return False also if the platform does not answer.
         """
         async with self._asking:
             fresh = self._asked_at > max(time.monotonic() - LIVE_FOR_S, spawner.adopted_at)

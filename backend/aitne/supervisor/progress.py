@@ -30,7 +30,8 @@ class ProgressWatch:
 
 def _look(pid: int, used: dict[str, int], depth: int) -> bool:
     """Add the CPU time in nanoseconds of each thread of the process and its descendants to
-    ``used``; return True if a thread is running or waiting for a disk.
+    ``used``, by thread ID; return True if a thread is running or waiting for a disk. ``depth`` is
+    the number of generations of descendants to include.
     """
     busy = False
     for thread in Path(f"/proc/{pid}/task").glob("*"):

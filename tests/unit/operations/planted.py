@@ -25,7 +25,7 @@ import pytest
 
 from aitne import __version__
 from aitne.adapters.store.sql import SqlStore
-from aitne.core.broker.protocol import PROTOCOL
+from aitne.core.broker.versions import PROTOCOL
 from aitne.core.models.check import CheckState
 from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
@@ -487,7 +487,7 @@ FAULTS: list[tuple[Callable[[Site], None], str, CheckState, str, str]] = [
     (slurmrestd_is_away, "slurmrestd", WARNING, "does not answer", "Start slurmrestd"),
     (broker_is_away, "broker", FAILED, "none.sock", "Start the broker"),
     (broker_is_away, "broker-protocol", FAILED, "does not answer", "Start the broker"),
-    (broker_has_an_older_protocol, "broker-protocol", FAILED, "protocol 1", "Update"),
+    (broker_has_an_older_protocol, "broker-protocol", WARNING, "protocol 1", "restart the broker"),
     (broker_refuses_the_protocol, "broker-protocol", FAILED, "protocol 1", "update it"),
     (broker_has_another_scheduler, "broker-protocol", FAILED, "scheduler slurm", "same value"),
     (broker_has_another_release, "broker-protocol", WARNING, "0.0.1", "restart the broker"),

@@ -49,7 +49,7 @@ class Work:
         self._progress(line)
 
     def note(self, text: str) -> None:
-        """Write a line to the log only."""
+        """Write a line to the log of the build, without showing it as progress."""
         with self.path.open("a", encoding="utf-8", errors="replace") as stream:
             stream.write(text + "\n")
 

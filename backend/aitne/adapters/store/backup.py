@@ -135,7 +135,9 @@ async def set_aside(url: str, name: str) -> None:
 
 
 async def put_back(url: str, name: str) -> None:
-    """Undo ``set_aside``. Raises ``StoreUnavailable``."""
+    """Drop the present schema of the PostgreSQL database at ``url``, and rename the schema ``name``,
+    which ``set_aside`` kept, to its old name. Raises ``StoreUnavailable``.
+    """
     await _statements(
         url, f"DROP SCHEMA {_PUBLIC} CASCADE", f'ALTER SCHEMA "{name}" RENAME TO {_PUBLIC}'
     )

@@ -113,7 +113,7 @@ class SessionSearch(Strict):
 
 
 class JobSearch(SessionSearch):
-    """Filter for jobs: the conditions for sessions, and the type of the job."""
+    """Filter for jobs: the conditions of ``SessionSearch``, and the type of the job."""
 
     type: JobType | None = Field(None, description="Only jobs, or only sessions.")
     origin: JobOrigin | None = Field(

@@ -27,7 +27,9 @@ class AreaOwner(Frozen):
 
 
 def owner_of(account: UnixAccount) -> AreaOwner:
-    """Return the placeholder values for the Unix account."""
+    """Return the values of the placeholders ``{user}``, ``{uid}`` and ``{home}`` in the paths of
+    storage areas, for the owner of a Unix account.
+    """
     return AreaOwner(user=account.user, uid=account.uid, home=account.home)
 
 

@@ -19,7 +19,7 @@ from aitne.adapters.schedulers._slurm.site import Site
 from aitne.adapters.store.sql import SqlStore
 from aitne.bootstrap.adapters import make_store, utc_now
 from aitne.client.discovery import ask_supervisor
-from aitne.core.broker.protocol import Welcome
+from aitne.core.broker.versions import Welcome
 from aitne.core.errors import SetupError
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Cluster

@@ -50,8 +50,8 @@ class ProjectWatch:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Send the reminders that are due, end expired projects and store the usage of
-        the months.
+        """Send the reminders that are due, end expired projects and store the
+        monthly usage.
         """
         now = self._clock()
         for project in await self._store.ending_projects(now + timedelta(days=REMIND_DAYS[0])):

@@ -74,7 +74,7 @@ class AdmittedJob:
 
 
 class Admission:
-    """Checks that every job passes before it is stored, both new jobs and those that run again."""
+    """Verifier of jobs before they are stored, both new ones and those that run again."""
 
     def __init__(
         self,

@@ -88,7 +88,9 @@ class Subscription:
             self._ready.set()
 
     def reset(self) -> None:
-        """Drop the queued events; the next ``get`` returns messages with ``reset``."""
+        """Drop the queued events. The next ``get`` returns a message of type ``reset``, which tells the
+        client that events were lost and that it must load its data again.
+        """
         self._waiting.clear()
         self._reset = True
         self._ready.set()

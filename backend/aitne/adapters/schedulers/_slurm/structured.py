@@ -49,8 +49,15 @@ def array_record(job: SchedulerJob, array: int, tasks: str, *, said_by: str) -> 
 
 
 def of_tasks(job: SchedulerJob, array: str, tasks: str) -> SchedulerJob:
-    """Return a copy of an array's record as the record of the tasks with the indices ``tasks``
-    (such as ``1-3,7``). Raises ``ValueError`` if ``tasks`` is no list of indices.
+    """Return the record of some tasks of an array job, copied from ``job``, the record that Slurm
+    has for all of them.
+
+    Args:
+        array: Slurm's job ID of the array.
+        tasks: indices of the tasks, such as ``1-3,7``.
+
+    Raises:
+        ValueError: ``tasks`` is no list of indices.
     """
     indices = parse_array(tasks).indices
     if len(indices) == 1:

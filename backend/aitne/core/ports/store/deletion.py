@@ -125,5 +125,5 @@ class DeletionStore(Protocol):
         ...
 
     async def retention_of_projects(self) -> Mapping[str, Retention]:
-        """Return the retention by project name, for projects that have set one."""
+        """Return how long ended jobs are kept, by the name of each project that has set it."""
         ...

@@ -23,7 +23,7 @@ class UserSecretStore(Protocol):
         ...
 
     async def list_user_secrets(self, owner: str) -> Sequence[UserSecret]:
-        """Return the owner's secrets, by name."""
+        """Return the owner's secrets, sorted by name."""
         ...
 
     async def encrypted_user_secrets(self, owner: str, names: Collection[str]) -> Mapping[str, str]:

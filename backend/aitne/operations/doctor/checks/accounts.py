@@ -8,7 +8,7 @@ from pathlib import Path
 from aitne import __version__
 from aitne.adapters.accounts import UnixAccounts
 from aitne.broker.config import load_config
-from aitne.core.broker.protocol import PROTOCOL
+from aitne.core.broker.versions import PROTOCOL
 from aitne.core.errors import InvalidInput, SetupError, Unavailable
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
@@ -42,20 +42,16 @@ async def broker_protocol(host: CheckedHost) -> Finding:
             "Start the broker, put the platform's account into its `peers`, or update it together with "
             "the platform.",
         )
-    if welcome.protocol != PROTOCOL:
-        return failed(
-            f"The broker speaks protocol {welcome.protocol}, and the platform {PROTOCOL}.",
-            "Update platform and broker together, then restart both.",
-        )
     if welcome.scheduler != host.settings.scheduler:
         return failed(
             f"The broker has the scheduler {welcome.scheduler}, and the platform "
             f"{host.settings.scheduler}.",
             "Set `scheduler` to the same value in aitne.toml and broker.toml.",
         )
-    if welcome.release != __version__:
+    if welcome.release != __version__ or welcome.protocol != PROTOCOL:
         return warning(
-            f"The broker has release {welcome.release}, and the platform {__version__}.",
+            f"The broker has release {welcome.release} (protocol {welcome.protocol}), and the platform "
+            f"{__version__} (protocol {PROTOCOL}). What the older one lacks is refused.",
             "Finish the update: restart the broker. Running jobs continue.",
         )
     return ok(f"The broker has release {welcome.release} and protocol {welcome.protocol}.")

@@ -207,7 +207,9 @@ async def templates(host: CheckedHost) -> Finding:
 
 @check("logs", Subject.FILES, "The logs do not grow without bound.")
 def logs(host: CheckedHost) -> Finding:
-    """Check the size of the platform's logs; the supervisor rotates its own, but not those of others."""
+    """Check the total size of the files in ``logs`` of the data directory: the supervisor rotates them
+    only while it runs.
+    """
     folder = host.settings.data_dir / "logs"
     if not folder.is_dir():
         return unknown(f"There is no folder {folder}.", "`aitne up` creates it.")
