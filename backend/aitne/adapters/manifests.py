@@ -117,7 +117,7 @@ class ManifestFolder(Manifests):
     def _prepare(self, user_folder: Path, used: Collection[str]) -> None:
         user_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder.chmod(0o700)
-        uploads = sorted(user_folder.iterdir(), key=_age)
+        uploads = sorted(user_folder.iterdir(), key=_modified_at)
         stale = uploads[: max(0, len(uploads) - MOST_WAITING + 1)]
         unused = [
             folder
@@ -127,7 +127,7 @@ class ManifestFolder(Manifests):
         waiting = [
             folder for user in (self._folder / _WAITING).iterdir() for folder in user.iterdir()
         ]
-        stale += [folder for folder in (*unused, *waiting) if self._now() - _age(folder) > UNUSED_S]
+        stale += [folder for folder in (*unused, *waiting) if self._now() - _modified_at(folder) > UNUSED_S]
         for folder in dict.fromkeys(stale):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -209,7 +209,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _age(path: Path) -> float:
+def _modified_at(path: Path) -> float:
     """Return the modification time in seconds since 1970; the current time if the file no longer
     exists.
     """
