@@ -32,10 +32,10 @@ from aitne.core.jobs.agent_protocol import (
     AgentApp,
     AgentNeed,
     AgentReport,
+    AgentSample,
     AgentSpec,
 )
 from aitne.core.jobs.states import TerminationReason
-from aitne.core.models.job import Sample
 from aitne.core.models.job_options import EnvironmentOptions
 from aitne.core.ports.files import CLOSED, Fence, JobLocation
 from aitne.core.ports.runtime import RuntimeLaunch
@@ -453,8 +453,10 @@ def test_a_sample_counts_the_descendants_and_not_the_agent(tmp_path: Path) -> No
         below = sampler.descendants(child.pid)
         for pid in (*below, child.pid):
             os.kill(pid, 9)
-    assert set(found) == set(Sample.model_fields)
-    Sample.model_validate(found)
+    assert set(found) == set(AgentSample.model_fields)
+    AgentSample.model_validate(found)
+    assert found["read_bytes"] >= before["read_bytes"] >= 0
+    assert found["written_bytes"] >= before["written_bytes"] >= 0
     assert found["processes"] >= 2
     assert 64 << 20 <= found["memory_bytes"] < 300 << 20
     assert 0 < found["cpu"] < 64
