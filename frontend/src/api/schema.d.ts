@@ -5041,7 +5041,7 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
-        /** @description Filter for jobs: the conditions for sessions, and the type of the job. */
+        /** @description Filter for jobs: the conditions of ``SessionSearch``, and the type of the job. */
         JobSearch: {
             /**
              * @description Only these states; may be repeated.
