@@ -8,84 +8,38 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aitne.client import Client
 from tests.machines import software
 from tests.machines.machine import MachineError
-from tests.machines.slurm import ACCOUNTS, OPERATOR, REST_PORT, SYSTEM_USER, SlurmCluster, start
+from tests.machines.slurm import ACCOUNTS, OPERATOR, REST_PORT, SYSTEM_USER, SlurmCluster
 
 PORT = 8000
 SOFTWARE_DIR = "/srv/aitne/software"
 DATA_DIR = "/var/lib/aitne"
-BROKER_SOCKET = "/run/aitne/broker.sock"
 CONFIG = "/etc/aitne/aitne.toml"
-BROKER_CONFIG = "/etc/aitne/broker.toml"
-_COMMON_SLURM = f"""\
+ANSWERS = "/root/setup.toml"
+ANSWERS_TOML = f"""\
+scheduler = "slurm"
+cluster = "machines"
+portal_url = "http://{{address}}:{PORT}"
+sessions_url = "http://{{address}}:{PORT + 1}"
+bind = "0.0.0.0"
+port = {PORT}
+programs = "{software.VENV}/bin"
+enable = true
 [slurm]
 conf = "/etc/slurm/slurm.conf"
 rest_url = "http://127.0.0.1:{REST_PORT}"
-software_dir = "{SOFTWARE_DIR}"
-"""
-AITNE_TOML = (
-    """\
-cluster = "machines"
-bind = "0.0.0.0"
-port = {port}
-public_url = "http://{address}:{port}"
-sessions_url = "http://{address}:{sessions_port}"
-scheduler = "{scheduler}"
-[broker]
-socket = "{socket}"
-"""
-    + _COMMON_SLURM
-)
-BROKER_TOML = (
-    """\
-socket = "{socket}"
-peers = ["{user}"]
-scheduler = "{scheduler}"
-"""
-    + _COMMON_SLURM
-    + """\
 jwt_key = "/etc/slurm/jwt.key"
-operator = "{operator}"
+operator = "{OPERATOR}"
+software_dir = "{SOFTWARE_DIR}"
+test_user = "alice"
 """
-)
-BROKER_UNIT = f"""\
-[Unit]
-Description=Aitne's broker
-After=network-online.target munge.service
-StartLimitIntervalSec=300
-StartLimitBurst=3
-[Service]
-ExecStart={software.VENV}/bin/python -m aitne.broker --config {BROKER_CONFIG}
-Restart=on-failure
-[Install]
-WantedBy=multi-user.target
-"""
-PLATFORM_UNIT = f"""\
-[Unit]
-Description=Aitne
-Wants=aitne-broker.service
-After=aitne-broker.service network-online.target
-StartLimitIntervalSec=300
-StartLimitBurst=3
-[Service]
-User={SYSTEM_USER}
-Environment=XDG_CACHE_HOME={software.CACHE_HOME}
-Environment=AITNE_CONFIG={CONFIG}
-Environment=AITNE_DATA_DIR={DATA_DIR}
-StateDirectory=aitne
-StateDirectoryMode=0700
-ExecStart={software.VENV}/bin/aitne up
-Type=notify
-NotifyAccess=all
-WatchdogSec=60
-Restart=always
-TimeoutStopSec=60
-[Install]
-WantedBy=multi-user.target
-"""
+CACHE = f"[Service]\nEnvironment=XDG_CACHE_HOME={software.CACHE_HOME}\n"
+"""Drop-in of the unit: the environments of JupyterHub and the proxy were made before."""
+SETUP_WITHIN_S = 600
 READY_WITHIN_S = 120
 
 
@@ -127,6 +81,17 @@ class MachinesPlatform:
         env = {"AITNE_CONFIG": CONFIG, "AITNE_DATA_DIR": DATA_DIR}
         return self.cluster.portal.run(argv, user=SYSTEM_USER, env=env).stdout
 
+    def setup(self, *options: str) -> dict[str, Any]:
+        """Run ``aitne admin setup`` on the portal as root with the answers there; its JSON document.
+
+        Raises:
+            MachineError: it failed.
+        """
+        argv = [f"{software.VENV}/bin/aitne", "admin", "setup", "--answers", ANSWERS, "--json"]
+        ended = self.cluster.portal.run([*argv, *options], timeout_s=SETUP_WITHIN_S)
+        document: dict[str, Any] = json.loads(ended.stdout)
+        return document
+
     def token(self, user: str) -> str:
         """A new personal access token."""
         create = ["admin", "token", "create", "--user", user, "--name", "tests", "--json"]
@@ -148,32 +113,20 @@ class MachinesPlatform:
         )
 
 
-def set_up(cluster: SlurmCluster, *, scheduler: str = "slurm") -> MachinesPlatform:
-    """Install and start broker and platform; portal accounts alice and bob are there afterwards.
+def set_up(cluster: SlurmCluster) -> MachinesPlatform:
+    """Install broker and platform, and start them with ``aitne admin setup``; portal accounts alice and bob
+    are there afterwards.
 
     Raises:
         MachineError: it does not start; the message has the logs.
     """
     _place_software(cluster)
     portal = cluster.portal
-    values = {
-        "address": portal.address,
-        "port": PORT,
-        "sessions_port": PORT + 1,
-        "scheduler": scheduler,
-        "socket": BROKER_SOCKET,
-        "user": SYSTEM_USER,
-        "operator": OPERATOR,
-    }
-    portal.put(CONFIG, AITNE_TOML.format(**values))
-    portal.put(BROKER_CONFIG, BROKER_TOML.format(**values), mode=0o600)
-    portal.put("/etc/systemd/system/aitne-broker.service", BROKER_UNIT)
-    portal.put("/etc/systemd/system/aitne.service", PLATFORM_UNIT)
-    portal.run(["systemctl", "daemon-reload"])
     platform = MachinesPlatform(cluster, f"http://{portal.address}:{PORT}")
-    start(portal, "aitne-broker.service")
-    start(portal, "aitne.service")
+    portal.put("/etc/systemd/system/aitne.service.d/cache.conf", CACHE)
+    portal.put(ANSWERS, ANSWERS_TOML.format(address=portal.address))
     try:
+        platform.setup("--yes")
         cluster.wait(platform.ready, READY_WITHIN_S, "the platform is ready")
     except MachineError as error:
         raise MachineError(f"{error}\n{platform.logs()}") from error
@@ -193,4 +146,3 @@ def _place_software(cluster: SlurmCluster) -> None:
     made = fleet.software / Path(software.NODE_SOFTWARE).name
     for env in made.glob("session-*"):
         (nodes / env.name).symlink_to(f"{software.NODE_SOFTWARE}/{env.name}")
-    cluster.portal.run(["chown", SYSTEM_USER, SOFTWARE_DIR])

@@ -204,8 +204,12 @@ class SetupPlan:
         answer = command(step.argv, environment=dict(step.environment), within_s=step.within_s)
         if not answer.succeeded:
             lines = (answer.error or answer.output).strip().splitlines()[-5:]
+            if step.argv[1] in ("start", "restart"):
+                journal = ("journalctl", "--no-pager", "--output=cat", "--lines=10", "--unit")
+                say(command([*journal, step.argv[-1]]).output.rstrip())
             raise SetupError(
-                f"`{' '.join(step.argv)}` failed: {' '.join(lines) or answer.status}. {consequence}"
+                f"`{' '.join(step.argv)}` failed: {' '.join(lines).rstrip('.') or answer.status}. "
+                f"{consequence}"
             )
 
     def _needs_operator(self) -> bool:
