@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aitne.adapters.store.migrate import is_known
 from aitne.core.errors import AitneError, SetupError
-from aitne.core.models.base import Frozen
+from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.operations.upgrade.host import ThisHost, running_service
@@ -24,19 +24,9 @@ BACKUP_BYTES = 100 * 1024**2
 """Free disk space in bytes that a backup needs, besides copies of the database."""
 
 
-class Check(Frozen):
-    """Result of a check."""
-
-    name: str
-    state: str
-    """``ok`` or ``failed``."""
-    message: str
-    remedy: str | None = None
-
-
 def checks(
     settings: Settings, releases: Releases, host: ThisHost, present: str, target: Version
-) -> list[Check]:
+) -> list[CheckResult]:
     """Return the results of all checks before an upgrade from ``present`` to ``target``."""
     steps: tuple[tuple[str, Callable[[], str]], ...] = (
         ("release", lambda: _release(present, target)),
@@ -48,19 +38,19 @@ def checks(
     return list(_results(steps))
 
 
-def refuse(results: list[Check]) -> None:
+def refuse(results: list[CheckResult]) -> None:
     """Raise ``SetupError`` with the messages of the checks that failed, if any did."""
-    failed = [check.message for check in results if check.state == "failed"]
+    failed = [check.message for check in results if check.state is CheckState.FAILED]
     if failed:
         raise SetupError(" ".join([*failed, "Nothing has been changed."]))
 
 
-def _results(steps: tuple[tuple[str, Callable[[], str]], ...]) -> Iterator[Check]:
+def _results(steps: tuple[tuple[str, Callable[[], str]], ...]) -> Iterator[CheckResult]:
     for name, check in steps:
         try:
-            yield Check(name=name, state="ok", message=check())
+            yield CheckResult(name=name, state=CheckState.OK, message=check())
         except AitneError as error:
-            yield Check(name=name, state="failed", message=error.message)
+            yield CheckResult(name=name, state=CheckState.FAILED, message=error.message)
 
 
 def _release(present: str, target: Version) -> str:
