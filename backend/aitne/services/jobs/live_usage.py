@@ -52,7 +52,7 @@ class LiveJobUsage:
 
 @dataclass(frozen=True, slots=True)
 class _NodeUsage:
-    """What one sample says, in less memory than the sample."""
+    """Values of one sample, in less memory than the sample."""
 
     cpus: float
     memory_bytes: int
