@@ -190,7 +190,7 @@ async def test_the_backlog_the_backup_and_the_parts_are_measured(stage: Stage) -
 async def test_a_database_that_is_away_leaves_the_other_metrics(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    async def away(*_: object) -> None:
+    async def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("The disk is full. Make room.")
 
     monkeypatch.setattr(stage.store, "count_by_state", away, raising=False)

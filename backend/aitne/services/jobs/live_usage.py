@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 from uuid import UUID
 
 from aitne.core.jobs.agent_protocol import AgentSample
@@ -17,6 +18,7 @@ from aitne.core.models.job import Job
 MOST_JOBS = 10_000
 """Maximum number of jobs whose usage is kept; further jobs are only counted."""
 MOST_GPUS_PER_NODE = 64
+_Number = TypeVar("_Number", int, float)
 _MOST = 1e18
 """Upper bound of all numbers, which the job's own program could send."""
 _STALE_AFTER_S = 300.0
@@ -48,13 +50,32 @@ class LiveJobUsage:
     """Share of the training steps in which a collective ran."""
 
 
+@dataclass(frozen=True, slots=True)
+class _NodeUsage:
+    """Values of one sample, in less memory than the sample."""
+
+    cpus: float
+    memory_bytes: int
+    processes: int
+    gpu_utilizations: tuple[float, ...]
+    gpu_memory_bytes: float | None
+    gpu_power_w: float | None
+    gpu_energy_j: float | None
+    read_bytes: int | None
+    written_bytes: int | None
+
+
 @dataclass(slots=True)
 class _Entry:
-    job: Job
-    nodes: dict[str, AgentSample] = field(default_factory=dict)
-    reported_at: float = 0.0
+    jobid: str | None
+    run: tuple[int, int]
+    """Attempt and restart count of the job."""
+    allocated: tuple[int, int, int]
+    """CPUs, bytes of memory and GPUs."""
+    reported_at: float
     between_s: float = 0.0
     communication: float | None = None
+    nodes: dict[str, _NodeUsage] = field(default_factory=dict)
     usage: LiveJobUsage | None = None
 
     def stale(self, now: float) -> bool:
@@ -89,16 +110,16 @@ class LiveUsage:
                 if len(self._left_out) < 10 * MOST_JOBS:
                     self._left_out[job.id] = now
                 return
-            entry = self._jobs[job.id] = _Entry(job, reported_at=now)
+            entry = self._jobs[job.id] = _Entry(None, _run(job), _allocated(job), now)
         self._left_out.pop(job.id, None)
-        if entry.job.attempt != job.attempt or entry.job.restart_count != job.restart_count:
-            entry.nodes, entry.communication = {}, None
-        entry.job, entry.usage = job, None
+        if entry.run != _run(job):
+            entry.run, entry.nodes, entry.communication = _run(job), {}, None
+        entry.jobid, entry.usage = job.scheduler_id, None
         entry.between_s, entry.reported_at = now - entry.reported_at, now
         for sample in samples:
             # The job's own program could name any node in a report.
             if sample.node in job.nodes:
-                entry.nodes[sample.node] = sample
+                entry.nodes[sample.node] = _node_usage(sample)
                 self._note_errors(sample)
 
     def note_communication(self, job_id: UUID, share: float | None) -> None:
@@ -144,35 +165,58 @@ class LiveUsage:
         self.forget(stale)
 
 
+def _run(job: Job) -> tuple[int, int]:
+    return job.attempt, job.restart_count
+
+
+def _allocated(job: Job) -> tuple[int, int, int]:
+    each = job.spec.resources
+    return each.nodes * each.cpu, each.nodes * each.memory_bytes, each.nodes * each.gpu.count
+
+
+def _node_usage(sample: AgentSample) -> _NodeUsage:
+    return _NodeUsage(
+        cpus=min(_MOST, sample.cpu),
+        memory_bytes=sample.memory_bytes,
+        processes=sample.processes,
+        gpu_utilizations=tuple(_numbers(sample, "utilization")),
+        gpu_memory_bytes=_total(_numbers(sample, "memory_bytes")),
+        gpu_power_w=_total(_numbers(sample, "power_w")),
+        gpu_energy_j=_total(_numbers(sample, "energy_j")),
+        read_bytes=sample.read_bytes,
+        written_bytes=sample.written_bytes,
+    )
+
+
 def _usage(entry: _Entry) -> LiveJobUsage | None:
-    job, samples = entry.job, [*entry.nodes.values()]
-    if job.scheduler_id is None or not samples:
+    nodes = [*entry.nodes.values()]
+    if entry.jobid is None or not nodes:
         return None
-    resources = job.spec.resources
-    utilizations = _numbers(samples, "utilization")
+    cpus, memory_bytes, gpus = entry.allocated
+    utilizations = [share for node in nodes for share in node.gpu_utilizations]
     return LiveJobUsage(
-        jobid=job.scheduler_id,
-        cpus_allocated=resources.nodes * resources.cpu,
-        memory_allocated_bytes=resources.nodes * resources.memory_bytes,
-        gpus_allocated=resources.nodes * resources.gpu.count,
-        cpus=min(_MOST, sum(sample.cpu for sample in samples)),
-        memory_bytes=sum(sample.memory_bytes for sample in samples),
-        processes=sum(sample.processes for sample in samples),
+        jobid=entry.jobid,
+        cpus_allocated=cpus,
+        memory_allocated_bytes=memory_bytes,
+        gpus_allocated=gpus,
+        cpus=sum(node.cpus for node in nodes),
+        memory_bytes=sum(node.memory_bytes for node in nodes),
+        processes=sum(node.processes for node in nodes),
         gpu_utilization=sum(utilizations) / len(utilizations) if utilizations else None,
-        gpu_memory_bytes=_sum(_numbers(samples, "memory_bytes")),
-        gpu_power_w=_sum(_numbers(samples, "power_w")),
-        gpu_energy_j=_sum(_numbers(samples, "energy_j")),
-        read_bytes=_total([sample.read_bytes for sample in samples]),
-        written_bytes=_total([sample.written_bytes for sample in samples]),
+        gpu_memory_bytes=_total(node.gpu_memory_bytes for node in nodes),
+        gpu_power_w=_total(node.gpu_power_w for node in nodes),
+        gpu_energy_j=_total(node.gpu_energy_j for node in nodes),
+        read_bytes=_total(node.read_bytes for node in nodes),
+        written_bytes=_total(node.written_bytes for node in nodes),
         communication=entry.communication,
     )
 
 
-def _numbers(samples: Iterable[AgentSample], name: str) -> list[float]:
+def _numbers(sample: AgentSample, name: str) -> list[float]:
     """Return the numbers that the GPUs report under ``name``; other values are ignored, since the
     job's own program could send them.
     """
-    values = (gpu.get(name) for sample in samples for gpu in sample.gpu[:MOST_GPUS_PER_NODE])
+    values = (gpu.get(name) for gpu in sample.gpu[:MOST_GPUS_PER_NODE])
     return [
         float(value)
         for value in values
@@ -180,10 +224,7 @@ def _numbers(samples: Iterable[AgentSample], name: str) -> list[float]:
     ]
 
 
-def _sum(numbers: Sequence[float]) -> float | None:
-    return sum(numbers) if numbers else None
-
-
-def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+def _total(numbers: Iterable[_Number | None]) -> _Number | None:
+    """Return the sum of the numbers that are known; None if there are none."""
+    known = [number for number in numbers if number is not None]
+    return sum(known[1:], start=known[0]) if known else None
