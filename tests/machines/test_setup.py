@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.machines.platform import ANSWERS, MachinesPlatform
+from tests.machines.platform import MachinesPlatform
 from tests.machines.slurm import SlurmCluster
-from tests.machines.test_platform import job_file, wait
 from tests.support import realtime
 
 pytestmark = [
@@ -59,24 +58,3 @@ def test_setup_leaves_running_jobs_undisturbed_and_second_run_changes_nothing(
     assert queued.startswith("RUNNING")
     restarts = ["scontrol", "show", "job", str(adopted.job)]
     assert "Restarts=0" in cluster.portal.run(restarts).stdout
-
-
-def test_changed_answer_restarts_the_platform_and_its_jobs_continue(adopted: Adopted) -> None:
-    platform, portal = adopted.platform, adopted.platform.cluster.portal
-    alice = platform.client("alice")
-    job = alice.jobs.create(job_file("echo began; sleep 20; echo ended"))
-    wait(platform, alice, job, "RUNNING", within_s=60)
-    answers = portal.get(ANSWERS).decode()
-    title = '[settings]\ntitle = "Machines"\n'
-
-    portal.put(ANSWERS, answers + title)
-    document = platform.setup("--yes")
-
-    changed = {file["path"] for file in document["files"] if file["state"] == "changed"}
-    assert changed == {"/etc/aitne/setup.toml", "/etc/aitne/aitne.toml"}
-    assert len(document["copies"]) == 2
-    platform.cluster.wait(platform.answers, 120, "the platform is up again")
-    ended = wait(platform, alice, job, "COMPLETED", "FAILED", within_s=60)
-    assert b"".join(alice.jobs.logs(job.id)) == b"began\nended\n", ended.state
-    for unit in ("aitne", "aitne-broker"):
-        assert portal.run(["systemctl", "is-enabled", unit]).stdout.strip() == "enabled"
