@@ -26,6 +26,7 @@ NAMES = (
     "oidc",
     "pam",
     "proxies",
+    "ansible",
 )
 """What ``AITNE_REQUIRE`` may have, with commas between."""
 
