@@ -14,7 +14,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -41,7 +41,7 @@ LinkLocalAddressing=no
 class Fleet:
     """Machines that boot together.
 
-    All of them have ``software`` at ``SOFTWARE``; it is empty until ``ensure_software`` was called.
+    They have ``software`` at ``SOFTWARE`` unless ``up`` is told otherwise; it is empty until ``ensure_software`` was called.
     """
 
     def __init__(self) -> None:
@@ -86,8 +86,19 @@ class Fleet:
         """The folder here that all machines have as ``/name``: one of ``SHARED``."""
         return self.folder / "shared" / name
 
-    def up(self, names: Sequence[str]) -> list[Machine]:
+    def up(
+        self,
+        names: Sequence[str],
+        *,
+        software: bool = True,
+        files: Iterable[Path] = (),
+    ) -> list[Machine]:
         """Boot machines of these names side by side and wait until they are up; once in a fleet's life.
+
+        Args:
+            names: host names, without domain.
+            software: whether ``SOFTWARE`` is mounted; without it the machines have no part of the platform.
+            files: files and folders of this machine that they have too, read-only.
 
         Raises:
             MachineError: one did not come up; the message has the end of its console.
@@ -96,7 +107,9 @@ class Fleet:
         hosts = "".join(f"{address} {name}\n" for name, address in addresses.items())
         resolv = Path("/etc/resolv.conf").read_text()
         options = bases.bind_argv([(self.shared(name), f"/{name}") for name in SHARED])
-        options += bases.bind_argv([(self.software, SOFTWARE)], read_only=True)
+        if software:
+            options += bases.bind_argv([(self.software, SOFTWARE)], read_only=True)
+        options += bases.bind_argv([(path, str(path)) for path in files], read_only=True)
         for name, address in addresses.items():
             machine = Machine(
                 name,

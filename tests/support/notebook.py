@@ -6,7 +6,7 @@ import json
 import time
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -16,11 +16,24 @@ from websockets.sync.client import ClientConnection, connect
 ANSWER_WITHIN_S = 60.0
 
 
+class Network(Protocol):
+    """How a browser gets to the portal where its names are not in DNS."""
+
+    def browser(self) -> httpx.Client:
+        """Return a client that follows redirects."""
+
+    def websocket(self, url: str, *, origin: str, cookies: str = "") -> ClientConnection:
+        """Open a WebSocket as a page of ``origin`` does."""
+
+
 class Notebook:
     """One kernel of a session. ``execute`` returns what the code printed or evaluated to."""
 
-    def __init__(self, portal_url: str, token: str, session_url: str) -> None:
-        self._http = httpx.Client(follow_redirects=True, timeout=30, trust_env=False)
+    def __init__(
+        self, portal_url: str, token: str, session_url: str, network: Network | None = None
+    ) -> None:
+        self._network = network or _Direct()
+        self._http = self._network.browser()
         self._base = session_url.rsplit("/lab", 1)[0]
         self._kernel = ""
         self._socket: ClientConnection | None = None
@@ -62,13 +75,11 @@ class Notebook:
         url = urlsplit(self._base)
         cookies = "; ".join(f"{c.name}={c.value}" for c in self._http.cookies.jar)
         self._socket = self._open.enter_context(
-            connect(
-                f"ws://{url.netloc}{url.path}/api/kernels/{self._kernel}/channels",
-                additional_headers={"Cookie": cookies},
-                origin=f"http://{url.netloc}",  # type: ignore[arg-type]
-                open_timeout=30,
-                max_size=None,
-                proxy=None,
+            self._network.websocket(
+                f"{url.scheme.replace('http', 'ws')}://{url.netloc}{url.path}"
+                f"/api/kernels/{self._kernel}/channels",
+                origin=f"{url.scheme}://{url.netloc}",
+                cookies=cookies,
             )
         )
 
@@ -126,6 +137,23 @@ class Notebook:
             if cookie.name == "_xsrf" and path.startswith(cookie.path.rstrip("/"))
         ]
         return {"X-XSRFToken": values[-1]}
+
+
+class _Direct:
+    """The network of this machine."""
+
+    def browser(self) -> httpx.Client:
+        return httpx.Client(follow_redirects=True, timeout=30, trust_env=False)
+
+    def websocket(self, url: str, *, origin: str, cookies: str = "") -> ClientConnection:
+        return connect(
+            url,
+            additional_headers={"Cookie": cookies},
+            origin=origin,  # type: ignore[arg-type]
+            open_timeout=30,
+            max_size=None,
+            proxy=None,
+        )
 
 
 def _execute_request(message_id: str, code: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ NAMES = (
     "proxies",
     "prometheus",
     "zabbix",
+    "ansible",
 )
 """What ``AITNE_REQUIRE`` may have, with commas between."""
 
