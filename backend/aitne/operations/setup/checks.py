@@ -6,35 +6,16 @@ import os
 import pwd
 import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import dataclass
+
+from aitne.core.models.check import CheckResult, CheckState
 
 COMMAND_WITHIN_S = 15.0
 
 
-class CheckState(StrEnum):
-    """Result of a check."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-    """It could not be checked."""
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Result of one check: a sentence and, unless it is ok, what to do."""
-
-    name: str
-    state: CheckState
-    message: str
-    remedy: str = ""
-
-    def document(self) -> dict[str, str]:
-        """Return the result as it is printed with ``--json``."""
-        return asdict(self)
+def check(name: str, state: CheckState, message: str, remedy: str | None = None) -> CheckResult:
+    """Return the result of a check."""
+    return CheckResult(name=name, state=state, message=message, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
