@@ -55,7 +55,7 @@ def test_inspection_of_a_running_slurm_leaves_its_jobs_undisturbed(
     finally:
         run_as(slurm_cluster, "bob", "scancel", job)
     names = ("slurm", "slurm.operator", "slurm.rest", "slurm.jwt", "slurm.users", "shared.nodes")
-    assert {inspected[name].state for name in names} == {"ok"}, inspected
+    assert [inspected[name] for name in names if inspected[name].state != "ok"] == []
     assert slurm_cluster.slurm_release in inspected["slurm"].message
     accounts = answers(slurm_cluster).accounts.model_copy(update={"max_uid": 1_000})
     narrow = answers(slurm_cluster).model_copy(update={"accounts": accounts})

@@ -247,8 +247,17 @@ class SlurmSite:
             return check(
                 name, FAILED, f"There is no account {user} here.", "Correct slurm.test_user."
             )
-        srun = ("srun", "--immediate=20", "--nodes=1", "--ntasks=1", "--time=1", "--quiet")
-        job = ("--job-name=aitne-setup", "--chdir=/", "stat", "--format=%i", folder)
+        srun = (
+            "srun",
+            "--immediate=20",
+            "--nodes=1",
+            "--ntasks=1",
+            "--time=1",
+            "--quiet",
+            "--export=NONE",
+        )
+        # Without variables a job has no PATH.
+        job = ("--job-name=aitne-setup", "--chdir=/", "/usr/bin/stat", "--format=%i", folder)
         answer = self.run(*srun, *job, user=user, within_s=_NODE_WITHIN_S)
         if answer.status is None or "immediate" in answer.error or "busy" in answer.error:
             return check(
