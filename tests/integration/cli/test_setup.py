@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from aitne.core.models.check import CheckResult
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.operations.setup.answers import Answers, validate
-from aitne.operations.setup.checks import Check
 from aitne.operations.setup.slurm import SlurmSite
 from tests.support import realtime
 from tests.support.slurm import run_as, sbatch
@@ -34,7 +34,7 @@ def answers(cluster: DevCluster, **slurm: object) -> Answers:
     )
 
 
-def checks(given: Answers) -> dict[str, Check]:
+def checks(given: Answers) -> dict[str, CheckResult]:
     return {check.name: check for check in SlurmSite(given).checks()}
 
 
@@ -55,14 +55,14 @@ def test_inspection_of_a_running_slurm_leaves_its_jobs_undisturbed(
     finally:
         run_as(slurm_cluster, "bob", "scancel", job)
     names = ("slurm", "slurm.operator", "slurm.rest", "slurm.jwt", "slurm.users", "shared.nodes")
-    assert {inspected[name].state for name in names} == {"ok"}, inspected
+    assert [inspected[name] for name in names if inspected[name].state != "ok"] == []
     assert slurm_cluster.slurm_release in inspected["slurm"].message
     accounts = answers(slurm_cluster).accounts.model_copy(update={"max_uid": 1_000})
     narrow = answers(slurm_cluster).model_copy(update={"accounts": accounts})
     assert "bob (" in checks(narrow)["slurm.users"].message
     missing = inspected["slurm.PrologFlags"]
     assert missing.state == "warning"
-    assert "Set PrologFlags=Contain in slurm.conf" in missing.remedy
+    assert "Set PrologFlags=Contain in slurm.conf" in (missing.remedy or "")
 
 
 def test_account_that_is_no_operator_and_a_folder_that_nodes_do_not_have_are_named(
@@ -73,7 +73,7 @@ def test_account_that_is_no_operator_and_a_folder_that_nodes_do_not_have_are_nam
     inspected = checks(given)
 
     assert inspected["slurm.operator"].state in ("failed", "warning")
-    assert "adminlevel=operator" in inspected["slurm.operator"].remedy
+    assert "adminlevel=operator" in (inspected["slurm.operator"].remedy or "")
     assert inspected["shared.nodes"].message == "There is no account nobody-here here."
     absent = checks(answers(slurm_cluster, software_dir=str(tmp_path / "absent")))["shared.nodes"]
     assert (absent.state, "does not exist yet" in absent.message) == ("unknown", True)
@@ -99,4 +99,4 @@ def test_slurm_that_does_not_answer_is_named_with_a_remedy(tmp_path: Path) -> No
 
     assert check.state == "failed"
     assert "Slurm does not answer" in check.message
-    assert "start slurmctld" in check.remedy
+    assert "start slurmctld" in (check.remedy or "")

@@ -28,7 +28,7 @@ from aitne.operations.doctor.checks.machine import unit_problems
 from aitne.operations.doctor.findings import Finding, ok
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.node_jobs import job_file
-from aitne.operations.doctor.registry import CHECKS, Check, Subject
+from aitne.operations.doctor.registry import CHECKS, DoctorCheck, Subject
 from aitne.operations.doctor.run import examine, store_report
 from aitne.services.platform.doctor_report import read_report
 from tests.support.slurm import root_or_skip
@@ -148,7 +148,7 @@ def test_check_that_hangs_or_breaks_does_not_keep_the_others_from_their_results(
 
     monkeypatch.setattr(run, "WITHIN_S", 0.2)
     chosen = [
-        Check(name, Subject.FILES, "It works.", function, needs_platform=False)
+        DoctorCheck(name, Subject.FILES, "It works.", function, needs_platform=False)
         for name, function in (("hangs", hangs), ("breaks", breaks))
     ]
     loop = asyncio.new_event_loop()

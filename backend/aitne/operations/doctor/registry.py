@@ -28,7 +28,7 @@ CheckFunction = Callable[[CheckedHost], Finding | Awaitable[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorCheck:
     """A registered check. A function that is not a coroutine runs in a thread of its own."""
 
     name: str
@@ -40,7 +40,7 @@ class Check:
     """True if the check is skipped while the platform is not running."""
 
 
-CHECKS: dict[str, Check] = {}
+CHECKS: dict[str, DoctorCheck] = {}
 """All checks by name, in the order of the output within each subject."""
 
 
@@ -54,7 +54,7 @@ def check(
     def register(function: CheckFunction) -> CheckFunction:
         if name in CHECKS:
             raise ValueError(f"The check {name} is defined twice.")
-        CHECKS[name] = Check(name, subject, summary, function, needs_platform)
+        CHECKS[name] = DoctorCheck(name, subject, summary, function, needs_platform)
         return function
 
     return register

@@ -14,23 +14,23 @@ from datetime import UTC, datetime
 
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check import CheckResult, CheckState
-from aitne.operations.doctor import checks
+from aitne.operations.doctor import checks, node_jobs
 from aitne.operations.doctor.findings import Finding, skipped, unknown
 from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import Check
+from aitne.operations.doctor.registry import DoctorCheck
 from aitne.services.platform.doctor_report import DoctorReport, write_report
 
 WITHIN_S = 8.0
 """Seconds after which a check is given up."""
-JOBS_WITHIN_S = 120.0
-"""Seconds after which the jobs are cancelled that check the nodes."""
+JOBS_WITHIN_S = node_jobs.WITHIN_S + 30.0
+"""Seconds after which a check of the nodes is given up; its jobs are cancelled before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
     """Results of all checks in the order of the output, with their findings."""
 
-    results: tuple[tuple[Check, Finding], ...]
+    results: tuple[tuple[DoctorCheck, Finding], ...]
     seconds: float
     hangs: bool
     """True if a check has not ended, so that its thread still waits."""
@@ -66,7 +66,7 @@ class Examination:
         return said
 
 
-async def examine(host: CheckedHost, chosen: Iterable[Check] | None = None) -> Examination:
+async def examine(host: CheckedHost, chosen: Iterable[DoctorCheck] | None = None) -> Examination:
     """Run the checks (None: all) and return their results; the last ones are also stored in the
     data directory, where the portal's health page reads them.
     """
@@ -95,7 +95,7 @@ def as_json(results: Iterable[CheckResult]) -> dict[str, object]:
     return {"checks": [json.loads(result.model_dump_json()) for result in results]}
 
 
-async def _bounded(check: Check, host: CheckedHost) -> tuple[Finding, bool]:
+async def _bounded(check: DoctorCheck, host: CheckedHost) -> tuple[Finding, bool]:
     if check.needs_platform and not host.running:
         return skipped("The platform is not running."), False
     within_s = JOBS_WITHIN_S if host.job_user and check.name in checks.JOB_CHECKS else WITHIN_S
@@ -114,7 +114,7 @@ async def _bounded(check: Check, host: CheckedHost) -> tuple[Finding, bool]:
         return unknown(f"It could not be checked: {type(error).__name__}: {error}"), False
 
 
-async def _run(check: Check, host: CheckedHost) -> Finding:
+async def _run(check: DoctorCheck, host: CheckedHost) -> Finding:
     if inspect.iscoroutinefunction(check.function):
         found: Finding = await check.function(host)
         return found

@@ -6,35 +6,17 @@ import os
 import pwd
 import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import dataclass
+
+from aitne.core.models.check import CheckResult, CheckState
+from aitne.supervisor.own_accounts import plain_environment
 
 COMMAND_WITHIN_S = 15.0
 
 
-class CheckState(StrEnum):
-    """Result of a check."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-    """It could not be checked."""
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Result of one check: a sentence and, unless it is ok, what to do."""
-
-    name: str
-    state: CheckState
-    message: str
-    remedy: str = ""
-
-    def document(self) -> dict[str, str]:
-        """Return the result as it is printed with ``--json``."""
-        return asdict(self)
+def check(name: str, state: CheckState, message: str, remedy: str | None = None) -> CheckResult:
+    """Return the result of a check."""
+    return CheckResult(name=name, state=state, message=message, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +46,8 @@ def command(
     Args:
         argv: the command with its arguments.
         account: account to run it as, which requires root; None: the own one.
-        environment: variables in addition to those of this process.
+        environment: further variables. Another account gets only those of this process that any
+            account may know; the own one gets all.
         stdin: its standard input.
         within_s: seconds after which it is terminated.
     """
@@ -79,7 +62,11 @@ def command(
             timeout=within_s,
             check=False,
             cwd="/",
-            env={**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})},
+            env={
+                **(plain_environment() if changed else os.environ),
+                "LC_ALL": "C.UTF-8",
+                **(environment or {}),
+            },
             user=account.pw_uid if account and changed else None,
             group=account.pw_gid if account and changed else None,
             extra_groups=os.getgrouplist(account.pw_name, account.pw_gid)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from aitne.core.models.check import CheckResult, CheckState
 from aitne.operations.setup import machine, network
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import Check, CheckState
+from aitne.operations.setup.checks import check
 from aitne.operations.setup.slurm import SlurmSite
 
 
-def inspect(answers: Answers, root: str) -> Iterator[Check]:
+def inspect(answers: Answers, root: str) -> Iterator[CheckResult]:
     """Yield the results of all checks, as they become known. Nothing is changed.
 
     ``root`` is the folder below which files are written; another one than ``/`` is not this machine.
     """
     if root != "/":
-        yield Check(
+        yield check(
             "machine",
             CheckState.SKIPPED,
             f"This machine is not inspected: the files are for the system in {root}.",

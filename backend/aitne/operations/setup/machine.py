@@ -11,9 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from aitne.core.models.check import CheckResult, CheckState
 from aitne.operations.setup import rendering
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import Check, CheckState, account_named, command
+from aitne.operations.setup.checks import account_named, check, command
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
 UNKNOWN, SKIPPED = CheckState.UNKNOWN, CheckState.SKIPPED
@@ -52,7 +53,7 @@ def proxy_group() -> str:
     return "www-data"
 
 
-def checks(answers: Answers) -> Iterator[Check]:
+def checks(answers: Answers) -> Iterator[CheckResult]:
     """Yield the results of all checks of this machine. Nothing is changed."""
     yield _programs(answers)
     yield _account(answers)
@@ -65,7 +66,7 @@ def checks(answers: Answers) -> Iterator[Check]:
         yield _proxy(answers)
     yield from _ports(answers)
     if answers.enable and not Path("/run/systemd/system").is_dir():
-        yield Check(
+        yield check(
             "systemd",
             FAILED,
             "systemd does not run on this machine, so that no unit can be started.",
@@ -73,7 +74,7 @@ def checks(answers: Answers) -> Iterator[Check]:
         )
 
 
-def _programs(answers: Answers) -> Check:
+def _programs(answers: Answers) -> CheckResult:
     needed = ["aitne", "aitne-broker"] if answers.scheduler == "slurm" else ["aitne"]
     folder = Path(answers.programs)
     remedy = (
@@ -82,54 +83,54 @@ def _programs(answers: Answers) -> Check:
     )
     missing = [name for name in needed if not os.access(folder / name, os.X_OK)]
     if missing:
-        return Check("programs", FAILED, f"{folder} has no {' and no '.join(missing)}.", remedy)
+        return check("programs", FAILED, f"{folder} has no {' and no '.join(missing)}.", remedy)
     for path in (folder / needed[-1], folder, *folder.parents):
         facts = path.stat()
         if facts.st_uid != 0 or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return Check(
+            return check(
                 "programs",
                 WARNING,
                 f"Accounts other than root can change {path}, and root runs the programs.",
                 f"`chown root {path}; chmod go-w {path}`",
             )
-    return Check("programs", OK, f"The programs in {folder} belong to root.")
+    return check("programs", OK, f"The programs in {folder} belong to root.")
 
 
-def _account(answers: Answers) -> Check:
+def _account(answers: Answers) -> CheckResult:
     name = answers.account
     account = account_named(name)
     create = f"`useradd --system --user-group --home-dir {answers.data_dir} --shell /usr/sbin/nologin {name}`"
     if account is None:
         if answers.create_account:
-            return Check("account", OK, f"The account {name} will be created.")
-        return Check(
+            return check("account", OK, f"The account {name} will be created.")
+        return check(
             "account",
             FAILED,
             f"There is no Unix account {name} for the platform's own processes.",
             f"Set create_account = true, or run {create}.",
         )
     if account.pw_uid == 0:
-        return Check("account", FAILED, f"{name} is root.", f"Choose a system account: {create}.")
+        return check("account", FAILED, f"{name} is root.", f"Choose a system account: {create}.")
     try:
         grp.getgrnam(name)
     except KeyError:
-        return Check(
+        return check(
             "account",
             FAILED,
             f"There is no group {name}, which reads the settings and the broker's socket.",
             f"`groupadd --system {name}; usermod --append --groups {name} {name}`",
         )
     if answers.accounts.min_uid <= account.pw_uid <= answers.accounts.max_uid:
-        return Check(
+        return check(
             "account",
             FAILED if answers.scheduler == "local" else WARNING,
             f"{name} has the uid {account.pw_uid}, in the range of users, so that jobs may run as it.",
             f"Choose a system account: {create}.",
         )
-    return Check("account", OK, f"The account {name} has the uid {account.pw_uid}.")
+    return check("account", OK, f"The account {name} has the uid {account.pw_uid}.")
 
 
-def _uids(answers: Answers) -> Check:
+def _uids(answers: Answers) -> CheckResult:
     low, high = uid_range()
     chosen = answers.accounts
     source = _directory()
@@ -138,20 +139,20 @@ def _uids(answers: Answers) -> Check:
         f"{low} to {high}, and accounts come from {source}."
     )
     if chosen.min_uid < low:
-        return Check(
+        return check(
             "accounts",
             WARNING,
             f"{message} Uids below {low} are those of system accounts.",
             f"Set accounts.min_uid = {low}.",
         )
     if source != "local files" and chosen.max_uid <= high:
-        return Check(
+        return check(
             "accounts",
             WARNING,
             f"{message} Directories often assign higher uids.",
             "Compare `id -u USER` of some users with accounts.max_uid.",
         )
-    return Check("accounts", OK, message)
+    return check("accounts", OK, message)
 
 
 def _directory() -> str:
@@ -182,20 +183,20 @@ def file_system(path: Path) -> str:
     return kind
 
 
-def _shared_folder(folder: Path) -> Check:
+def _shared_folder(folder: Path) -> CheckResult:
     kind = file_system(folder)
     if folder.is_dir():
         facts = folder.stat()
         if facts.st_uid != 0 or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return Check(
+            return check(
                 "shared",
                 WARNING,
                 f"Accounts other than root can change {folder}, whose programs run in the jobs of all users.",
                 f"`chown root {folder}; chmod go-w {folder}`",
             )
     if NETWORK_FILE_SYSTEMS.fullmatch(kind):
-        return Check("shared", OK, f"{folder} is on a network file system ({kind}).")
-    return Check(
+        return check("shared", OK, f"{folder} is on a network file system ({kind}).")
+    return check(
         "shared",
         WARNING,
         f"{folder} is on {kind}, a file system of this machine.",
@@ -203,18 +204,18 @@ def _shared_folder(folder: Path) -> Check:
     )
 
 
-def _data_dir(answers: Answers) -> Check:
+def _data_dir(answers: Answers) -> CheckResult:
     folder = Path(answers.data_dir)
     try:
         owner = folder.stat().st_uid
     except FileNotFoundError:
-        return Check("data_dir", OK, f"The data directory {folder} will be created.")
+        return check("data_dir", OK, f"The data directory {folder} will be created.")
     except OSError as error:
-        return Check("data_dir", UNKNOWN, f"{folder}: {error.strerror}.", "Run it as root.")
+        return check("data_dir", UNKNOWN, f"{folder}: {error.strerror}.", "Run it as root.")
     account = account_named(answers.account)
     owners = {0} if answers.scheduler == "local" else set()
     if account is None or owner not in owners | {account.pw_uid}:
-        return Check(
+        return check(
             "data_dir",
             FAILED,
             f"The data directory {folder} exists and does not belong to {answers.account}.",
@@ -222,38 +223,38 @@ def _data_dir(answers: Answers) -> Check:
         )
     kind = file_system(folder)
     if answers.database is None and NETWORK_FILE_SYSTEMS.fullmatch(kind):
-        return Check(
+        return check(
             "data_dir",
             WARNING,
             f"The data directory {folder} is on {kind}, where SQLite loses locks.",
             "Choose a local disk, or a PostgreSQL database.",
         )
-    return Check("data_dir", OK, f"The data directory {folder} belongs to {answers.account}.")
+    return check("data_dir", OK, f"The data directory {folder} belongs to {answers.account}.")
 
 
-def _proxy_group(name: str) -> Check:
+def _proxy_group(name: str) -> CheckResult:
     try:
         grp.getgrnam(name)
     except KeyError:
-        return Check(
+        return check(
             "proxy.group",
             FAILED,
             f"There is no group {name}.",
             "Install the proxy first, or set proxy.group to the group of its account.",
         )
-    return Check("proxy.group", OK, f"The group {name} reaches the portal's socket.")
+    return check("proxy.group", OK, f"The group {name} reaches the portal's socket.")
 
 
-def _proxy(answers: Answers) -> Check:
+def _proxy(answers: Answers) -> CheckResult:
     """Let the proxy itself check the configuration that would be written."""
     server = answers.proxy.server
     program = shutil.which(server, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
-        return Check(
+        return check(
             "proxy", FAILED, f"{server} is not installed.", f"Debian: `apt-get install {server}`."
         )
     if os.geteuid() != 0:
-        return Check(
+        return check(
             "proxy",
             UNKNOWN,
             f"Only root can let {server} check its configuration.",
@@ -272,14 +273,14 @@ def _proxy(answers: Answers) -> Check:
         home = {"HOME": name, "XDG_DATA_HOME": name, "XDG_CONFIG_HOME": name}
         answer = command(argv, environment=home)
     if answer.succeeded:
-        return Check("proxy", OK, f"{server} accepts the configuration.")
+        return check("proxy", OK, f"{server} accepts the configuration.")
     noise = ("warn", "test failed", "test is successful")
     lines = [
         line
         for line in answer.error.splitlines()
         if not any(words in line.lower() for words in noise)
     ]
-    return Check(
+    return check(
         "proxy",
         FAILED,
         f"{server} refuses the configuration: {lines[-1][:500] if lines else answer.status}",
@@ -287,10 +288,10 @@ def _proxy(answers: Answers) -> Check:
     )
 
 
-def _ports(answers: Answers) -> Iterator[Check]:
+def _ports(answers: Answers) -> Iterator[CheckResult]:
     listening = _listening()
     if listening is None:
-        yield Check("ports", UNKNOWN, "/proc/net/tcp cannot be read.", "Check with `ss -ltn`.")
+        yield check("ports", UNKNOWN, "/proc/net/tcp cannot be read.", "Check with `ss -ltn`.")
         return
     running = command(["systemctl", "is-active", "--quiet", "aitne.service"]).succeeded
     wanted = {} if running else dict.fromkeys(range(answers.port, answers.port + 5), "")
@@ -305,7 +306,7 @@ def _ports(answers: Answers) -> Iterator[Check]:
         if server and program == server:
             continue
         taken = True
-        yield Check(
+        yield check(
             "ports",
             UNKNOWN if program is None and server else FAILED,
             f"Port {port} is used by {program or 'a program that only root can name'}.",
@@ -314,7 +315,7 @@ def _ports(answers: Answers) -> Iterator[Check]:
         )
     if not taken:
         own = "of the running platform" if running else f"from {answers.port} to {answers.port + 4}"
-        yield Check("ports", OK, f"The ports {own} are free for it.")
+        yield check("ports", OK, f"The ports {own} are free for it.")
 
 
 def _listening() -> dict[int, set[str]] | None:

@@ -10,10 +10,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from aitne.core.errors import SetupError, StoreUnavailable
+from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.users.settings import is_loopback
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import Check, CheckState, account_named, command
+from aitne.operations.setup.checks import account_named, check, command
 from aitne.services.platform.certificates import CertificateFiles, check_certificate
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
@@ -23,7 +24,7 @@ _DNS_WITHIN_S = 10.0
 _DATABASE_WITHIN_S = 20.0
 
 
-def checks(answers: Answers) -> Iterator[Check]:
+def checks(answers: Answers) -> Iterator[CheckResult]:
     """Yield the results of all checks. Nothing is changed."""
     yield from _names(answers)
     yield from _port_of_urls(answers)
@@ -31,21 +32,21 @@ def checks(answers: Answers) -> Iterator[Check]:
     yield _database(answers)
 
 
-def _names(answers: Answers) -> Iterator[Check]:
+def _names(answers: Answers) -> Iterator[CheckResult]:
     names = [answers.portal_host, answers.sessions_host]
     if WILDCARD in answers.sessions_url:
         names.append(f"{_PROBE_LABEL}.{answers.sessions_host}")
     for name in dict.fromkeys(names):
         shown = name.replace(_PROBE_LABEL, "*", 1)
         if is_loopback(name) or name.endswith(".localhost"):
-            yield Check("dns", OK, f"{shown} is this machine.")
+            yield check("dns", OK, f"{shown} is this machine.")
             continue
         answer = command(["getent", "ahosts", name], within_s=_DNS_WITHIN_S)
         addresses = sorted({line.split()[0] for line in answer.output.splitlines() if line})
         if answer.succeeded and addresses:
-            yield Check("dns", OK, f"{shown} has the address {', '.join(addresses)}.")
+            yield check("dns", OK, f"{shown} has the address {', '.join(addresses)}.")
         else:
-            yield Check(
+            yield check(
                 "dns",
                 WARNING,
                 f"{shown} has no address"
@@ -54,7 +55,7 @@ def _names(answers: Answers) -> Iterator[Check]:
             )
 
 
-def _port_of_urls(answers: Answers) -> Iterator[Check]:
+def _port_of_urls(answers: Answers) -> Iterator[CheckResult]:
     """Yield a warning for each URL with another port than the platform's, which listens itself."""
     if answers.proxy.server != "none":
         return
@@ -65,7 +66,7 @@ def _port_of_urls(answers: Answers) -> Iterator[Check]:
         parts = urlsplit(url.replace(WILDCARD, "", 1))
         used = parts.port or (443 if parts.scheme == "https" else 80)
         if used != port:
-            yield Check(
+            yield check(
                 name,
                 WARNING,
                 f"Browsers connect to port {used} for {url}, and the platform listens on {port}.",
@@ -73,18 +74,18 @@ def _port_of_urls(answers: Answers) -> Iterator[Check]:
             )
 
 
-def _certificates(answers: Answers) -> Iterator[Check]:
+def _certificates(answers: Answers) -> Iterator[CheckResult]:
     source = answers.certificates.source
     if source == "none":
         state = OK if is_loopback(answers.portal_host) else WARNING
-        yield Check(
+        yield check(
             "certificates",
             state,
             "Browsers reach the platform by http, which anyone in the network can read.",
-            "" if state is OK else "Choose https with certificates (docs/howto/tls.md).",
+            None if state is OK else "Choose https with certificates (docs/howto/tls.md).",
         )
     elif source == "platform":
-        yield Check(
+        yield check(
             "certificates",
             OK,
             "The platform's own CA issues the certificates; browsers must trust it (docs/howto/tls.md).",
@@ -100,30 +101,30 @@ def _certificates(answers: Answers) -> Iterator[Check]:
 
 def _certificate(
     answers: Answers, name: str, files: CertificateFiles, hosts: tuple[str, ...]
-) -> Check:
+) -> CheckResult:
     paths = (files.certificate, files.key)
     for path in paths:
         if os.geteuid() != 0 and not os.access(path, os.R_OK) and _exists(path):
-            return Check(
+            return check(
                 name, UNKNOWN, f"{path} cannot be read by this account.", "Run it as root."
             )
     try:
         check_certificate(files, hosts, section="[certificates]")
     except SetupError as error:
-        return Check(
+        return check(
             name, FAILED, error.message, "Correct the paths, or get a certificate for all names."
         )
     account = account_named(answers.account)
     if answers.proxy.server == "none" and account is not None and os.geteuid() == 0:
         for path in paths:
             if not command(["test", "-r", str(path)], account=account).succeeded:
-                return Check(
+                return check(
                     name,
                     FAILED,
                     f"{answers.account}, which serves TLS, cannot read {path}.",
                     f"`chgrp {answers.account} {path}; chmod g+r {path}`",
                 )
-    return Check(name, OK, f"{files.certificate} is valid for {', '.join(hosts)}.")
+    return check(name, OK, f"{files.certificate} is valid for {', '.join(hosts)}.")
 
 
 def _exists(path: Path) -> bool:
@@ -137,19 +138,19 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _database(answers: Answers) -> Check:
+def _database(answers: Answers) -> CheckResult:
     if answers.database is None:
-        return Check("database", OK, "SQLite in the data directory, for one portal machine.")
+        return check("database", OK, "SQLite in the data directory, for one portal machine.")
     account = account_named(answers.account)
     if account is None:
-        return Check(
+        return check(
             "database",
             UNKNOWN,
             f"The database is reached as {answers.account}, which does not exist yet.",
             "Run this command again after the account was created.",
         )
     if os.geteuid() not in (0, account.pw_uid):
-        return Check(
+        return check(
             "database",
             UNKNOWN,
             f"Only root can connect to the database as {answers.account}.",
@@ -163,9 +164,9 @@ def _database(answers: Answers) -> Check:
         within_s=_DATABASE_WITHIN_S,
     )
     if answer.succeeded:
-        return Check("database", OK, answer.output.strip())
+        return check("database", OK, answer.output.strip())
     lines = answer.error.splitlines()
-    return Check(
+    return check(
         "database",
         FAILED,
         lines[-1] if lines else "The database does not answer.",

@@ -12,8 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from aitne.adapters.schedulers._slurm.config import config_values
+from aitne.core.models.check import CheckResult, CheckState
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import Answer, Check, CheckState, account_named, command
+from aitne.operations.setup.checks import Answer, account_named, check, command
 from aitne.operations.setup.slurm_settings import REQUIREMENTS, words
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
@@ -44,11 +45,11 @@ class SlurmSite:
             within_s=within_s,
         )
 
-    def checks(self) -> Iterator[Check]:
+    def checks(self) -> Iterator[CheckResult]:
         """Yield the results of all checks. Nothing in Slurm is changed."""
         answer = self.run("scontrol", "show", "config")
         if not answer.succeeded:
-            yield Check(
+            yield check(
                 "slurm",
                 FAILED,
                 f"Slurm does not answer: {_last_line(answer)}.",
@@ -65,24 +66,24 @@ class SlurmSite:
         yield from self._rest(config)
         yield self._shared_folder()
 
-    def _settings(self, config: Mapping[str, str]) -> Iterator[Check]:
+    def _settings(self, config: Mapping[str, str]) -> Iterator[CheckResult]:
         for needed in REQUIREMENTS:
             value = config.get(needed.name, "(null)")
             if needed.fulfilled(value):
-                yield Check(f"slurm.{needed.name}", OK, f"{needed.name} is {value}.")
+                yield check(f"slurm.{needed.name}", OK, f"{needed.name} is {value}.")
             else:
-                yield Check(
+                yield check(
                     f"slurm.{needed.name}",
                     WARNING,
                     f"{needed.name} is {value}. {needed.effect}",
                     f"Set {needed.line} in slurm.conf; the platform runs without it.",
                 )
 
-    def _nodes(self) -> Check:
+    def _nodes(self) -> CheckResult:
         answer = self.run("sinfo", "--noheader", "--Node", "--format=%N|%P|%T|%G")
         rows = [line.split("|") for line in answer.output.splitlines() if line.count("|") == 3]
         if not answer.succeeded or not rows:
-            return Check(
+            return check(
                 "slurm.nodes",
                 WARNING,
                 f"Slurm shows no nodes: {_last_line(answer)}.",
@@ -95,21 +96,21 @@ class SlurmSite:
         names = ", ".join(partitions[:10])
         message = f"{len(nodes)} nodes, {gpus} of them with GPUs, in partitions {names}."
         if away:
-            return Check(
+            return check(
                 "slurm.nodes",
                 WARNING,
                 f"{message} {len(away)} are down or drained: {', '.join(away[:5])}.",
                 "`sinfo -R` shows the reasons.",
             )
-        return Check("slurm.nodes", OK, message)
+        return check("slurm.nodes", OK, message)
 
-    def _operator(self, config: Mapping[str, str]) -> Iterator[Check]:
+    def _operator(self, config: Mapping[str, str]) -> Iterator[CheckResult]:
         operator = self._answers.operator
         private = words(config.get("PrivateData", "")) - {"none", "(null)", ""}
         hidden = f"PrivateData is {', '.join(sorted(private)) or 'none'}"
         if "slurmdbd" not in config.get("AccountingStorageType", ""):
             if "jobs" in private:
-                yield Check(
+                yield check(
                     "slurm.operator",
                     FAILED,
                     f"{hidden}, and without accounting no account can be an operator.",
@@ -118,20 +119,20 @@ class SlurmSite:
             return
         level = self.operator_level()
         if level is None:
-            yield Check(
+            yield check(
                 "slurm.operator",
                 UNKNOWN,
                 "slurmdbd does not tell the level of accounts.",
                 f"As root: `sacctmgr show user {operator} format=user,adminlevel`.",
             )
         elif level.lower() in _OPERATORS:
-            yield Check("slurm.operator", OK, f"{operator} has the level {level}. {hidden}.")
+            yield check("slurm.operator", OK, f"{operator} has the level {level}. {hidden}.")
         elif self._answers.slurm.create_operator:
-            yield Check(
+            yield check(
                 "slurm.operator", OK, f"{operator} gets the operator level with sacctmgr. {hidden}."
             )
         else:
-            yield Check(
+            yield check(
                 "slurm.operator",
                 FAILED if "jobs" in private else WARNING,
                 f"{operator} is no operator of Slurm. {hidden}; an operator sees the jobs of all users "
@@ -140,19 +141,19 @@ class SlurmSite:
                 f"`sacctmgr -i add user {operator} account=root adminlevel=operator`.",
             )
         if _elsewhere(config):
-            yield Check(
+            yield check(
                 "slurm.controller",
                 WARNING,
                 f"slurmctld runs on {_controller(config)}, which must know {operator} with the same uid.",
                 f"Compare `id -u {operator}` on both machines.",
             )
 
-    def _users(self) -> Check:
+    def _users(self) -> CheckResult:
         """Compare the uids of Slurm's users with the range of accounts that jobs may run as."""
         name, allowed = "slurm.users", self._answers.accounts
         answer = self.run("sacctmgr", "-nP", "show", "user", "format=user")
         if not answer.succeeded:
-            return Check(
+            return check(
                 name,
                 UNKNOWN,
                 "slurmdbd does not list Slurm's users.",
@@ -167,14 +168,14 @@ class SlurmSite:
         own = {self._answers.account, self._answers.operator}
         outside = [user for user in outside if user.partition(" ")[0] not in own]
         if outside:
-            return Check(
+            return check(
                 name,
                 WARNING,
                 f"The uids of {len(outside)} of {len(users)} users of Slurm are outside of "
                 f"{allowed.min_uid} to {allowed.max_uid}: {', '.join(outside[:5])}. They cannot start jobs.",
                 "Set accounts.min_uid and accounts.max_uid to the range of the users' uids.",
             )
-        return Check(name, OK, f"The uids of {len(users)} users of Slurm are permitted.")
+        return check(name, OK, f"The uids of {len(users)} users of Slurm are permitted.")
 
     def operator_level(self) -> str | None:
         """Return the AdminLevel of the operator; empty: none, None: slurmdbd does not tell."""
@@ -195,25 +196,25 @@ class SlurmSite:
             change = ("add", "user", operator, "account=root", "adminlevel=operator")
         return self.run("sacctmgr", "--immediate", *change)
 
-    def _rest(self, config: Mapping[str, str]) -> Iterator[Check]:
+    def _rest(self, config: Mapping[str, str]) -> Iterator[CheckResult]:
         slurm = self._answers.slurm
         if slurm.rest_url is None:
-            yield Check(
+            yield check(
                 "slurm.rest", SKIPPED, "slurmrestd is not used: jobs are submitted with sbatch."
             )
             return
         problem = _no_http(slurm.rest_url)
         if problem:
-            yield Check(
+            yield check(
                 "slurm.rest",
                 FAILED,
                 f"slurmrestd does not answer at {slurm.rest_url}: {problem}.",
                 "Start slurmrestd, correct slurm.rest_url, or remove it from the answers.",
             )
         else:
-            yield Check("slurm.rest", OK, f"slurmrestd answers at {slurm.rest_url}.")
+            yield check("slurm.rest", OK, f"slurmrestd answers at {slurm.rest_url}.")
         if slurm.rest_url.startswith("http") and "auth/jwt" not in config.get("AuthAltTypes", ""):
-            yield Check(
+            yield check(
                 "slurm.jwt",
                 FAILED,
                 "slurmrestd is reached by http, which needs auth/jwt, and AuthAltTypes has none.",
@@ -222,44 +223,53 @@ class SlurmSite:
         elif slurm.jwt_key is not None:
             yield _key(Path(slurm.jwt_key))
 
-    def _shared_folder(self) -> Check:
+    def _shared_folder(self) -> CheckResult:
         """Compare the inode of the folder here with that on a node, in a job of the test user."""
         user, folder = self._answers.slurm.test_user, self._answers.slurm.software_dir
         name = "shared.nodes"
         if user is None:
-            return Check(
+            return check(
                 name,
                 SKIPPED,
                 f"No node was asked whether it sees {folder}.",
                 "Set slurm.test_user to an account that may submit jobs.",
             )
         if not Path(folder).is_dir():
-            return Check(
+            return check(
                 name,
                 UNKNOWN,
                 f"{folder} does not exist yet.",
                 "Run this command again after the folder was created.",
             )
         if os.geteuid() != 0:
-            return Check(name, UNKNOWN, f"Only root can start a job as {user}.", "Run it as root.")
+            return check(name, UNKNOWN, f"Only root can start a job as {user}.", "Run it as root.")
         if account_named(user) is None:
-            return Check(
+            return check(
                 name, FAILED, f"There is no account {user} here.", "Correct slurm.test_user."
             )
-        srun = ("srun", "--immediate=20", "--nodes=1", "--ntasks=1", "--time=1", "--quiet")
-        job = ("--job-name=aitne-setup", "--chdir=/", "stat", "--format=%i", folder)
+        srun = (
+            "srun",
+            "--immediate=20",
+            "--nodes=1",
+            "--ntasks=1",
+            "--time=1",
+            "--quiet",
+            "--export=NONE",
+        )
+        # Without variables a job has no PATH.
+        job = ("--job-name=aitne-setup", "--chdir=/", "/usr/bin/stat", "--format=%i", folder)
         answer = self.run(*srun, *job, user=user, within_s=_NODE_WITHIN_S)
         if answer.status is None or "immediate" in answer.error or "busy" in answer.error:
-            return Check(
+            return check(
                 name,
                 UNKNOWN,
                 f"No node was free for a job of one second: {_last_line(answer)}.",
                 "Try again, or check by hand with `srun ls`.",
             )
         if answer.succeeded and answer.output.strip() == str(Path(folder).stat().st_ino):
-            return Check(name, OK, f"A node sees the same {folder} as this machine.")
+            return check(name, OK, f"A node sees the same {folder} as this machine.")
         reason = _last_line(answer) if not answer.succeeded else "another folder is there"
-        return Check(
+        return check(
             name,
             FAILED,
             f"A node does not see {folder} of this machine: {reason}.",
@@ -282,15 +292,15 @@ def defaults(run: Callable[..., Answer] = command) -> dict[str, str]:
     return values
 
 
-def _version(config: Mapping[str, str]) -> Check:
+def _version(config: Mapping[str, str]) -> CheckResult:
     release = config.get("SLURM_VERSION", "unknown")
     numbers = tuple(int(part) for part in release.split(".")[:2] if part.isdecimal())
     message = f"Slurm {release} of the cluster {config.get('ClusterName', '?')}."
     if len(numbers) == 2 and numbers < OLDEST_SLURM:
-        return Check(
+        return check(
             "slurm", WARNING, f"{message} The oldest that was tested is 22.05.", "Update Slurm."
         )
-    return Check("slurm", OK, message)
+    return check("slurm", OK, message)
 
 
 def _controller(config: Mapping[str, str]) -> str:
@@ -304,28 +314,28 @@ def _elsewhere(config: Mapping[str, str]) -> bool:
     return _controller(config) not in names
 
 
-def _key(path: Path) -> Check:
+def _key(path: Path) -> CheckResult:
     try:
         facts = path.stat()
     except PermissionError:
-        return Check(
+        return check(
             "slurm.jwt", UNKNOWN, f"{path} cannot be read by this account.", "Run it as root."
         )
     except OSError as error:
-        return Check(
+        return check(
             "slurm.jwt",
             FAILED,
             f"The key {path} cannot be read: {error.strerror}.",
             "Correct slurm.jwt_key: `scontrol show config` names it in AuthAltParameters.",
         )
     if facts.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
-        return Check(
+        return check(
             "slurm.jwt",
             FAILED,
             f"Other accounts can read or change {path}, and act as every user.",
             f"`chmod 0600 {path}`",
         )
-    return Check("slurm.jwt", OK, f"The broker reads {path}.")
+    return check("slurm.jwt", OK, f"The broker reads {path}.")
 
 
 def _no_http(url: str) -> str:

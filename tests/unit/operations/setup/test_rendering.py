@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from aitne.broker.config import load_config
+from aitne.core.models.check import CheckState
 from aitne.host.settings import load_settings
 from aitne.operations.setup.answers import Answers, read_answers, validate
-from aitne.operations.setup.checks import CheckState
 from aitne.operations.setup.machine import checks
 from aitne.operations.setup.rendering import ANSWERS, PROXY_FILES, files
 from aitne.operations.setup.slurm_settings import REQUIREMENTS

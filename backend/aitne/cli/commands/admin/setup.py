@@ -15,8 +15,8 @@ from aitne.cli.registry import command
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from aitne.core.models.check import CheckResult
     from aitne.operations.setup.answers import Answers
-    from aitne.operations.setup.checks import Check
     from aitne.operations.setup.planning import SetupPlan
     from aitne.operations.setup.questions import Question, Values
 
@@ -54,8 +54,8 @@ def setup(
     """
     # The settings and adapters are heavier than everything else here.
     from aitne.core.errors import InvalidInput, SetupError
+    from aitne.core.models.check import CheckState
     from aitne.operations.setup.answers import read_answers, validate
-    from aitne.operations.setup.checks import CheckState
     from aitne.operations.setup.inspection import inspect
     from aitne.operations.setup.planning import SetupPlan, may_write
 
@@ -178,7 +178,7 @@ def _put(question: Question, values: Values, default: Any) -> None:
         output.say(f"  {output.plain(text or value, 80)} {problem}. Try again.")
 
 
-def _show_check(check: Check) -> None:
+def _show_check(check: CheckResult) -> None:
     output.say(f"{check.state:8} {check.name}: {output.plain(check.message)}")
     if check.remedy:
         output.say(f"{'':8} {output.plain(check.remedy)}")
@@ -221,7 +221,7 @@ def _confirm_each(plan: SetupPlan) -> list[Path]:
 
 def _finish(
     plan: SetupPlan,
-    checks: Collection[Check],
+    checks: Collection[CheckResult],
     as_json: bool,
     *,
     copies: Collection[Path],
@@ -234,7 +234,7 @@ def _finish(
         return
     output.answer_json(
         {
-            "checks": [check.document() for check in checks],
+            "checks": [check.model_dump(mode="json") for check in checks],
             "files": [
                 {
                     "path": str(change.path),

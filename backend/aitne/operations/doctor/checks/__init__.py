@@ -13,7 +13,7 @@ from aitne.operations.doctor.checks import (
     services,
     slurm,
 )
-from aitne.operations.doctor.registry import CHECKS, Check, Subject
+from aitne.operations.doctor.registry import CHECKS, DoctorCheck, Subject
 
 _MODULES = (files, machine, processes, database, network, services, slurm, accounts, nodes)
 """Importing them registers their checks."""
@@ -26,7 +26,7 @@ JOB_CHECKS = frozenset(
 """Names of the checks that wait for jobs."""
 
 
-def all_checks() -> list[Check]:
+def all_checks() -> list[DoctorCheck]:
     """Return all checks in the order of the output."""
     order = list(Subject)
     return sorted(CHECKS.values(), key=lambda check: order.index(check.subject))
