@@ -7,7 +7,7 @@ from pathlib import Path
 import aitne
 from aitne.core.errors import Conflict, InvalidInput
 from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep
-from aitne.operations.upgrade.releases import Releases
+from aitne.operations.upgrade.releases import Releases, installed_extras
 from aitne.operations.upgrade.steps import continued
 from aitne.operations.upgrade.versions import Version, of_wheel
 from aitne.supervisor import control
@@ -42,11 +42,14 @@ def begun(
         raise InvalidInput(
             "No upgrade is in progress. Name the release with --version, or its wheel with --wheel."
         )
+    extras = ",".join(installed_extras())
     journal = UpgradeJournal(
         step=UpgradeStep.INSTALL,
         present=releases.selected or aitne.__version__,
         target=str(asked),
-        requirement=f"aitne[server]=={asked}" if wheel is None else str(wheel),
+        requirement=f"aitne[{extras}]=={asked}"
+        if wheel is None
+        else f"aitne[{extras}] @ {wheel.as_uri()}",
         data_dir=str(data_dir),
         was_running=control.status(data_dir) is not None,
     )
