@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aitne
 from aitne.core.errors import Conflict, InvalidInput, SetupError
+from aitne.operations.upgrade.releases import installed_extras
 from aitne.operations.upgrade.versions import of_wheel
 from aitne.supervisor import environments
 from aitne.supervisor.bundles import MANIFEST, PROXY, WHEELS, kind
@@ -20,7 +21,7 @@ Progress = Callable[[str], None]
 
 
 def create_bundle(output: Path, *, wheel: Path | None, progress: Progress) -> int:
-    """Write a bundle of this release to the new file ``output``; return its size in bytes.
+    """Write a bundle of this release, with its installed extras, to the new file ``output``; return its size in bytes.
 
     Args:
         output: the file, a tar archive with one folder.
@@ -34,14 +35,15 @@ def create_bundle(output: Path, *, wheel: Path | None, progress: Progress) -> in
     """
     if output.exists():
         raise Conflict(f"{output} exists. Name a new file.")
-    requirement = f"aitne[server]=={aitne.__version__}"
+    extras = ",".join(installed_extras())
+    requirement = f"aitne[{extras}]=={aitne.__version__}"
     if wheel is not None:
         if str(of_wheel(wheel)) != aitne.__version__:
             raise InvalidInput(
                 f"{wheel.name} is not of release {aitne.__version__}, which makes this bundle: its "
                 "environments may need other packages. Use the command of that release."
             )
-        requirement = f"aitne[server] @ {wheel.absolute().as_uri()}"
+        requirement = f"aitne[{extras}] @ {wheel.absolute().as_uri()}"
     name = f"aitne-bundle-{aitne.__version__}"
     try:
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as temporary:

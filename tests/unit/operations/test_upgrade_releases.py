@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import zipfile
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.operations.upgrade.releases import COMPLETE, PROGRAMS, Releases, own_root
+from aitne.operations.upgrade.plan import begun
+from aitne.operations.upgrade.releases import (
+    COMPLETE,
+    PROGRAMS,
+    Releases,
+    installed_extras,
+    own_root,
+)
 
 
 @pytest.fixture
@@ -78,6 +89,50 @@ def test_earlier_releases_are_removed_but_not_that_of_the_root(releases: Release
     releases.prune("0.3.0", "0.4.0")
     left = sorted(path.name for path in (releases.root / "releases").iterdir())
     assert left == ["0.1.0", "0.3.0", "0.4.0"]
+
+
+def test_release_from_which_a_process_runs_is_kept(releases: Releases) -> None:
+    for version in ("0.2.0", "0.3.0"):
+        make_release(releases, version)
+    program = releases.folder("0.2.0") / "bin" / "sleep"
+    shutil.copy("/bin/sleep", program)
+    with subprocess.Popen([str(program), "60"]) as process:
+        releases.prune("0.3.0")
+        assert program.exists()
+        process.kill()
+    releases.prune("0.3.0")
+    assert not program.exists()
+
+
+def test_release_of_the_index_and_of_a_wheel_are_installed_with_the_extras(
+    releases: Releases, tmp_path: Path
+) -> None:
+    wheel = tmp_path / "aitne-0.2.0-py3-none-linux_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        made.writestr("empty", "")
+    extras = ",".join(installed_extras())
+    assert "server" in extras.split(",")
+    journal, _, _ = begun(tmp_path, releases, wheel=wheel, version=None)
+    assert journal.requirement == f"aitne[{extras}] @ {wheel.as_uri()}"
+    journal, _, _ = begun(tmp_path, releases, wheel=None, version="0.2.0")
+    assert journal.requirement == f"aitne[{extras}]==0.2.0"
+
+
+def test_extras_are_those_whose_packages_are_all_installed(tmp_path: Path) -> None:
+    folder = tmp_path / "aitne-0.1.0.dist-info"
+    folder.mkdir()
+    lines = [
+        "Metadata-Version: 2.4",
+        "Name: aitne",
+        "Version: 0.1.0",
+        *(f"Provides-Extra: {name}" for name in ("server", "ldap", "oidc", "pam")),
+        "Requires-Dist: httpx>=0.28; extra == 'oidc'",
+        'Requires-Dist: not-installed-anywhere>=1; extra == "oidc"',
+        "Requires-Dist: not-installed-anywhere>=1; extra == 'ldap'",
+        "Requires-Dist: pytest>=1; extra == 'pam'",
+    ]
+    (folder / "METADATA").write_text("\n".join(lines) + "\n")
+    assert installed_extras(Distribution.at(folder)) == ["pam", "server"]
 
 
 def test_source_tree_is_not_upgraded() -> None:

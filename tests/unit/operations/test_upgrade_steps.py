@@ -324,3 +324,15 @@ def test_journal_that_cannot_be_read_is_reported(host: SmallHost) -> None:
     (host.root / "upgrade.json").write_text("{")
     with pytest.raises(SetupError, match="cannot be read"):
         UpgradeJournal.read(host.root)
+
+
+def test_upgrade_that_ends_unexpectedly_before_the_switch_does_not_block_the_next(
+    host: SmallHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(version: str, requirement: str) -> None:
+        raise ValueError("unexpected")
+
+    monkeypatch.setattr(host, "install", broken)
+    with pytest.raises(ValueError, match="unexpected"):
+        Upgrade(host, host.root, lambda step, line: None).run(journal_of(host))
+    assert UpgradeJournal.read(host.root) is None

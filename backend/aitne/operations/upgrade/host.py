@@ -10,14 +10,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aitne.adapters.store.state import DatabaseState, database_state
 from aitne.core.errors import SetupError
-from aitne.core.settings import Settings
 from aitne.host.http_status import http_status
 from aitne.operations.upgrade import backups
+from aitne.operations.upgrade.inquiry import PlatformFacts, ask
 from aitne.operations.upgrade.process import (
     Service,
-    account_of,
     as_account,
     read_plan,
     service_of,
@@ -25,8 +23,7 @@ from aitne.operations.upgrade.process import (
 )
 from aitne.operations.upgrade.releases import Releases
 from aitne.supervisor import bundles
-from aitne.supervisor.identity import acting_as
-from aitne.supervisor.own_accounts import as_platform
+from aitne.supervisor.identity import ProcessAccount, acting_as
 
 HEALTHY_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.5
@@ -37,7 +34,8 @@ class ThisHost:
     """Implementation of ``steps.UpgradeHost``.
 
     Args:
-        settings: settings of the platform, of the release that runs this process.
+        data_dir: data directory of the platform.
+        account: account of commands for it; None: that of this process.
         releases: the installed releases.
         backup_dir: folder for the backup.
         say: called with one line per action.
@@ -45,18 +43,21 @@ class ThisHost:
 
     def __init__(
         self,
-        settings: Settings,
+        data_dir: Path,
+        account: ProcessAccount | None,
         releases: Releases,
         backup_dir: Path,
         say: Callable[[str], None],
         service: Service | None,
     ) -> None:
-        self._settings = settings
+        self._data_dir = data_dir
         self._releases = releases
         self.backup_dir = backup_dir
         self._say = say
-        self._account = account_of(settings)
-        self._service = service or Service(settings.data_dir, None, self._account)
+        self._account = account
+        self._service = service or Service(data_dir, None, account)
+        self.facts = ask(data_dir, account)
+        """Facts of the platform's settings."""
         self.api_away_s: float | None = None
         """Seconds for which the API did not answer during the last restart."""
         self._stopped_at = 0.0
@@ -68,10 +69,7 @@ class ThisHost:
 
     def backup(self, version: str) -> str:
         """Back up the platform with the release ``version``; return the path of the backup."""
-        if not self.backup_dir.exists():
-            self.backup_dir.mkdir(mode=0o700, parents=True)
-            if self._account is not None:
-                os.chown(self.backup_dir, self._account.uid, self._account.gid)
+        _make_folder(self.backup_dir, self._account)
         program = self._releases.program(version)
         return backups.create_backup(program, self._data_dir, self.backup_dir, self._account)
 
@@ -82,7 +80,7 @@ class ThisHost:
 
     def schema_revision(self) -> str | None:
         """Return the revision of the database's schema; None if the database is empty."""
-        return self._state(datetime.now(UTC)).revision
+        return self._state(datetime.now(UTC)).schema_revision
 
     def jobs_since(self, time: datetime) -> int:
         """Return the number of jobs that were accepted at or after ``time``."""
@@ -110,7 +108,10 @@ class ThisHost:
 
     def check(self, version: str) -> None:
         """Wait until the platform is healthy and runs the release ``version``."""
-        plan = read_plan(self._data_dir, self._account)
+        try:
+            plan = read_plan(self._data_dir, self._account)
+        except (OSError, ValueError) as error:
+            raise SetupError(f"The plan of the platform cannot be read: {error}") from error
         python = Path(plan.init[0])
         folder = self._releases.folder(version)
         expected = folder if (folder / "bin" / "python").exists() else self._releases.root
@@ -138,13 +139,8 @@ class ThisHost:
         """Remove other installed releases."""
         self._releases.prune(*keep)
 
-    @property
-    def _data_dir(self) -> Path:
-        return self._settings.data_dir
-
-    def _state(self, since: datetime) -> DatabaseState:
-        with as_platform(self._settings), acting_as(self._account):
-            return asyncio.run(database_state(self._settings.database_url, since))
+    def _state(self, since: datetime) -> PlatformFacts:
+        return ask(self._data_dir, self._account, since)
 
     def _selected_program(self) -> Path:
         selected = self._releases.selected
@@ -155,7 +151,7 @@ class ThisHost:
         if self.api_away_s is None:
             try:
                 status = asyncio.run(
-                    http_status(f"{self._settings.internal_url}/healthz", within_s=ANSWER_WITHIN_S)
+                    http_status(f"{self.facts.internal_url}/healthz", within_s=ANSWER_WITHIN_S)
                 )
             except (OSError, TimeoutError, ValueError):
                 return
@@ -180,16 +176,34 @@ class ThisHost:
             raise SetupError(f"`aitne {' '.join(arguments[:2])}` has failed: {' '.join(said)}")
 
 
-def running_service(settings: Settings) -> Service | None:
-    """Return how the platform with these settings was started; None if it does not run.
+def running_service(data_dir: Path, account: ProcessAccount | None) -> Service | None:
+    """Return how the platform in ``data_dir`` was started; None if it does not run.
 
     Raises:
         SetupError: an upgrade cannot restart it.
     """
-    service = service_of(settings.data_dir, account_of(settings))
+    service = service_of(data_dir, account)
     if service is not None and service.unit is not None and os.geteuid() != 0:
         raise SetupError(
             f"The platform is the unit {service.unit}, which only root restarts: run the command with "
             "sudo."
         )
     return service
+
+
+def _make_folder(folder: Path, account: ProcessAccount | None) -> None:
+    """Create a folder of ``account``, which may be able to change the folders above it."""
+    if folder.exists():
+        return
+    try:
+        with acting_as(account):
+            folder.mkdir(mode=0o700, parents=True)
+    except PermissionError:
+        if account is None:
+            raise
+        folder.mkdir(mode=0o700, parents=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchown(descriptor, account.uid, account.gid)
+        finally:
+            os.close(descriptor)

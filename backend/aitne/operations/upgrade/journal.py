@@ -51,7 +51,7 @@ class UpgradeJournal(Strict):
     """Release before the upgrade."""
     target: str
     requirement: str
-    """What is installed: the path of a wheel, or a requirement of pip."""
+    """What is installed, with the extras of the earlier release, as a requirement of pip."""
     data_dir: str
     was_running: bool
     backup: str | None = None

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import aitne
 from aitne.core.errors import Conflict, InvalidInput
-from aitne.core.settings import Settings
 from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep
-from aitne.operations.upgrade.releases import Releases
+from aitne.operations.upgrade.releases import Releases, installed_extras
 from aitne.operations.upgrade.steps import continued
 from aitne.operations.upgrade.versions import Version, of_wheel
 from aitne.supervisor import control
 
 
 def begun(
-    settings: Settings, releases: Releases, *, wheel: Path | None, version: str | None
+    data_dir: Path, releases: Releases, *, wheel: Path | None, version: str | None
 ) -> tuple[UpgradeJournal, Version, bool]:
     """Return the journal of the upgrade to run, its release, and whether it begins now.
 
@@ -33,7 +32,7 @@ def begun(
         asked = Version.parse(version)
     earlier = UpgradeJournal.read(releases.root)
     if earlier is not None and continued(earlier, None if asked is None else str(asked)):
-        if Path(earlier.data_dir) != settings.data_dir:
+        if Path(earlier.data_dir) != data_dir:
             raise Conflict(
                 f"An upgrade of the platform in {earlier.data_dir} was interrupted. Continue it first: "
                 f"`aitne admin upgrade --data-dir {earlier.data_dir}`."
@@ -43,12 +42,15 @@ def begun(
         raise InvalidInput(
             "No upgrade is in progress. Name the release with --version, or its wheel with --wheel."
         )
+    extras = ",".join(installed_extras())
     journal = UpgradeJournal(
         step=UpgradeStep.INSTALL,
         present=releases.selected or aitne.__version__,
         target=str(asked),
-        requirement=f"aitne[server]=={asked}" if wheel is None else str(wheel),
-        data_dir=str(settings.data_dir),
-        was_running=control.status(settings.data_dir) is not None,
+        requirement=f"aitne[{extras}]=={asked}"
+        if wheel is None
+        else f"aitne[{extras}] @ {wheel.as_uri()}",
+        data_dir=str(data_dir),
+        was_running=control.status(data_dir) is not None,
     )
     return journal, asked, True

@@ -10,13 +10,13 @@ from pathlib import Path
 from aitne.adapters.store.migrate import is_known
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check import CheckResult, CheckState
-from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.operations.upgrade.host import ThisHost, running_service
-from aitne.operations.upgrade.process import account_of, read_plan
+from aitne.operations.upgrade.process import read_plan
 from aitne.operations.upgrade.releases import Releases
 from aitne.operations.upgrade.versions import Version, check_step
 from aitne.supervisor import control
+from aitne.supervisor.identity import ProcessAccount
 
 RELEASE_BYTES = 1024**3
 """Free disk space in bytes that a release needs."""
@@ -25,15 +25,20 @@ BACKUP_BYTES = 100 * 1024**2
 
 
 def checks(
-    settings: Settings, releases: Releases, host: ThisHost, present: str, target: Version
+    data_dir: Path,
+    account: ProcessAccount | None,
+    releases: Releases,
+    host: ThisHost,
+    present: str,
+    target: Version,
 ) -> list[CheckResult]:
     """Return the results of all checks before an upgrade from ``present`` to ``target``."""
     steps: tuple[tuple[str, Callable[[], str]], ...] = (
         ("release", lambda: _release(present, target)),
-        ("installation", lambda: _installation(settings, releases)),
-        ("disk", lambda: _disk(settings, releases, host.backup_dir)),
+        ("installation", lambda: _installation(data_dir, account, releases)),
+        ("disk", lambda: _disk(data_dir, releases, host.backup_dir)),
         ("database", lambda: _database(host)),
-        ("platform", lambda: _platform(settings, host, present)),
+        ("platform", lambda: _platform(data_dir, account, host, present)),
     )
     return list(_results(steps))
 
@@ -58,22 +63,22 @@ def _release(present: str, target: Version) -> str:
     return f"From release {present} to {target}."
 
 
-def _installation(settings: Settings, releases: Releases) -> str:
+def _installation(data_dir: Path, account: ProcessAccount | None, releases: Releases) -> str:
     root = releases.root
     if not os.access(root, os.W_OK):
         raise SetupError(f"{root} cannot be written. Run the command as the owner of {root}.")
-    if control.status(settings.data_dir) is not None:
-        python = Path(read_plan(settings.data_dir, account_of(settings)).init[0])
+    if control.status(data_dir) is not None:
+        python = Path(read_plan(data_dir, account).init[0])
         if not python.is_relative_to(root):
             raise SetupError(
-                f"The platform in {settings.data_dir} was started with {python}, not from {root}. Run "
+                f"The platform in {data_dir} was started with {python}, not from {root}. Run "
                 f"{python.with_name('aitne')} admin upgrade."
             )
     return f"Releases are installed in {root}."
 
 
-def _disk(settings: Settings, releases: Releases, backup_dir: Path) -> str:
-    database = settings.data_dir / "aitne.db"
+def _disk(data_dir: Path, releases: Releases, backup_dir: Path) -> str:
+    database = data_dir / "aitne.db"
     copies = 3 * database.stat().st_size if database.exists() else 0
     for folder, needed in ((releases.root, RELEASE_BYTES), (backup_dir, BACKUP_BYTES + copies)):
         existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -96,8 +101,8 @@ def _database(host: ThisHost) -> str:
     return f"The database answers; its schema is {revision}."
 
 
-def _platform(settings: Settings, host: ThisHost, present: str) -> str:
-    service = running_service(settings)
+def _platform(data_dir: Path, account: ProcessAccount | None, host: ThisHost, present: str) -> str:
+    service = running_service(data_dir, account)
     if service is None:
         return "The platform does not run; it is not started."
     try:

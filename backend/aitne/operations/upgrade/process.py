@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import subprocess
 import threading
 import time
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from aitne.core.errors import SetupError
-from aitne.core.settings import Settings
 from aitne.host import settings_source
 from aitne.host.settings_source import SourceKind
 from aitne.supervisor import control
 from aitne.supervisor.identity import ProcessAccount, acting_as
+from aitne.supervisor.own_accounts import plain_environment
 from aitne.supervisor.plan import SupervisorPlan, plan_dir
 
 UNIT_WITHIN_S = 900.0
@@ -105,27 +104,6 @@ class Service:
         )
 
 
-def account_of(settings: Settings) -> ProcessAccount | None:
-    """Return the account to which the data directory belongs, if this process is root and commands
-    for the platform must run under that account; None: they run as this process does.
-
-    Raises:
-        SetupError: there is no data directory.
-    """
-    if not settings.data_dir.is_dir():
-        raise SetupError(
-            f"There is no platform in {settings.data_dir}: name its directory with --data-dir."
-        )
-    owner = settings.data_dir.stat()
-    if os.geteuid() != 0 or owner.st_uid == 0 or settings.own_accounts:
-        return None
-    try:
-        name = pwd.getpwuid(owner.st_uid).pw_name
-    except KeyError:
-        return ProcessAccount(owner.st_uid, owner.st_gid, [owner.st_gid])
-    return ProcessAccount(owner.st_uid, owner.st_gid, os.getgrouplist(name, owner.st_gid))
-
-
 def as_account(account: ProcessAccount | None) -> dict[str, Any]:
     """Return the arguments with which ``subprocess`` starts a program under ``account``."""
     if account is None:
@@ -138,12 +116,16 @@ def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None
     ``account`` is that of commands for it.
 
     Raises:
-        SetupError: it runs in the foreground of a terminal.
+        SetupError: it runs in the foreground of a terminal, or the process that answers is not its
+            supervisor.
     """
     status = control.status(data_dir)
     if status is None:
         return None
-    pid = status["supervisor_pid"]
+    pid = int(status["supervisor_pid"])
+    if os.geteuid() == 0:
+        # The answer comes from a folder of the platform's account, and root stops a unit because of it.
+        _require_account(pid, account)
     if "--detach" in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
         return Service(data_dir, None, account)
     unit = _unit(Path(f"/proc/{pid}/cgroup").read_text())
@@ -152,6 +134,8 @@ def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None
             "The platform runs in the foreground of a terminal, from where an upgrade cannot restart "
             "it. Start it with `aitne up --detach`, or as a unit of systemd."
         )
+    if os.geteuid() == 0:
+        require_main(unit, pid, account)
     return Service(data_dir, unit, account)
 
 
@@ -171,7 +155,11 @@ def start_environment(data_dir: Path, account: ProcessAccount | None) -> dict[st
     try:
         plan = read_plan(data_dir, account)
     except (OSError, ValueError):
-        return dict(os.environ)  # it was never started
+        # It was never started. Another account does not see the secrets in root's environment.
+        if account is None:
+            return dict(os.environ)
+        own = {name: value for name, value in os.environ.items() if name.startswith("AITNE_")}
+        return plain_environment() | own
     return environment_of(plan.base_env)
 
 
@@ -229,6 +217,45 @@ def _unit(cgroup: str) -> str | None:
         if units and not units[-1].startswith("user@"):
             return units[-1]
     return None
+
+
+def require_main(unit: str, pid: int, account: ProcessAccount | None) -> None:
+    """Check that ``pid`` is the main process of a unit or its child, and that the main process belongs
+    to the account. Raises ``SetupError``.
+    """
+    done = subprocess.run(
+        ["systemctl", "show", "--property=MainPID", "--value", "--", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    main = int(done.stdout.strip() or 0)
+    # The supervisor is a child of `aitne up`.
+    if main == 0 or main not in (pid, int(_status(pid)["PPid"])):
+        raise SetupError(
+            f"The process {pid}, which answers as the platform, is not the main process of the unit "
+            f"{unit} or its child, so the unit is not restarted. Start the platform with a unit of its "
+            "own, such as that of `aitne admin setup`."
+        )
+    _require_account(main, account)
+
+
+def _require_account(pid: int, account: ProcessAccount | None) -> None:
+    uid, expected = int(_status(pid)["Uid"].split()[0]), 0 if account is None else account.uid
+    if uid != expected:
+        raise SetupError(
+            f"The process {pid}, which answers as the platform, runs as uid {uid}, not as uid {expected}. "
+            'With accounts.mode = "own" name the settings of root, such as '
+            "`AITNE_CONFIG=/etc/aitne/aitne.toml`; otherwise end that process."
+        )
+
+
+def _status(pid: int) -> dict[str, str]:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError as error:
+        raise SetupError(f"The supervisor of the platform, process {pid}, has ended.") from error
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def _systemctl(verb: str, unit: str) -> None:

@@ -3,18 +3,20 @@
 The root is the virtual environment of the first installation, such as ``/opt/aitne``. Later
 releases are virtual environments ``releases/VERSION`` in it. The link ``current`` names the selected
 release, and the programs in the root's ``bin`` are links through it. So units and users keep their
-paths, one rename selects a release, and processes that run keep the files of theirs.
+paths, one rename selects a release, and a release is kept for as long as processes run from it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, distribution
+from contextlib import suppress
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from aitne.core.errors import SetupError
@@ -48,6 +50,20 @@ def own_root() -> Path:
             f"{prefix} runs Aitne from a source tree. Update that tree with git, then run `make up`."
         )
     return prefix.parent.parent if prefix.parent.name == "releases" else prefix
+
+
+def installed_extras(installed: Distribution | None = None) -> list[str]:
+    """Return the extras of the installed release, None: of this process, all of whose packages are
+    installed, such as ``server`` and ``ldap``; ``server`` is always one.
+    """
+    installed = distribution("aitne") if installed is None else installed
+    extras = dict.fromkeys(installed.metadata.get_all("Provides-Extra") or [], True)
+    for requirement in installed.requires or []:
+        name = re.match(r"[\w.-]+", requirement)
+        extra = re.search(r"""extra == ['"]([\w.-]+)['"]""", requirement)
+        if name is not None and extra is not None and not _is_installed(name[0]):
+            extras[extra[1]] = False
+    return sorted({"server", *(extra for extra, complete in extras.items() if complete)})
 
 
 class Releases:
@@ -107,7 +123,7 @@ class Releases:
 
         Args:
             version: number of the release.
-            requirement: the path of a wheel, or a requirement of pip.
+            requirement: what is installed, as a requirement of pip.
             progress: called with one line per step.
 
         Raises:
@@ -126,12 +142,9 @@ class Releases:
         base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
         python = folder / "bin" / "python"
         _run([str(base if base.exists() else sys.executable), "-m", "venv", str(folder)])
-        packages = ["aitne[server] @ " + Path(requirement).as_uri()]
-        if not requirement.endswith(".whl"):
-            packages = [requirement]
-        prepared = uv.install_command(str(python), packages, compiled=True)
+        prepared = uv.install_command(str(python), [requirement], compiled=True)
         argv, environ = prepared or (
-            [str(python), "-m", "pip", "--disable-pip-version-check", "install", *packages],
+            [str(python), "-m", "pip", "--disable-pip-version-check", "install", requirement],
             dict(os.environ),
         )
         _run(argv, environ)
@@ -143,9 +156,15 @@ class Releases:
         (folder / COMPLETE).touch()
 
     def prune(self, *keep: str) -> None:
-        """Remove the installed releases other than those named and the root's own."""
+        """Remove the installed releases other than those named, the root's own, and those from which
+        processes run, such as the runners of jobs and a broker that was not restarted.
+        """
+        used = _programs_that_run()
         for folder in (self.root / "releases").iterdir():
-            if folder.name not in keep and (folder / COMPLETE).exists():
+            own = f"{folder}{os.sep}"
+            if folder.name in keep or any(own in program for program in used):
+                continue
+            if (folder / COMPLETE).exists():
                 (folder / COMPLETE).unlink()
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -154,6 +173,25 @@ class Releases:
             f"{error.filename or self.root} cannot be written: {error.strerror}. Run the command as "
             f"the owner of {self.root}."
         )
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _programs_that_run() -> list[str]:
+    """Return the command lines and executables of all processes that this account may see."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # It may have ended, and only root and its account see its executable.
+        with suppress(OSError):
+            found.append((process / "cmdline").read_text(errors="replace"))
+            found.append(os.readlink(process / "exe"))
+    return found
 
 
 def _link(path: Path, target: str) -> None:

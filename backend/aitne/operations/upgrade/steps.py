@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from aitne.core.errors import AitneError, Conflict, SetupError
+from aitne.core.errors import Conflict, SetupError
 from aitne.operations.upgrade import journal as journals
 from aitne.operations.upgrade.journal import ROLLBACK, UpgradeJournal, UpgradeStep
 
@@ -104,7 +104,7 @@ class Upgrade:
             journal.write(self._root)
             try:
                 following = self._actions[journal.step](journal)
-            except AitneError:
+            except Exception:
                 if journal.step in (UpgradeStep.INSTALL, UpgradeStep.BACKUP):
                     journals.remove(self._root)
                 raise

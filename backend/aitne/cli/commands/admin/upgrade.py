@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ from aitne.cli.options import DataDir, Json, Yes
 from aitne.cli.registry import command
 
 if TYPE_CHECKING:
-    from aitne.core.settings import Settings
+    from aitne.supervisor.identity import ProcessAccount
 
 
 @command(
@@ -66,25 +65,23 @@ def upgrade(
     interruption, the command without a release continues or returns.
     """
     server_part.require()
-    from aitne.host.settings import load_settings
+    from aitne.cli.views.platform_status import platform_dir
+    from aitne.operations.upgrade.trust import account_of
 
-    folder = None if data_dir is None else Path(data_dir).expanduser().absolute()
-    settings = load_settings(folder)
+    folder = Path(platform_dir(data_dir))
+    account = account_of(folder)
     if prepare:
+        from aitne.host.settings import load_settings
         from aitne.operations.upgrade import prepare as preparation
+        from aitne.supervisor.identity import become
 
-        preparation.prepare(settings, output.say)
+        if account is not None:
+            become(account)
+        preparation.prepare(load_settings(folder), output.say)
         return 0
-    # The platform may have been started with other variables than this command has.
-    from aitne.operations.upgrade.process import account_of, start_environment
-
-    variables = start_environment(settings.data_dir, account_of(settings))
-    os.environ.update(
-        {name: value for name, value in variables.items() if name.startswith("AITNE_")}
-    )
-    settings = load_settings(settings.data_dir)
     return _upgrade(
-        settings,
+        folder,
+        account,
         wheel=wheel,
         version=version,
         bundle=bundle,
@@ -97,7 +94,8 @@ def upgrade(
 
 
 def _upgrade(
-    settings: Settings,
+    data_dir: Path,
+    account: ProcessAccount | None,
     *,
     wheel: Path | None,
     version: str | None,
@@ -131,29 +129,29 @@ def _upgrade(
     with only_upgrade(releases.root), bundles.used(bundle):
         if bundle is not None and wheel is None:
             wheel = bundles.wheel_of(bundle)
-        journal, target, fresh = begun(settings, releases, wheel=wheel, version=version)
+        journal, target, fresh = begun(data_dir, releases, wheel=wheel, version=version)
         if fresh and discard_jobs:
             raise InvalidInput(
                 "--discard-jobs decides about an upgrade that has halted, and none has."
             )
         host = ThisHost(
-            settings,
+            data_dir,
+            account,
             releases,
-            backup_to or settings.data_dir.with_name(f"{settings.data_dir.name}-backups"),
+            backup_to or data_dir.with_name(f"{data_dir.name}-backups"),
             lambda line: tell(journal.step, line),
-            running_service(settings),
+            running_service(data_dir, account),
         )
         results = []
         if fresh:
-            results = preflight.checks(settings, releases, host, journal.present, target)
+            results = preflight.checks(data_dir, account, releases, host, journal.present, target)
             _tell_checks(results, as_json=as_json)
         if dry_run:
             return int(any(check.state == "failed" for check in results))
         preflight.refuse(results)
         if not yes:
             output.confirm(
-                f"Upgrade the platform in {settings.data_dir} from {journal.present} to "
-                f"{journal.target}?"
+                f"Upgrade the platform in {data_dir} from {journal.present} to {journal.target}?"
                 if fresh
                 else f"Continue the upgrade to {journal.target} at the step {journal.step}?"
             )
@@ -170,7 +168,7 @@ def _upgrade(
     output.answer(journal.target)
     if host.api_away_s is not None:
         output.say(f"The portal was away for {host.api_away_s:.1f} s; jobs and sessions continued.")
-    if settings.broker.socket is not None and not settings.own_accounts:
+    if host.facts.separate_broker:
         output.say(
             "Restart the broker to use the new release there: systemctl restart aitne-broker."
         )
