@@ -56,7 +56,9 @@ def upgrade(
     yes: Yes = False,
     as_json: Json = False,
     data_dir: DataDir = None,
-    prepare: Annotated[bool, typer.Option("--prepare", hidden=True)] = False,
+    prepare: Annotated[
+        bool, typer.Option("--prepare", hidden=True, help="Prepare the new release.")
+    ] = False,
 ) -> int:
     """Upgrade the platform to the next minor release; jobs and sessions continue.
 
