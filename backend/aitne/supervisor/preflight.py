@@ -21,6 +21,7 @@ from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.core.users.settings import is_loopback
 from aitne.host.account import own_account_name
+from aitne.services.platform.restoration import refuse_half_restored
 from aitne.supervisor import own_accounts
 from aitne.supervisor.identity import ProcessAccount, acting_as
 from aitne.supervisor.plan import LIVE
@@ -50,6 +51,7 @@ def check(settings: Settings) -> ProcessAccount | None:
     _check_mode(settings)
     account = own_accounts.prepare(settings) if settings.own_accounts else None
     with acting_as(account):
+        refuse_half_restored(settings.data_dir)
         _data_dir(settings.data_dir)
         _ports(settings)
     return account

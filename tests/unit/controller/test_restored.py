@@ -177,6 +177,30 @@ async def test_job_without_a_trace_is_not_repeated(
     assert len(b.scheduler.requests) == 1
 
 
+async def test_adopted_job_that_lost_its_trace_is_not_repeated(bench: Any, tmp_path: Path) -> None:
+    """It waited at the time of the backup, and was submitted since."""
+    disaster = Disaster(bench, tmp_path, Vanishes())
+    b = await disaster.start()
+    retry = RetryPolicy(max=3, on=frozenset({TerminationReason.LOST}))
+    job = make_job(spec={"retry": retry})
+    await b.store.create_job(job, ())
+    disaster.back_up()
+    await b.outbox.drain()
+    await b.poller.poll()
+    await b.begins(job)
+
+    b = await disaster.restore()
+    await _settle(b)
+    assert (await b.job(job.id)).scheduler_id == "1"
+    b.scheduler.vanish("1")
+    b.files.fences.clear()
+    for _ in range(20):
+        await _settle(b)
+    lost = await b.job(job.id)
+    assert (lost.state, lost.attempt) == (JobState.LOST, 1)
+    assert len(b.scheduler.requests) == 1
+
+
 async def test_run_ended_with_its_folder_deleted_is_not_repeated(
     bench: Any, tmp_path: Path
 ) -> None:

@@ -136,10 +136,17 @@ async def set_aside(url: str, name: str) -> None:
 
 async def put_back(url: str, name: str) -> None:
     """Drop the present schema of the PostgreSQL database at ``url``, and rename the schema ``name``,
-    which ``set_aside`` kept, to its old name. Raises ``StoreUnavailable``.
+    which ``set_aside`` kept, to its old name. Without a schema ``name`` nothing is changed. Raises
+    ``StoreUnavailable``.
     """
     await _statements(
-        url, f"DROP SCHEMA {_PUBLIC} CASCADE", f'ALTER SCHEMA "{name}" RENAME TO {_PUBLIC}'
+        url,
+        f"""DO $$ BEGIN
+            IF EXISTS (SELECT FROM pg_namespace WHERE nspname = '{name}') THEN
+                DROP SCHEMA {_PUBLIC} CASCADE;
+                ALTER SCHEMA "{name}" RENAME TO {_PUBLIC};
+            END IF;
+        END $$""",
     )
 
 
@@ -195,14 +202,16 @@ async def _statements(url: str, *statements: str) -> None:
 
 
 def _run(name: str, options: list[str], address: Address) -> None:
-    """Run a program of PostgreSQL. The password is passed in the environment, because command lines
-    are visible to all accounts.
+    """Run a program of PostgreSQL under the effective account of this process alone. The password is
+    passed in the environment, because command lines are visible to all accounts.
     """
     dsn, password = _without_password(address.dsn)
     environment = os.environ if password is None else {**os.environ, "PGPASSWORD": password}
     done = subprocess.run(
         [_program(name), f"--dbname={dsn}", *options],
         env=environment,
+        user=os.geteuid(),
+        group=os.getegid(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

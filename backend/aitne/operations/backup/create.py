@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import socket
+import tomllib  # noqa: F401 - for the settings: the owner of the data directory may not read Python
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -71,8 +72,9 @@ def create_backup(
     target = target_of(to, settings.data_dir)
     cipher, ephemeral, key = _cipher(recipient)
     try:
-        with staged(target) as folder:
-            databases, schema = _copy_databases(settings, folder)
+        # Not encrypted yet, so the copies of the databases stay here.
+        with staged(settings.data_dir) as copies, staged(target.staging) as folder:
+            databases, schema = _copy_databases(settings, copies)
             created_at = datetime.now(UTC)
             left_out: list[str] = []
             path = folder / "archive"
@@ -84,13 +86,14 @@ def create_backup(
                     copy.unlink()
                 for name, source_path in _files(settings):
                     try:
-                        content = source_path.read_bytes()
+                        source = source_path.open("rb")
                     except FileNotFoundError:
                         continue  # deleted since it was listed
                     except PermissionError as error:
                         left_out.append(f"{source_path} ({error.strerror})")
                         continue
-                    writer.add_bytes(name, content)
+                    with source:
+                        writer.add(name, source)
                 writer.finish(_manifest(settings, created_at, schema, ephemeral, key))
             size = path.stat().st_size
             address = target.store(path, name_of(settings.cluster, created_at))
@@ -169,6 +172,10 @@ def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
         yield CONFIG, config
     for folder in FOLDERS:
         root = settings.data_dir / folder
+        if root.is_symlink():
+            raise SetupError(
+                f"{root} is a link, which a backup does not follow. Move the folder itself there."
+            )
         for path in _below(root):
             yield f"{folder}/{path.relative_to(root)}", path
     if BROKER_CONFIG.exists():

@@ -2,6 +2,9 @@
 
 Everything is written to a folder beside the final places first. Only when it is complete and
 checked, files of an earlier platform are moved aside and the new ones renamed to their places.
+
+Root writes nothing in a directory of another account: it acts as that account, and reads only the
+backup and its key as root.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import secrets
+import shlex
 import shutil
 import tomllib
 from collections.abc import Callable, Iterable
@@ -31,12 +36,16 @@ from aitne.operations.backup.create import (
     machine_hash,
 )
 from aitne.operations.backup.encryption import BackupCipher
+from aitne.operations.owner import owner_of
+from aitne.services.platform.restoration import restoration_file
 from aitne.supervisor import control
+from aitne.supervisor.identity import acting_as
 
 ELSEWHERE = "restored"
 """Folder in the data directory for files whose places are outside it."""
 _OF_THE_JOBS = ("jobs", "local", "trees", "images")
 """Folders that a backup does not contain, and running jobs use."""
+_STAGE = ".restore-"
 _REPLACED = ("hub", *FOLDERS, CONFIG, "backup.json", ELSEWHERE)
 
 
@@ -67,6 +76,8 @@ class _Plan:
     replace: bool
     stage: Path
     aside: str
+    actor: str
+    key: Path | None
     set_aside: bool = False
     """True if tables of the PostgreSQL database were moved aside."""
     undo: list[Callable[[], object]] = field(default_factory=list)
@@ -89,7 +100,9 @@ def check(archive: Archive, data_dir: Path, *, replace: bool) -> None:
     database.refuse_newer(manifest.schema_revision, manifest.release)
     here = _made_here(manifest)
     for folder in {data_dir, *([Path(manifest.data_dir)] if here else [])}:
-        if control.status(folder) is not None:
+        with acting_as(owner_of(folder)):
+            running = control.status(folder) is not None
+        if running:
             raise Conflict(
                 f"A platform runs in {folder}. Stop it first: "
                 f"`aitne down --keep-jobs --data-dir {folder}` leaves its jobs running."
@@ -99,7 +112,9 @@ def check(archive: Archive, data_dir: Path, *, replace: bool) -> None:
             'With accounts.mode = "own" the records of running jobs are beside the data directory '
             f"{manifest.data_dir}: restore the backup there."
         )
-    if not replace and data_dir.is_dir() and any(data_dir.iterdir()):
+    with acting_as(owner_of(data_dir)):
+        empty = not data_dir.is_dir() or not any(data_dir.iterdir())
+    if not replace and not empty:
         raise Conflict(
             f"The data directory {data_dir} is not empty. Choose an empty one, or pass --replace: the "
             "platform in it is then moved aside, not deleted."
@@ -120,24 +135,39 @@ def restore_backup(
     """
     check(archive, data_dir, replace=replace)
     cipher = archive.cipher(key)
-    at = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    actor, account = own_account_name(), owner_of(data_dir)
+    aside = f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stage = Path(mkdtemp(prefix=".restore-", dir=data_dir))
-        plan = _Plan(archive, cipher, data_dir, replace, stage, f"before-restore-{at}")
-        try:
-            return _restore(plan)
-        except BaseException:
-            for step in reversed(plan.undo):
-                step()
-            raise
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
+        with acting_as(account):
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for left in data_dir.glob(f"{_STAGE}*"):
+                shutil.rmtree(left)  # of a restoration that was killed
+            stage = Path(mkdtemp(prefix=_STAGE, dir=data_dir))
+            plan = _Plan(archive, cipher, data_dir, replace, stage, aside, actor, key)
+            try:
+                restored = _restore(plan)
+            except BaseException:
+                for step in reversed(plan.undo):
+                    step()
+                raise
+            finally:
+                shutil.rmtree(stage, ignore_errors=True)
     except OSError as error:
         raise SetupError(
             f"The backup could not be restored: {error.filename or data_dir}: "
             f"{error.strerror or error}. Nothing was changed."
         ) from error
+    try:
+        if os.geteuid() == 0 and plan.manifest.own_accounts:
+            _give_config_to_root(plan, 0 if account is None else account.uid)
+        with acting_as(account):
+            restoration_file(data_dir).unlink()
+    except OSError as error:
+        raise SetupError(
+            f"The backup is not restored completely: {error.filename or data_dir}: "
+            f"{error.strerror or error}. Correct this, then run the command again with --replace."
+        ) from error
+    return restored
 
 
 def _restore(plan: _Plan) -> RestoredPlatform:
@@ -149,11 +179,12 @@ def _restore(plan: _Plan) -> RestoredPlatform:
         asyncio.run(_mark(plan, staged_url))
         for suffix in ("-wal", "-shm"):
             plan.stage.joinpath(f"aitne.db{suffix}").unlink(missing_ok=True)
-        target = database.sqlite_file(url)
+        target = _permitted(plan, database.sqlite_file(url))
+        _announce(plan)
     else:
-        asyncio.run(_restore_postgres(plan, url))
+        _announce(plan)
+        _restore_postgres(plan, url)
         target = None
-    _own(plan)
     moved = _move_aside(plan, target)
     for name in _REPLACED:
         if plan.stage.joinpath(name).exists():
@@ -222,49 +253,85 @@ def _database_url(plan: _Plan) -> str:
     return url or default
 
 
+def _permitted(plan: _Plan, target: Path) -> Path:
+    """Return the SQLite database to restore. Raises ``SetupError`` if only the backup names it, and
+    it is outside the data directory.
+    """
+    inside = target.resolve().is_relative_to(plan.data_dir.resolve())
+    if not inside and "AITNE_DATABASE" not in os.environ:
+        raise SetupError(
+            f"The settings in the backup name the database {target}, which is outside {plan.data_dir}. "
+            f"If it belongs there, set AITNE_DATABASE=sqlite:///{target} and run the command again."
+        )
+    return target
+
+
+def _announce(plan: _Plan) -> None:
+    """Write the file on account of which `aitne up` refuses a platform that is half restored."""
+    file, staged = restoration_file(plan.data_dir), plan.stage / "restoration"
+    options = ["--data-dir", str(plan.data_dir), "--replace"]
+    if plan.key is not None:
+        options += ["--key", str(plan.key.absolute())]
+    path = str(plan.archive.path.absolute())
+    _write(staged, [shlex.join(["aitne", "admin", "restore", path, *options]).encode()])
+    if (
+        not file.exists()
+    ):  # that of an earlier restoration, which was killed, remains after a failure
+        plan.undo.append(lambda: file.unlink(missing_ok=True))
+    staged.rename(file)
+    _sync(plan.data_dir)
+
+
 async def _mark(plan: _Plan, url: str) -> None:
     await database.mark_restored(
         url,
-        actor=own_account_name(),
+        actor=plan.actor,
         backup_at=plan.manifest.created_at,
         path=plan.archive.path.name,
     )
 
 
-async def _restore_postgres(plan: _Plan, url: str) -> None:
-    if await database.schema_of(url) is not None:
+def _restore_postgres(plan: _Plan, url: str) -> None:
+    if asyncio.run(database.schema_of(url)) is not None:
         if not plan.replace:
             raise Conflict(
                 "The PostgreSQL database that the settings name already contains a platform. Name an "
                 "empty one with AITNE_DATABASE, or pass --replace: its tables are then moved to "
                 "another schema, not deleted."
             )
-        await database.set_aside(url, plan.aside)
-        plan.set_aside = True
-    try:
-        await asyncio.to_thread(database.restore_postgres, url, plan.stage / POSTGRES)
-        await _mark(plan, url)
-    except BaseException:
-        if plan.set_aside:
-            await database.put_back(url, plan.aside)
-        raise
-    if plan.set_aside:
         plan.undo.append(lambda: asyncio.run(database.put_back(url, plan.aside)))
+        asyncio.run(database.set_aside(url, plan.aside))
+        plan.set_aside = True
+    database.restore_postgres(url, plan.stage / POSTGRES)
+    asyncio.run(_mark(plan, url))
 
 
-def _own(plan: _Plan) -> None:
-    """Give the restored files to the owner of the data directory, if root restores them."""
-    if os.geteuid() != 0:
+def _give_config_to_root(plan: _Plan, owner: int) -> None:
+    """Replace the restored settings by root's own copy from the backup: root reads them, so only
+    root may change them.
+
+    The owner of the data directory may have changed the restored file, or put a link in its place;
+    the copy is a new file, in the open directory.
+    """
+    member = next((member for member in plan.manifest.members if member.name == CONFIG), None)
+    if member is None or Path(plan.manifest.config) != Path(plan.manifest.data_dir) / CONFIG:
         return
-    owner = plan.data_dir.stat()
-    for folder, folders, names in os.walk(plan.stage):
-        for path in (Path(folder), *(Path(folder, name) for name in (*folders, *names))):
-            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-    config = plan.stage / CONFIG
-    if plan.manifest.own_accounts and config.exists():
-        # Root reads these settings, so only root may change them.
-        os.chown(config, 0, owner.st_gid)
-        config.chmod(0o640)
+    folder = os.open(plan.data_dir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if os.stat(folder).st_uid != owner:
+            raise PermissionError(errno.EPERM, "it was replaced", str(plan.data_dir))
+        name = f".{CONFIG}-{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
+            file.writelines(plan.archive.read(member, plan.cipher))
+            file.flush()
+            os.fchown(file.fileno(), 0, os.stat(folder).st_gid)
+            os.fchmod(file.fileno(), 0o640)
+            os.fsync(file.fileno())
+        os.rename(name, CONFIG, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _move_aside(plan: _Plan, target: Path | None) -> str | None:
@@ -290,8 +357,9 @@ def _move_aside(plan: _Plan, target: Path | None) -> str | None:
 
 
 def _rename(plan: _Plan, source: Path, destination: Path) -> None:
+    # First, because a signal may arrive at any time.
+    plan.undo.append(lambda: None if os.path.lexists(source) else _move(destination, source))
     _move(source, destination)
-    plan.undo.append(lambda: _move(destination, source))
 
 
 def _move(source: Path, destination: Path) -> None:

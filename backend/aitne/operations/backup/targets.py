@@ -63,14 +63,14 @@ def target_of(to: str, data_dir: Path) -> Target:
 
 
 @contextmanager
-def staged(target: Target) -> Iterator[Path]:
-    """Provide an empty private folder for the ``with`` block, which is removed at its end, and
-    remove those that killed processes left. Raises ``OSError``.
+def staged(place: Path) -> Iterator[Path]:
+    """Provide an empty private folder in ``place`` for the ``with`` block, which is removed at its
+    end, and remove those that killed processes left. Raises ``OSError``.
     """
-    for left in target.staging.glob(f"{_STAGED}*"):
+    for left in place.glob(f"{_STAGED}*"):
         if time.time() - left.stat().st_mtime > _LEFT_AFTER_S:
             shutil.rmtree(left, ignore_errors=True)
-    with TemporaryDirectory(prefix=_STAGED, dir=target.staging) as name:
+    with TemporaryDirectory(prefix=_STAGED, dir=place) as name:
         yield Path(name)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import encodings.idna  # noqa: F401 - for names in DNS: the account of the platform may not read Python
 import os
-import pwd
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -24,7 +23,6 @@ from aitne.core.errors import SetupError
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Cluster
 from aitne.core.settings import Settings
-from aitne.host import privileges
 from aitne.host.settings import load_settings
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.services.cluster.cluster import ClusterService
@@ -178,28 +176,3 @@ def open_host(data_dir: Path, job_user: str | None = None) -> CheckedHost:
         stored = (ask_supervisor(str(data_dir), "settings") or {}).get("settings", {})
         os.environ.update({name: text for name, text in stored.items() if name[:6] == "AITNE_"})
     return CheckedHost(load_settings(data_dir), status, job_user)
-
-
-def become_owner(data_dir: Path) -> str | None:
-    """Change this process from root to the account that owns the data directory, permanently, and
-    return the account's name; None: nothing was changed.
-
-    The settings name programs and paths: root executes and repairs nothing that another account has
-    named.
-
-    Raises:
-        SetupError: the owner has no name on this machine.
-    """
-    if os.geteuid() != 0 or not data_dir.is_dir() or data_dir.stat().st_uid == 0:
-        return None
-    uid = data_dir.stat().st_uid
-    try:
-        entry = pwd.getpwuid(uid)
-    except KeyError:
-        raise SetupError(
-            f"{data_dir} belongs to uid {uid}, which this machine has no account for. Give it to the "
-            "platform's account."
-        ) from None
-    privileges.become(uid, entry.pw_gid, os.getgrouplist(entry.pw_name, entry.pw_gid))
-    os.environ.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
-    return entry.pw_name

@@ -22,8 +22,12 @@ class RestoredJobs:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._at: datetime | None = None
-        """Time of the last restoration; None: there was none."""
         self._searched: set[tuple[UUID, int]] = set()
+
+    @property
+    def at(self) -> datetime | None:
+        """Time of the last restoration; None: there was none."""
+        return self._at
 
     async def load(self) -> None:
         """Read when the database was restored; called by each new leader."""

@@ -190,8 +190,8 @@ class Submitter:
                 changes = JobChanges(message=hold_reason)
                 self._answer(SubmissionOutcome(item, job, job.state, changes, delay_s=HELD_S))
             elif job.state is JobState.PENDING_SUBMIT and self._restored.must_search(job):
-                # Counts as begun, so that it is searched for.
-                changes = JobChanges(submitted_at=self._clock())
+                # Counts as begun, so that it is searched for: before the restoration, not now.
+                changes = JobChanges(submitted_at=self._restored.at)
                 since = frozenset({JobState.PENDING_SUBMIT})
                 self._answer(
                     SubmissionOutcome(item, job, JobState.SUBMITTING, changes, since, delay_s=0.0)

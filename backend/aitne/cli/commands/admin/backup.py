@@ -75,12 +75,16 @@ def backup(
     server_part.require()
     import os
 
+    from aitne.cli.ending import tidily
     from aitne.core.errors import InvalidInput
+    from aitne.host.folders import default_data_dir
     from aitne.host.settings import load_settings
     from aitne.operations.backup.create import create_backup
-    from aitne.supervisor.own_accounts import as_platform
+    from aitne.operations.owner import become_owner
 
-    settings = load_settings(None if data_dir is None else Path(data_dir))
+    folder = Path(data_dir or os.environ.get("AITNE_DATA_DIR") or default_data_dir()).expanduser()
+    become_owner(folder)
+    settings = load_settings(folder)
     to = to or settings.backup.to
     if to is None:
         raise InvalidInput("Name a folder for the backup with --to, or set `to` under [backup].")
@@ -93,7 +97,7 @@ def backup(
             )
         output.confirm(f"Back up the platform in {settings.data_dir} to {to}?")
     os.nice(_NICE)
-    with as_platform(settings):
+    with tidily():
         made = create_backup(
             settings, to=to, keep=keep or settings.backup.keep, recipient=recipient
         )
@@ -219,15 +223,16 @@ def restore(
 ) -> int:
     """Restore a backup. The platform must not run; `aitne up` starts it afterwards.
 
-    What was accepted after the backup is lost. Jobs that run on Slurm are found again; nothing is
-    submitted twice.
+    What was accepted after the backup is lost. Jobs that Slurm still knows, or whose folder still
+    exists, are found again and not submitted twice.
     """
     server_part.require()
+    from aitne.cli.ending import tidily
     from aitne.operations.backup.archive import Archive
     from aitne.operations.backup.restore import check, restore_backup
 
     folder = data_dir.expanduser().absolute()
-    with Archive(path) as archive:
+    with tidily(), Archive(path) as archive:
         if not yes:
             check(archive, folder, replace=replace)
             made = archive.manifest

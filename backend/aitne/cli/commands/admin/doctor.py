@@ -45,9 +45,10 @@ def doctor(
     from pathlib import Path
 
     from aitne.cli.views.platform_status import platform_dir
-    from aitne.operations.doctor.host import become_owner, open_host
+    from aitne.operations.doctor.host import open_host
     from aitne.operations.doctor.run import as_json as document
     from aitne.operations.doctor.run import examine, store_report
+    from aitne.operations.owner import become_owner
 
     folder = Path(platform_dir(data_dir))
     account = become_owner(folder)

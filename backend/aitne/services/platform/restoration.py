@@ -1,0 +1,33 @@
+"""File in the data directory that says that the restoration of a backup has not ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aitne.core.errors import SetupError
+
+_MOST_BYTES = 16_384
+
+
+def restoration_file(data_dir: Path) -> Path:
+    """Return the path of the file. It contains the command that restores the backup again."""
+    return data_dir / "restoration"
+
+
+def refuse_half_restored(data_dir: Path) -> None:
+    """Raise ``SetupError`` if a restoration into ``data_dir`` was broken off: the platform would
+    start without its database.
+    """
+    try:
+        with restoration_file(data_dir).open("rb") as file:
+            command = file.read(_MOST_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SetupError(f"{error.filename} cannot be read: {error.strerror}.") from error
+    shown = "".join(character if character.isprintable() else "?" for character in command)
+    raise SetupError(
+        f"The restoration of a backup into {data_dir} was broken off, so the platform is not complete. "
+        f"Run it again: `{shown}`. What was there before is in the folders before-restore-… in that "
+        "directory, and with PostgreSQL in the schemas of that name."
+    )
