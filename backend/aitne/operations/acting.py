@@ -11,16 +11,18 @@ LIFETIME = "2h"
 
 
 @contextmanager
-def acting_as_user(administrator: Client, user: str | None, purpose: str) -> Iterator[Client]:
+def acting_as_user(
+    administrator: Client, user: str | None, purpose: str, lifetime: str = LIFETIME
+) -> Iterator[Client]:
     """Provide a client that acts as ``user`` (None: as the given client's own user). The token that is
-    created for it is revoked at the end.
+    created for it is revoked at the end; it expires after ``lifetime`` in any case.
 
     Raises ``AitneError`` if the given client's user may not create tokens for ``user``.
     """
     if user is None:
         yield administrator
         return
-    token = administrator.tokens.create(f"aitne {purpose}", user=user, expires_in=LIFETIME)
+    token = administrator.tokens.create(f"aitne {purpose}", user=user, expires_in=lifetime)
     known = administrator.platform
     client = Client(
         platform=Platform(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Callable
@@ -10,6 +11,11 @@ from typing import Any
 
 import pytest
 
+from aitne.host.settings import load_settings
+from aitne.operations.doctor import node_jobs
+from aitne.operations.doctor.host import CheckedHost
+from aitne.operations.doctor.registry import CHECKS
+from aitne.operations.doctor.run import examine
 from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
@@ -66,6 +72,36 @@ def test_doctor_finds_no_failure_on_a_healthy_platform(
         assert checks[name]["state"] == "ok", checks[name]
     health = json.loads(aitne("admin", "health", "--json").stdout)
     assert "doctor" in {part["name"] for part in health["parts"]}
+
+
+def test_doctor_leaves_neither_jobs_nor_a_token_of_the_user_if_the_queue_is_full(
+    aitne: Aitne, platform: RunningPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = "queueing-user"
+    aitne("admin", "user", "create", user, "--json")
+    cpus = json.loads(aitne("node", "ls", "--json").stdout)[0]["cpu_total"]
+    path = job_file(
+        tmp_path,
+        name="all CPUs",
+        commands=["sleep 300"],
+        resources={"cpu": cpus, "memory": "64M"},
+        max_duration="10m",
+    )
+    filling = json.loads(aitne("apply", "-f", path, "--yes", "--json").stdout)["id"]
+    running = ("ps", "--state", "RUNNING", "--json")
+    eventually("the queue is full", lambda: filling in aitne(*running).stdout)
+    monkeypatch.setattr(node_jobs, "WITHIN_S", 1.0)
+    host = CheckedHost(load_settings(platform.data_dir), {"processes": []}, user)
+    try:
+        (result,) = asyncio.run(examine(host, [CHECKS["test-job"]])).report()
+    finally:
+        aitne("stop", filling, "--yes")
+
+    assert result.state == "failed", result
+    jobs = json.loads(aitne("ps", "--all", "--user", user, "--json").stdout)
+    assert [job["state"] for job in jobs] == ["CANCELLED"]
+    tokens = json.loads(aitne("admin", "token", "ls", "--json").stdout)
+    assert not [token for token in tokens if token["name"] == "aitne doctor"]
 
 
 @pytest.mark.long(third=2)

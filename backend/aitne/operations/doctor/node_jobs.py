@@ -10,8 +10,8 @@ import shlex
 import socket
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,11 @@ MOST_NODES = 32
 """Maximum number of nodes that are examined by jobs at a time."""
 WAIT_S = 60.0
 """Seconds for which a job may wait for its node."""
+WITHIN_S = 100.0
+"""Seconds after which all test jobs are cancelled that have not ended."""
+_END_WITHIN_S = 10.0
+"""Seconds for which a cancelled job may take to end."""
+_MAY_ACT_FOR = "10m"
 _CONNECT_S = 4.0
 
 
@@ -70,18 +75,44 @@ def _examine(host: CheckedHost, nodes: Sequence[Node], names: Sequence[str]) -> 
     if not nodes:
         return [NodeReport(user, None, "the scheduler reports no usable node")]
     data_dir = str(host.settings.data_dir)
-    with acting_as_user(Client(data_dir=data_dir), user, "doctor") as client:
+    with acting_as_user(Client(data_dir=data_dir), user, "doctor", _MAY_ACT_FOR) as client:
         # Nodes that the local scheduler simulates are this machine.
         chosen = nodes if host.slurm else nodes[:1]
-        with ThreadPoolExecutor(len(chosen)) as pool:
-            return list(pool.map(lambda node: _report(client, host, node, names), chosen))
+        jobs: list[str] = []
+        pool = ThreadPoolExecutor(len(chosen))
+        runs = [pool.submit(_report, client, host, node, names, jobs) for node in chosen]
+        try:
+            if wait(runs, timeout=WITHIN_S).not_done:
+                _cancel(client, jobs)
+                # The log of a cancelled job ends, and with it what reads the log.
+                wait(runs, timeout=_END_WITHIN_S)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        given_up = f"it was cancelled after {WITHIN_S:.0f} s"
+        return [
+            run.result() if run.done() else NodeReport(node.name, None, given_up)
+            for node, run in zip(chosen, runs, strict=True)
+        ]
 
 
-def _report(client: Client, host: CheckedHost, node: Node, names: Sequence[str]) -> NodeReport:
+def _cancel(client: Client, jobs: Sequence[str]) -> None:
+    """Cancel those of the jobs that have not ended."""
+    for job_id in jobs:
+        # It may end at this moment; one that the platform cannot cancel ends by its time limit.
+        with suppress(AitneError):
+            if not client.jobs.get(job_id).ended:
+                client.jobs.cancel(job_id)
+
+
+def _report(
+    client: Client, host: CheckedHost, node: Node, names: Sequence[str], jobs: list[str]
+) -> NodeReport:
+    """Run the test job of one node, append its ID to ``jobs``, and return its report."""
     try:
         job = client.jobs.create(job_file(host.settings, node, names))
     except AitneError as error:
         return NodeReport(node.name, None, error.message)
+    jobs.append(job.id)
     try:
         client.jobs.wait(job.id, until=lambda job: job.started_at is not None, timeout_s=WAIT_S)
         seen, connected, reason = None, False, None
@@ -97,8 +128,7 @@ def _report(client: Client, host: CheckedHost, node: Node, names: Sequence[str])
     except (AitneError, ValueError, KeyError) as error:
         return NodeReport(node.name, None, getattr(error, "message", str(error)))
     finally:
-        if not client.jobs.get(job.id).ended:
-            client.jobs.cancel(job.id)
+        _cancel(client, [job.id])
 
 
 def job_file(settings: Settings, node: Node, names: Sequence[str]) -> dict[str, Any]:

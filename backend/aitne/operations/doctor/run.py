@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check import CheckResult, CheckState
-from aitne.operations.doctor import checks
+from aitne.operations.doctor import checks, node_jobs
 from aitne.operations.doctor.findings import Finding, skipped, unknown
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import DoctorCheck
@@ -22,8 +22,8 @@ from aitne.services.platform.doctor_report import DoctorReport, write_report
 
 WITHIN_S = 8.0
 """Seconds after which a check is given up."""
-JOBS_WITHIN_S = 120.0
-"""Seconds after which the jobs are cancelled that check the nodes."""
+JOBS_WITHIN_S = node_jobs.WITHIN_S + 30.0
+"""Seconds after which a check of the nodes is given up; its jobs are cancelled before."""
 
 
 @dataclass(frozen=True, slots=True)
