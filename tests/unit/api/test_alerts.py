@@ -108,14 +108,51 @@ async def test_alerts_need_their_own_token(stage: Stage) -> None:
     assert await changes(stage) == 0
 
 
-async def test_alerts_that_fire_at_the_same_time_are_bounded(
+def numbered(number: int, status: str = "firing") -> dict[str, Any]:
+    return {**FIRING, "fingerprint": f"{number:x}", "status": status}
+
+
+async def status(stage: Stage, number: int) -> str | None:
+    alert = await stage.store.alert(f"{number:x}")
+    return None if alert is None else alert.status.value
+
+
+async def test_resolved_alerts_are_accepted_beyond_the_maximum_and_new_ones_dropped(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(alerts_service, "MOST_FIRING", 2)
+    many = message(*map(numbered, range(4)))
+    assert (await send(stage, many)).status_code == 204
+    assert await changes(stage) == 2
+    assert "2 alerts were dropped" in caplog.text
+    # The resolved one makes room, wherever it is in the message.
+    mixed = message(numbered(2), numbered(3), numbered(0, "resolved"))
+    assert (await send(stage, mixed)).status_code == 204
+    assert [await status(stage, number) for number in range(4)] == [
+        "resolved",
+        "firing",
+        "firing",
+        None,
+    ]
+
+
+async def test_firing_alert_that_is_not_repeated_is_forgotten(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alerts_service, "MOST_FIRING", 2)
-    many = [{**FIRING, "fingerprint": f"{number:x}"} for number in range(3)]
-    assert (await send(stage, message(*many))).status_code == 409
-    assert await changes(stage) == 0
-    assert (await send(stage, message(*many[:2]))).status_code == 204
+    await send(stage, message(numbered(1), numbered(2)))
+    for _ in range(3):
+        stage.clock.move(12 * 3_600)
+        await send(stage, message(numbered(1)))
+    assert await status(stage, 1) == "firing", "it is repeated"
+    assert await status(stage, 2) is None, "its message that it is resolved was lost"
+    assert await changes(stage) == 2
+    await send(stage, message(numbered(3), numbered(1, "resolved")))
+    assert (await status(stage, 3), await status(stage, 1)) == ("firing", "resolved")
+    stage.clock.move(8 * 24 * 3_600)
+    now = stage.clock()
+    await stage.store.prune(events_before=now, idempotency_before=now)
+    assert (await status(stage, 3), await status(stage, 1)) == (None, None)
 
 
 async def test_alertmanager_repeats_what_the_database_could_not_store(

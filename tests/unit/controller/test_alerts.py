@@ -25,6 +25,7 @@ async def save(b: Bench, status: AlertStatus) -> None:
         runbook_url="https://docs.example.org/alerts#aitnediskfull",
         starts_at=CREATED_AT,
         changed_at=b.clock(),
+        seen_at=b.clock(),
     )
     await b.store.save_alerts([alert], most=10)
 

@@ -60,6 +60,7 @@ alerts = Table(
     Column("runbook_url", Prose),
     Column("starts_at", UtcDateTime, nullable=False),
     Column("changed_at", UtcDateTime, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False),
     Index("ix_alerts_status", "status"),
 )
 

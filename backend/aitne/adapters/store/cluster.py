@@ -12,8 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from typing_extensions import override
 
 from aitne.adapters.store import node_history, tables
-from aitne.adapters.store.admin_tables import alerts, cluster_load, partition_load
+from aitne.adapters.store.admin_tables import cluster_load, partition_load
 from aitne.adapters.store.admin_tables import node_history as _node_history
+from aitne.adapters.store.alerts import forget_alerts
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.load import LOAD_KEPT
@@ -248,7 +249,7 @@ class ClusterRecords(StorePart, ClusterStore):
                 delete(_events).where(_events.c.time < events_before, _events.c.id < newest),
                 delete(tables.samples).where(tables.samples.c.time < events_before),
                 delete(_node_history).where(_node_history.c.time < now - _HISTORY_KEPT),
-                delete(alerts).where(alerts.c.changed_at < events_before),
+                forget_alerts(now),
                 delete(cluster_load).where(cluster_load.c.time < now - LOAD_KEPT),
                 delete(partition_load).where(partition_load.c.time < now - LOAD_KEPT),
                 delete(tables.idempotency).where(

@@ -66,3 +66,5 @@ class PlatformAlert(Frozen):
     """Time at which it began to fire, by Prometheus's clock."""
     changed_at: UtcTime
     """Time at which the platform learned of its present status."""
+    seen_at: UtcTime
+    """Time of the last message that contained it."""

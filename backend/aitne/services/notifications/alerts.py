@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 
 from aitne.core.models.alert import AlertmanagerAlert, AlertmanagerMessage, PlatformAlert
 from aitne.core.ports.store.alerts import AlertStore
+
+log = logging.getLogger(__name__)
 
 MOST_FIRING = 1_000
 """Maximum number of alerts that fire at the same time."""
@@ -23,14 +26,18 @@ class AlertService:
         self._store = store
         self._clock = clock
 
-    async def receive(self, message: AlertmanagerMessage) -> int:
-        """Store the alerts of the message; return how many of them have changed.
-
-        A message that is sent again changes nothing. Raises ``Conflict`` if too many alerts fire.
-        """
+    async def receive(self, message: AlertmanagerMessage) -> None:
+        """Store the alerts of the message. A message that is sent again changes nothing."""
         now = self._clock()
         alerts = [_stored(alert, now) for alert in message.alerts]
-        return await self._store.save_alerts(alerts, most=MOST_FIRING)
+        dropped = await self._store.save_alerts(alerts, most=MOST_FIRING)
+        if dropped:
+            log.warning(
+                "%d alerts were dropped, because %d are firing, which is the maximum. Check the rules "
+                "of Prometheus.",
+                dropped,
+                MOST_FIRING,
+            )
 
 
 def _stored(alert: AlertmanagerAlert, now: datetime) -> PlatformAlert:
@@ -47,6 +54,7 @@ def _stored(alert: AlertmanagerAlert, now: datetime) -> PlatformAlert:
         runbook_url=runbook_url if runbook_url.startswith(("https://", "http://")) else None,
         starts_at=alert.starts_at,
         changed_at=now,
+        seen_at=now,
     )
 
 

@@ -25,6 +25,7 @@ def upgrade() -> None:
         sa.Column("runbook_url", Prose()),
         sa.Column("starts_at", UtcDateTime(), nullable=False),
         sa.Column("changed_at", UtcDateTime(), nullable=False),
+        sa.Column("seen_at", UtcDateTime(), nullable=False),
     )
     op.create_index("ix_alerts_status", "alerts", ["status"])
 
