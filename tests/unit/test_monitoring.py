@@ -12,6 +12,7 @@ import yaml
 
 from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
+from tests.support.metric_samples import SERIES
 from tests.support.monitoring import MONITORING, alert_rules, prometheus_program, used_metrics
 
 RUNBOOKS = MONITORING.parent / "docs" / "handbook" / "alerts.md"
@@ -47,6 +48,16 @@ def test_configurations_are_accepted(tmp_path: Path) -> None:
 def test_rules_use_only_metrics_that_exist() -> None:
     known = {metric.name for metric in vars(metric_names).values() if isinstance(metric, Metric)}
     assert used_metrics() <= known
+
+
+def test_data_of_dashboards_has_only_metrics_and_labels_that_exist() -> None:
+    known = {
+        metric.name: metric for metric in vars(metric_names).values() if isinstance(metric, Metric)
+    }
+    for series, values in SERIES.items():
+        name = series if series in known else re.sub(r"_(bucket|count|sum)$", "", series)
+        assert name in known, series
+        assert set(values) - {"le"} == set(known[name].labels), series
 
 
 @pytest.mark.parametrize("rule", alert_rules(), ids=lambda rule: rule["alert"])
