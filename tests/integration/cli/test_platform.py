@@ -88,6 +88,8 @@ def test_doctor_leaves_neither_jobs_nor_a_token_of_the_user_if_the_queue_is_full
         max_duration="10m",
     )
     filling = json.loads(aitne("apply", "-f", path, "--yes", "--json").stdout)["id"]
+    running = ("ps", "--state", "RUNNING", "--json")
+    eventually("the queue is full", lambda: filling in aitne(*running).stdout)
     monkeypatch.setattr(node_jobs, "WITHIN_S", 1.0)
     host = CheckedHost(load_settings(platform.data_dir), {"processes": []}, user)
     try:
