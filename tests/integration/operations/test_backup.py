@@ -447,6 +447,24 @@ def test_commands_of_the_handbook_back_up_and_restore(source: Settings, tmp_path
         assert (jobs, restorations) == ({job}, 1)
 
 
+def test_backup_by_settings_outside_the_data_directory(source: Settings, tmp_path: Path) -> None:
+    """As the unit of `aitne admin setup` runs it."""
+    backups, config = tmp_path / "backups", tmp_path / "etc" / "aitne.toml"
+    config.parent.mkdir()
+    config.write_text(f"[backup]\nto = {json.dumps(str(backups))}\n")
+    variables = {"AITNE_CONFIG": str(config), "AITNE_DATA_DIR": str(source.data_dir)}
+    done = subprocess.run(
+        [AITNE, "admin", "backup", "--yes"],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    restored = _restore(done.stdout.strip(), tmp_path / "new")
+    assert [path.read_text() for path in restored.elsewhere] == [config.read_text()]
+
+
 @pytest.mark.postgres
 def test_backup_of_a_postgresql_platform_is_restored_elsewhere(
     tmp_path: Path, postgres_url: str, postgres_database: str, monkeypatch: pytest.MonkeyPatch

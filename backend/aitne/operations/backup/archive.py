@@ -92,10 +92,6 @@ class ArchiveWriter:
         self._put(name, stored_bytes, stored)
         self._members.append(ArchiveMember(name=name, bytes=stored_bytes, sha256=stored.sha256()))
 
-    def add_bytes(self, name: str, content: bytes) -> None:
-        """Add a file with this content. Raises ``OSError``."""
-        self.add(name, io.BytesIO(content))
-
     def finish(self, manifest: Manifest) -> None:
         """Write the manifest and the end of the archive, and synchronize the file to disk. Raises
         ``OSError``.

@@ -16,6 +16,7 @@ from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.settings import Settings
 from aitne.core.toml import render_toml
 from aitne.core.validation import explain
+from aitne.operations.backup.units import backup_units
 from aitne.operations.setup.answers import Answers
 
 CONFIG_DIR = "/etc/aitne"
@@ -74,6 +75,12 @@ def units(answers: Answers) -> tuple[str, ...]:
     return ("aitne-broker", "aitne") if answers.scheduler == "slurm" else ("aitne",)
 
 
+def backs_up(answers: Answers) -> bool:
+    """Return whether the settings name a place for regular backups."""
+    backup = answers.settings.get("backup")
+    return isinstance(backup, dict) and backup.get("to") is not None
+
+
 def files(answers: Answers) -> list[File]:
     """Return all files that follow from the answers.
 
@@ -102,6 +109,14 @@ def files(answers: Answers) -> list[File]:
         rendered.append(File(f"{UNITS}/aitne-broker.service", _HEAD + unit))
     unit = template("aitne.service" if slurm else "aitne-one-machine.service", values)
     rendered.append(File(f"{UNITS}/aitne.service", _HEAD + unit))
+    if backs_up(answers):
+        backup = backup_units(
+            program=Path(answers.programs, "aitne"),
+            data_dir=Path(answers.data_dir),
+            user=answers.account,
+            config=Path(CONFIG_DIR, "aitne.toml"),
+        )
+        rendered += [File(f"{UNITS}/{name}", _HEAD + text) for name, text in backup.items()]
     server = answers.proxy.server
     if server != "none":
         folder = f"d {PROXY_DIR} 2750 {answers.account} {answers.proxy.group} -\n"

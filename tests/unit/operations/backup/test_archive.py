@@ -55,7 +55,7 @@ def write(path: Path, files: dict[str, bytes], recipient: Path | None = None) ->
     with path.open("wb") as file:
         writer = ArchiveWriter(file, cipher)
         for name, content in files.items():
-            writer.add_bytes(name, content)
+            writer.add(name, io.BytesIO(content))
         writer.finish(manifest(**changes))
     return path
 

@@ -16,7 +16,10 @@ ROOT = Path(__file__).resolve().parents[4]
 def test_handbook_shows_the_units() -> None:
     page = ROOT.joinpath("docs", "handbook", "backup.md").read_text()
     units = backup_units(
-        program=Path("/opt/aitne/bin/aitne"), data_dir=Path("/var/lib/aitne"), user="aitne"
+        program=Path("/opt/aitne/bin/aitne"),
+        data_dir=Path("/var/lib/aitne"),
+        user="aitne",
+        config=Path("/etc/aitne/aitne.toml"),
     )
     assert all(text in page for text in units.values())
 

@@ -50,6 +50,16 @@ def test_written_answers_lead_to_the_same_files(source: Path, tmp_path: Path) ->
     assert rendered(validate(read_answers(tmp_path / "setup.toml"))) == once
 
 
+def test_place_for_backups_leads_to_the_units_of_a_daily_backup() -> None:
+    answers = read_answers(SITES[0])
+    unit = "/etc/systemd/system/aitne-backup.service"
+    assert unit not in rendered(validate({**answers, "settings": {}}))
+    backup = {"backup": {"to": "/srv/backups"}}
+    texts = rendered(validate({**answers, "settings": backup}))
+    assert "AITNE_CONFIG=/etc/aitne/aitne.toml" in texts[unit]
+    assert unit.replace(".service", ".timer") in texts
+
+
 def test_platform_and_broker_read_their_settings_and_agree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
