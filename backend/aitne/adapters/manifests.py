@@ -127,7 +127,11 @@ class ManifestFolder(Manifests):
         waiting = [
             folder for user in (self._folder / _WAITING).iterdir() for folder in user.iterdir()
         ]
-        stale += [folder for folder in (*unused, *waiting) if self._now() - _modified_at(folder) > UNUSED_S]
+        stale += [
+            folder
+            for folder in (*unused, *waiting)
+            if self._now() - _modified_at(folder) > UNUSED_S
+        ]
         for folder in dict.fromkeys(stale):
             shutil.rmtree(folder, ignore_errors=True)
 
