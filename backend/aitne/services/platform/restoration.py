@@ -21,7 +21,7 @@ def refuse_half_restored(data_dir: Path) -> None:
     try:
         with restoration_file(data_dir).open("rb") as file:
             command = file.read(_MOST_BYTES).decode(errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise SetupError(f"{error.filename} cannot be read: {error.strerror}.") from error
