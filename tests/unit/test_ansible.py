@@ -67,12 +67,17 @@ def test_playbook_refuses_an_inventory(inventory: Inventory, hosts: str, sentenc
 
 
 @pytest.mark.long(third=1)
-def test_playbook_has_no_findings_of_ansible_lint() -> None:
+def test_playbook_has_no_findings_of_ansible_lint(tmp_path: Path) -> None:
     argv = [program("ansible-lint"), "--offline", "--profile", "production"]
-    path = f"{Path(argv[0]).parent}:{os.environ['PATH']}"
+    password = tmp_path / "vault-password"
+    password.write_text("secret\n")
+    variables = {
+        "PATH": f"{Path(argv[0]).parent}:{os.environ['PATH']}",
+        "ANSIBLE_VAULT_PASSWORD_FILE": str(password),
+    }
 
     done = subprocess.run(
-        argv, cwd=FOLDER, env={**os.environ, "PATH": path}, capture_output=True, text=True
+        argv, cwd=FOLDER, env={**os.environ, **variables}, capture_output=True, text=True
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
