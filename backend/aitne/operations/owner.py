@@ -26,7 +26,7 @@ def owner_of(data_dir: Path) -> ProcessAccount | None:
     entry = _entry(data_dir)
     if entry is None:
         return None
-    return ProcessAccount(entry.pw_uid, entry.pw_gid, os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return ProcessAccount.of(entry)
 
 
 def become_owner(data_dir: Path) -> str | None:
@@ -39,8 +39,8 @@ def become_owner(data_dir: Path) -> str | None:
     entry = _entry(data_dir)
     if entry is None:
         return None
-    groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
-    privileges.become(entry.pw_uid, entry.pw_gid, groups)
+    account = ProcessAccount.of(entry)
+    privileges.become(account.uid, account.gid, account.groups)
     os.environ.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
     return entry.pw_name
 

@@ -8,9 +8,11 @@ root write or read other files by placing links there. Standard library only.
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Self
 
 from aitne.host import privileges
 
@@ -26,8 +28,22 @@ class ProcessAccount:
     groups: list[int]
     """GIDs of all groups, including the primary one."""
 
+    @classmethod
+    def of(cls, entry: pwd.struct_passwd) -> Self:
+        """Return the account of an entry in the user database, with all its groups."""
+        return cls(entry.pw_uid, entry.pw_gid, os.getgrouplist(entry.pw_name, entry.pw_gid))
+
 
 ROOT = ProcessAccount(0, 0, [0])
+
+
+def as_account(account: ProcessAccount | None) -> dict[str, Any]:
+    """Return the arguments with which ``subprocess`` starts a program under ``account``; None: under
+    that of this process.
+    """
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
 
 
 def act_as(account: ProcessAccount) -> None:

@@ -274,9 +274,8 @@ def _announce(plan: _Plan) -> None:
         options += ["--key", str(plan.key.absolute())]
     path = str(plan.archive.path.absolute())
     _write(staged, [shlex.join(["aitne", "admin", "restore", path, *options]).encode()])
-    if (
-        not file.exists()
-    ):  # that of an earlier restoration, which was killed, remains after a failure
+    # That of an earlier restoration, which was killed, remains after a failure.
+    if not file.exists():
         plan.undo.append(lambda: file.unlink(missing_ok=True))
     staged.rename(file)
     _sync(plan.data_dir)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aitne.core.models.check import CheckResult, CheckState
+from aitne.supervisor.identity import ProcessAccount, as_account
 from aitne.supervisor.own_accounts import plain_environment
 
 COMMAND_WITHIN_S = 15.0
@@ -67,11 +68,7 @@ def command(
                 "LC_ALL": "C.UTF-8",
                 **(environment or {}),
             },
-            user=account.pw_uid if account and changed else None,
-            group=account.pw_gid if account and changed else None,
-            extra_groups=os.getgrouplist(account.pw_name, account.pw_gid)
-            if account and changed
-            else None,
+            **as_account(ProcessAccount.of(account) if account and changed else None),
         )
     except subprocess.TimeoutExpired:
         return Answer(None, "", f"{argv[0]} did not answer within {within_s:.0f} s")

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.operations.upgrade.process import as_account, start_environment
-from aitne.supervisor.identity import ProcessAccount
+from aitne.operations.upgrade.process import start_environment
+from aitne.supervisor.identity import ProcessAccount, as_account
 
 
 def create_backup(aitne: Path, data_dir: Path, folder: Path, account: ProcessAccount | None) -> str:

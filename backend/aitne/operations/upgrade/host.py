@@ -16,14 +16,13 @@ from aitne.operations.upgrade import backups
 from aitne.operations.upgrade.inquiry import PlatformFacts, ask
 from aitne.operations.upgrade.process import (
     Service,
-    as_account,
     read_plan,
     service_of,
     start_environment,
 )
 from aitne.operations.upgrade.releases import Releases
 from aitne.supervisor import bundles
-from aitne.supervisor.identity import ProcessAccount, acting_as
+from aitne.supervisor.identity import ProcessAccount, acting_as, as_account
 
 HEALTHY_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.5

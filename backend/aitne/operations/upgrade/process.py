@@ -17,7 +17,7 @@ from aitne.core.errors import SetupError
 from aitne.host import settings_source
 from aitne.host.settings_source import SourceKind
 from aitne.supervisor import control
-from aitne.supervisor.identity import ProcessAccount, acting_as
+from aitne.supervisor.identity import ProcessAccount, acting_as, as_account
 from aitne.supervisor.own_accounts import plain_environment
 from aitne.supervisor.plan import SupervisorPlan, plan_dir
 
@@ -102,13 +102,6 @@ class Service:
             text=True,
             **as_account(None if self.unit is not None else self.account),
         )
-
-
-def as_account(account: ProcessAccount | None) -> dict[str, Any]:
-    """Return the arguments with which ``subprocess`` starts a program under ``account``."""
-    if account is None:
-        return {}
-    return {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
 
 
 def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None:
