@@ -6,6 +6,7 @@ paths.
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - loaded on demand, and the owner may not read root's Python
 import os
 import pwd
 from pathlib import Path
