@@ -154,6 +154,9 @@ async def test_rank_group_is_not_resubmitted(stage: Stage) -> None:
         for answer in (await client.post(again), await client.get(again)):
             assert answer.status_code == 409
             assert "belongs to a session and cannot be resubmitted" in answer.json()["detail"]
+        file = await client.get(f"/api/v1/jobs/{group['id']}/file")
+        assert file.status_code == 409
+        assert "A rank group has no job file" in file.json()["detail"]
 
 
 async def test_ranks_belong_to_the_owner_and_administrators_may_cancel_them(stage: Stage) -> None:
