@@ -24,6 +24,8 @@ LAB = "/opt/aitne/lab"
 """Folder in a container with the program that starts the single-user server."""
 SPAWNER = "/opt/aitne/launch"
 """Folder in a container with the program that starts a node's ranks."""
+NOTEBOOK = "/opt/aitne/notebook"
+"""Folder in a container with the packages that notebooks and their ranks use."""
 CACHES = {
     "XDG_CACHE_HOME": "",
     "PIP_CACHE_DIR": "pip",
@@ -54,7 +56,10 @@ def container_of(
         return ContainerSpec(image=None, argv=(), home=home, workdir="/")
     folders = [spec.home or folder, folder, *(area.path for area in spec.areas)]
     own_binds = [Bind(source=path, target=path, writable=True) for path in _outermost(folders)]
-    ours = [Bind(source=str(software.launcher.parent), target=LAB)] if spec.apps else []
+    ours: list[Bind] = []
+    if spec.apps:
+        ours.append(Bind(source=str(software.launcher.parent), target=LAB))
+        ours.append(Bind(source=str(software.notebook), target=NOTEBOOK))
     if spec.distributed is not None:
         ours.append(Bind(source=str(PurePath(software.spawner[-1]).parent), target=SPAWNER))
     data = [
