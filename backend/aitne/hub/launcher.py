@@ -66,10 +66,13 @@ SLIM = (
     "--ServerApp.jpserver_extensions=jupyter_lsp=False",
     "--ServerApp.jpserver_extensions=nbdime=False",
     "--ServerApp.jpserver_extensions=notebook_shim=False",
+    # Its clusters are processes of the session; ranks are jobs.
+    "--ServerApp.jpserver_extensions=ipyparallel=False",
     # The default manager queries PyPI.
     "--LabApp.extension_manager=readonly",
     "--LabApp.news_url=None",
-    # Defaults of the user's settings: above all, no question about news.
+    # Defaults of the user's settings: above all, no question about news. And the extensions of
+    # packages that a session does not offer.
     f"--LabApp.app_settings_dir={Path(__file__).with_name('lab')}",
     # The bar with the time left, and what saves before an idle session is ended.
     f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab') / 'labextensions'}",
