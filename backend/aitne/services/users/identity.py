@@ -15,6 +15,7 @@ from aitne.core.models.project import ProjectRole
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Actor, Scope, User
 from aitne.core.ports.store import Store
+from aitne.core.sessions import session_tokens
 from aitne.core.settings import Settings
 from aitne.core.users.policy import refuse_impersonation, require_full_login
 from aitne.services.audit import AuditService
@@ -360,7 +361,11 @@ class IdentityService:
         return WebSession(actor, login.csrf, login.sign_in.acting_until)
 
     async def actor_of_token(self, token: str) -> Actor:
-        """Return the actor that a personal access token belongs to. Raises ``NotAuthenticated``."""
+        """Return the actor that a personal access token or a session token belongs to. Raises
+        ``NotAuthenticated``.
+        """
+        if token.startswith(session_tokens.PREFIX):
+            return await self._actor_in_session(token)
         match = None
         if token.startswith(TOKEN_PREFIX):
             match = await self._store.token_user(hashed(token), self._clock())
@@ -378,6 +383,18 @@ class IdentityService:
                 "token_created_by": stored.created_by,
             }
         )
+
+    async def _actor_in_session(self, token: str) -> Actor:
+        job = await self._store.job_of_session_token(hashed(token))
+        user = None if job is None else await self.arrivals.find(job.owner)
+        if job is None or user is None or user.disabled:
+            raise NotAuthenticated(
+                "The token of this session is no longer valid: the session has ended, or its owner "
+                "logged out everywhere or changed the password since it started. Start a new "
+                "session, or use a personal access token."
+            )
+        actor = await self._actor(user, frozenset({Scope.READ, Scope.WRITE}))
+        return actor.model_copy(update={"session": job.id})
 
     async def _enter(
         self, user: User, source: str, visit: RequestOrigin, *, may_have_to_enrol: bool
