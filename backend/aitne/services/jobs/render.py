@@ -32,6 +32,7 @@ from aitne.core.sweeps import expand, variables
 from aitne.services.jobs.containers import (
     DATASETS,
     LAB,
+    NOTEBOOK,
     SPAWNER,
     agents_workdir,
     caches_of,
@@ -247,14 +248,14 @@ class Renderer:
         # Not just "python": a session must start whatever PATH its user sets.
         environment = runtime.environment().get("VIRTUAL_ENV")
         python = "python" if environment is None else str(Path(environment) / "bin" / "python")
-        launcher = str(self._software.launcher)
+        launcher, notebook = str(self._software.launcher), str(self._software.notebook)
         if spec.image_use is not None:
             python = spec.image_use.python or python
-            launcher = f"{LAB}/{self._software.launcher.name}"
+            launcher, notebook = f"{LAB}/{self._software.launcher.name}", NOTEBOOK
         return AgentApp(
             name=app.name,
             kind=app.kind,
-            argv=wrap(spec.environment, (python, launcher)),
+            argv=wrap(spec.environment, (python, launcher, "--notebook", notebook)),
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )
