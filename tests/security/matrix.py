@@ -271,6 +271,11 @@ ROUTES: dict[str, Route] = {
     "stop_session": writes(OWNER, ADMIN, kind="session", session=OWN),
     "continue_session": writes(OWNER, kind="session"),
     "keep_session": writes(OWNER, ADMIN, kind="session"),
+    "plan_ranks": writes(OWNER, kind="session", body={"ranks": 1}, session=OWN),
+    "start_ranks": writes(OWNER, kind="session", body={"ranks": 1}, session=OWN),
+    "list_ranks": reads(*SEEN, kind="session", session=OWN),
+    "release_ranks": writes(OWNER, kind="session", session=OWN),
+    "release_all_ranks": writes(OWNER, kind="session", session=OWN),
     # The catalogue.
     "list_images": reads(ANYONE, session=ANY),
     "register_image": administers(body=IMAGE),

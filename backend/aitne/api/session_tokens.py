@@ -66,7 +66,13 @@ OPERATIONS = frozenset(
         "stream_events",
         "list_sessions",
         "get_session",
-        # Their end.
+        # Ranks of sessions.
+        "plan_ranks",
+        "start_ranks",
+        "list_ranks",
+        "release_ranks",
+        "release_all_ranks",
+        # The end of jobs.
         "cancel_job",
         "cancel_jobs",
         "hold_job",

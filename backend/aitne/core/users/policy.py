@@ -230,6 +230,7 @@ IN_SESSIONS: frozenset[PolicyAction] = frozenset(
         PolicyAction.JOB_CREATE,
         PolicyAction.JOB_CANCEL,
         PolicyAction.JOB_HOLD,
+        PolicyAction.JOB_OPEN,
         PolicyAction.JOB_RESUBMIT,
         PolicyAction.CLUSTER_READ,
         PolicyAction.PROJECT_READ,
@@ -239,13 +240,15 @@ IN_SESSIONS: frozenset[PolicyAction] = frozenset(
     }
 )
 """Actions that a session token permits. Those on existing jobs need the relation OWNER, also for
-managers and administrators.
+managers and administrators. JOB_OPEN is for the ranks of a session: the API does not open sessions
+for a session token.
 """
 _OWN_IN_SESSIONS = frozenset(
     {
         PolicyAction.JOB_READ,
         PolicyAction.JOB_CANCEL,
         PolicyAction.JOB_HOLD,
+        PolicyAction.JOB_OPEN,
         PolicyAction.JOB_RESUBMIT,
     }
 )

@@ -59,9 +59,10 @@ def container_of(
     ours: list[Bind] = []
     if spec.apps:
         ours.append(Bind(source=str(software.launcher.parent), target=LAB))
-        ours.append(Bind(source=str(software.notebook), target=NOTEBOOK))
     if spec.distributed is not None:
         ours.append(Bind(source=str(PurePath(software.spawner[-1]).parent), target=SPAWNER))
+    if spec.apps or spec.rank_group is not None:
+        ours.append(Bind(source=str(software.notebook), target=NOTEBOOK))
     data = [
         Bind(source=dataset.path, target=f"{DATASETS}/{dataset.name}") for dataset in spec.datasets
     ]
