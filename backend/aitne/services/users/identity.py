@@ -62,7 +62,7 @@ class WebSession:
 
 @dataclass(frozen=True, slots=True)
 class WebLogin:
-    """A new sign-in. ``token`` is its session token for the cookie; only the hash of it
+    """A new sign-in. ``token`` is its sign-in token for the cookie; only the hash of it
     is stored.
     """
 
@@ -335,15 +335,15 @@ class IdentityService:
         return await self._enter(user, name, visit, may_have_to_enrol=False), str(data["next"])
 
     async def logout(self, token: str) -> None:
-        """End the sign-in of this session token; an unknown token is no error."""
+        """End the sign-in of this sign-in token; an unknown token is no error."""
         await self._store.end_sign_in(hashed(token))
 
     async def is_logged_in(self, token: str) -> bool:
-        """Return whether the session token belongs to a valid sign-in."""
+        """Return whether the sign-in token belongs to a valid sign-in."""
         return await self._store.open_sign_in(hashed(token), self._clock(), None) is not None
 
     async def actor_of_session(self, token: str, address: str | None = None) -> WebSession:
-        """Return the sign-in of this session token. Raises ``NotAuthenticated``."""
+        """Return the sign-in of this sign-in token. Raises ``NotAuthenticated``."""
         login = await self._store.open_sign_in(hashed(token), self._clock(), address)
         if login is None:
             raise NotAuthenticated("Your login has ended. Log in again.")
