@@ -255,13 +255,14 @@ class Renderer:
         )
 
     def _app(self, spec: JobSpec, runtime: Runtime, app: AppSpec) -> AgentApp:
-        launcher = str(self._software.launcher)
+        launcher, notebook = str(self._software.launcher), str(self._software.notebook)
         if spec.image_use is not None:
-            launcher = f"{LAB}/{self._software.launcher.name}"
+            launcher, notebook = f"{LAB}/{self._software.launcher.name}", NOTEBOOK
+        argv = (_python(spec, runtime), launcher, "--notebook", notebook)
         return AgentApp(
             name=app.name,
             kind=app.kind,
-            argv=wrap(spec.environment, (_python(spec, runtime), launcher)),
+            argv=wrap(spec.environment, argv),
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )

@@ -80,7 +80,8 @@ def test_a_users_variable_wins_over_the_runtimes(renderer: Renderer) -> None:
 def test_a_session_starts_its_launcher_in_the_session_environment(renderer: Renderer) -> None:
     (app,) = sent(renderer, make_session()).apps
     launcher = own_software().launcher
-    assert app.argv == ("/session/bin/python", str(launcher))
+    notebook = ("--notebook", str(own_software().notebook))
+    assert app.argv == ("/session/bin/python", str(launcher), *notebook)
     assert (app.kind, app.readiness_path, app.timeout_s) == ("jupyterhub", "/", 120)
     assert Path(launcher).is_file()
 
@@ -133,7 +134,8 @@ def test_in_an_image_the_program_stays_its_own_and_the_runtime_comes_before_it(
     made = make_session(spec=fields)
     session = sent(renderer, made)
     (app,) = session.apps
-    assert app.argv == ("/opt/jupyter/bin/python", "/opt/aitne/lab/launcher.py")
+    launcher, notebook = "/opt/aitne/lab/launcher.py", "/opt/aitne/notebook"
+    assert app.argv == ("/opt/jupyter/bin/python", launcher, "--notebook", notebook)
     assert session.launch.prefix == ("apptainer",)
     assert session.env == {
         "X": "1",
