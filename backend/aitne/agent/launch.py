@@ -43,6 +43,7 @@ PASSED_NAMES = frozenset(
         "AITNE_TRANSPORT",
         "AITNE_STRATEGY",
         "AITNE_COMPRESS",
+        "AITNE_RANKS_FOLDER",
         "AITNE_RUNNER_ID",
         "SLURMD_NODENAME",
         # GPUs of the job.

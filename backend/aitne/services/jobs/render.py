@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -110,18 +111,9 @@ class Renderer:
             attempt=job.attempt,
             platform_url=self._settings.agents_url,
             authority=self._authority,
-            commands=tuple(
-                wrap(
-                    spec.environment,
-                    (
-                        *self._spawner(spec, _run_id(job)),
-                        *argv_of(command, f"{self._job_dir(job)}/{command_name(number)}"),
-                    ),
-                )
-                for number, command in enumerate(spec.commands)
-            ),
-            ranks=self._ranks(spec),
-            apps=tuple(self._app(spec, runtime, app) for app in spec.apps),
+            commands=self._commands(job, runtime),
+            ranks=self._ranks(job),
+            apps=tuple(self._app(job, runtime, app) for app in spec.apps),
             env={
                 "SLURM_JOB_NAME": job.name,
                 **runtime.environment(),
@@ -211,24 +203,63 @@ class Renderer:
             )
         return runtime
 
-    def _spawner(self, spec: JobSpec, job_id: UUID) -> tuple[str, ...]:
-        """Return the command prefix that starts the command that follows it once for each rank of a
-        node; empty for a job without ranks.
+    def _commands(self, job: Job, runtime: Runtime) -> tuple[tuple[str, ...], ...]:
+        """Return the commands of the job; for a session with ranks, the one that starts the ranks
+        of another node.
         """
+        spec = job.spec
+        if spec.apps and spec.distributed is not None:
+            return (wrap(spec.environment, (*self._spawner(job), *self._engine(spec, runtime))),)
+        return tuple(
+            wrap(
+                spec.environment,
+                (
+                    *self._spawner(job),
+                    *argv_of(command, f"{self._job_dir(job)}/{command_name(number)}"),
+                ),
+            )
+            for number, command in enumerate(spec.commands)
+        )
+
+    def _spawner(self, job: Job, app: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return the command prefix that starts the command that follows it once for each rank of a
+        node, and beside the ranks the session's ``app``; empty for a job without ranks.
+        """
+        spec = job.spec
         if spec.distributed is None:
             return ()
         program = self._software.spawner
         if spec.image_use is not None:
             file = f"{SPAWNER}/{Path(program[-1]).name}"
             program = (spec.image_use.python or "python3", "-I", file)
+        beside = json.dumps({"argv": app, "env": self._rank_variables(job)})
         return (
-            *(*program, "node", "--nodes", str(spec.resources.nodes), "--node-rank", NODE_RANK),
+            *(*program, "node", *(("--app", beside) if app else ())),
+            *("--nodes", str(spec.resources.nodes), "--node-rank", NODE_RANK),
             *("--ranks", str(spec.distributed.ranks_per_node), "--run-dir", RUN_DIR),
             # The scheduler decides how long ranks may take to save their work.
-            *("--job", str(job_id), "--grace", "86400", "--"),
+            *("--job", str(_run_id(job)), "--grace", "86400"),
+            # A node may first read a whole image; one that fails ends the wait.
+            *(("--timeout", "600") if spec.apps else ()),
+            "--",
         )
 
-    def _ranks(self, spec: JobSpec) -> AgentRanks | None:
+    def _engine(self, spec: JobSpec, runtime: Runtime) -> tuple[str, ...]:
+        """Return the command of each rank of a session, which executes cells of its notebooks."""
+        return (self._python(spec, runtime), "-m", "aitne.notebook.engine")
+
+    def _python(self, spec: JobSpec, runtime: Runtime) -> str:
+        """Return the Python interpreter of the single-user server.
+
+        It is not just ``python``: a session must start whatever PATH its user sets.
+        """
+        if spec.image_use is not None and spec.image_use.python is not None:
+            return spec.image_use.python
+        environment = runtime.environment().get("VIRTUAL_ENV")
+        return "python" if environment is None else str(Path(environment) / "bin" / "python")
+
+    def _ranks(self, job: Job) -> AgentRanks | None:
+        spec = job.spec
         chosen = spec.distributed
         if chosen is None:
             return None
@@ -236,25 +267,35 @@ class Renderer:
             nodes=spec.resources.nodes,
             ranks_per_node=chosen.ranks_per_node,
             agent=self._software.agent,
-            env={
-                "AITNE_TRANSPORT": TRANSPORT_OF.get(chosen.backend, chosen.backend),
-                "AITNE_STRATEGY": chosen.strategy,
-                "AITNE_COMPRESS": chosen.compress,
-            },
+            env=self._rank_variables(job),
         )
 
-    def _app(self, spec: JobSpec, runtime: Runtime, app: AppSpec) -> AgentApp:
-        # Not just "python": a session must start whatever PATH its user sets.
-        environment = runtime.environment().get("VIRTUAL_ENV")
-        python = "python" if environment is None else str(Path(environment) / "bin" / "python")
+    def _rank_variables(self, job: Job) -> dict[str, str]:
+        """Return the environment variables of the job's ranks for their runtime."""
+        chosen = job.spec.distributed
+        if chosen is None:
+            return {}
+        variables = {
+            "AITNE_TRANSPORT": TRANSPORT_OF.get(chosen.backend, chosen.backend),
+            "AITNE_STRATEGY": chosen.strategy,
+            "AITNE_COMPRESS": chosen.compress,
+        }
+        if job.spec.apps:
+            variables["AITNE_RANKS_FOLDER"] = f"~/.aitne/ranks/{_run_id(job)}"
+        return variables
+
+    def _app(self, job: Job, runtime: Runtime, app: AppSpec) -> AgentApp:
+        spec = job.spec
         launcher = str(self._software.launcher)
         if spec.image_use is not None:
-            python = spec.image_use.python or python
             launcher = f"{LAB}/{self._software.launcher.name}"
+        argv: tuple[str, ...] = (self._python(spec, runtime), launcher)
+        if spec.distributed is not None:
+            argv = (*self._spawner(job, argv), *self._engine(spec, runtime))
         return AgentApp(
             name=app.name,
             kind=app.kind,
-            argv=wrap(spec.environment, (python, launcher)),
+            argv=wrap(spec.environment, argv),
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )
