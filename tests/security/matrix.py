@@ -220,6 +220,7 @@ ROUTES: dict[str, Route] = {
     "get_job_record": reads(*SEEN),
     "get_job_script": reads(*SEEN),
     "get_job_metrics": reads(*SEEN),
+    "get_job_rank_metrics": reads(*SEEN),
     "get_job_profile": reads(*SEEN),
     "get_job_events": reads(*SEEN),
     "get_job_logs": reads(*SEEN),

@@ -29,6 +29,7 @@ from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.follow import LogFollower
 from aitne.services.jobs.forecast import Forecaster, StartForecast
 from aitne.services.jobs.outside import check_log, check_not_outside
+from aitne.services.jobs.rank_metrics import RankMetrics, points_for, rank_metrics
 from aitne.services.jobs.render import Renderer
 from aitne.services.platform.maintenance import held_because, reaches_into
 
@@ -320,6 +321,17 @@ class JobService:
         """
         await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         return await self._store.samples(job_id)
+
+    async def rank_metrics(self, actor: Actor, job_id: UUID) -> RankMetrics:
+        """Return the metrics of the job by node and rank.
+
+        Raises ``NotFound``, also if the actor may not see the job.
+        """
+        job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        samples = await self._store.samples(job_id, limit=points_for(job), each_node=True)
+        document = await self._store.profile(job_id)
+        profile = None if document is None else Profile.model_validate(document)
+        return rank_metrics(job, samples, profile)
 
     async def profile(self, actor: Actor, job_id: UUID) -> Profile:
         """Return the profile of the collectives that the job's ranks recorded.
