@@ -273,7 +273,7 @@ async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -
 async def get_job_rank_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -> RankMetrics:
     """Return the metrics of the job by node and by rank, with few enough points for charts, and
     with the ranks for which the others wait."""
-    return await platform.jobs.rank_metrics(actor, job_id)
+    return await platform.snapshots.rank_metrics(actor, job_id)
 
 
 @router.get(
@@ -375,16 +375,18 @@ async def present_page(
     actor: Actor,
     platform: PlatformServices,
     cache: JobViewCache,
+    *,
+    session_id: UUID | None = None,
 ) -> Response:
     """Return one page of jobs as a JSON response; ``kind`` restricts it to jobs or sessions, None:
-    both.
+    both; ``session_id`` restricts it to the rank groups of this session.
 
     The JSON of each view comes from ``cache``, and the response is not validated again, which makes
     long lists fast. Other requests may run between the views of a long page.
     """
     page = await platform.jobs.list(
         actor,
-        query.where(kind),
+        query.where(kind).model_copy(update={"session_id": session_id}),
         cursor=query.cursor,
         limit=query.limit,
         sort=query.sort,

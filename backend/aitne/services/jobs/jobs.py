@@ -15,7 +15,15 @@ from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAllowed, No
 from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.jobs.states import WAITING, JobState
 from aitne.core.models.event import Event
-from aitne.core.models.job import Job, JobFilter, JobType, Plan, ResubmitOptions, Sample
+from aitne.core.models.job import (
+    Job,
+    JobFilter,
+    JobType,
+    Plan,
+    RankGroupSpec,
+    ResubmitOptions,
+    Sample,
+)
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.profile import Profile
@@ -29,7 +37,6 @@ from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.follow import LogFollower
 from aitne.services.jobs.forecast import Forecaster, StartForecast
 from aitne.services.jobs.outside import check_log, check_not_outside
-from aitne.services.jobs.rank_metrics import RankMetrics, points_for, rank_metrics
 from aitne.services.jobs.render import Renderer
 from aitne.services.platform.maintenance import held_because, reaches_into
 
@@ -58,7 +65,9 @@ class JobService:
         self._clock = clock
         self._follower = LogFollower(store, files, renderer.place, outside)
 
-    async def plan(self, actor: Actor, file: JobFile) -> Plan:
+    async def plan(
+        self, actor: Actor, file: JobFile, *, rank_group: RankGroupSpec | None = None
+    ) -> Plan:
         """Return the plan of the job that ``create`` would submit, and whether it would start now.
         Nothing is stored.
 
@@ -66,7 +75,7 @@ class JobService:
             InvalidInput: ``create`` would refuse the job file for the same reason.
             NotAllowed: the credential may not read.
         """
-        admitted = await self._admission.of_file(actor, file, PolicyAction.PROJECT_READ)
+        admitted = await self._admission.of_file(actor, file, PolicyAction.PROJECT_READ, rank_group)
         spec, fitting = admitted.spec, admitted.fitting
         waiting = [job for job in admitted.after if not job.state.terminal]
         draft = self._admission.draft(actor, admitted)
@@ -115,9 +124,15 @@ class JobService:
         )
 
     async def create(
-        self, actor: Actor, file: JobFile, *, idempotency_key: str | None = None
+        self,
+        actor: Actor,
+        file: JobFile,
+        *,
+        rank_group: RankGroupSpec | None = None,
+        idempotency_key: str | None = None,
     ) -> CreatedJob:
-        """Store the job for the controller to submit. On any error nothing is stored.
+        """Store the job for the controller to submit. On any error nothing is stored. With
+        ``rank_group``, its ranks serve a session instead of running the commands.
 
         Raises:
             InvalidInput: a field is wrong; all wrong fields are named. Or the user has no account
@@ -126,10 +141,12 @@ class JobService:
             Conflict: the user has as many live jobs as allowed.
             IdempotencyConflict: the key was used with another file.
         """
-        idempotency = _idempotency(actor, idempotency_key, "create", file.model_dump(mode="json"))
+        body: Any = file.model_dump(mode="json")
+        body = body if rank_group is None else [body, rank_group.model_dump(mode="json")]
+        idempotency = _idempotency(actor, idempotency_key, "create", body)
         if (earlier := await self._replay(actor, idempotency)) is not None:
             return earlier
-        admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE)
+        admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE, rank_group)
         return await self._store_new(actor, admitted, idempotency)
 
     async def create_many(
@@ -322,17 +339,6 @@ class JobService:
         await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         return await self._store.samples(job_id)
 
-    async def rank_metrics(self, actor: Actor, job_id: UUID) -> RankMetrics:
-        """Return the metrics of the job by node and rank.
-
-        Raises ``NotFound``, also if the actor may not see the job.
-        """
-        job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
-        samples = await self._store.samples(job_id, limit=points_for(job), each_node=True)
-        document = await self._store.profile(job_id)
-        profile = None if document is None else Profile.model_validate(document)
-        return rank_metrics(job, samples, profile)
-
     async def profile(self, actor: Actor, job_id: UUID) -> Profile:
         """Return the profile of the collectives that the job's ranks recorded.
 
@@ -409,7 +415,10 @@ class JobService:
             "attach": (live and job.attachable, PolicyAction.JOB_ATTACH),
             "hold": (live and waits and not job.spec.hold, PolicyAction.JOB_HOLD),
             "release": (live and waits and job.spec.hold, PolicyAction.JOB_HOLD),
-            "resubmit": (job.state.terminal and not job.is_outside, PolicyAction.JOB_RESUBMIT),
+            "resubmit": (
+                job.state.terminal and not job.is_outside and job.session_id is None,
+                PolicyAction.JOB_RESUBMIT,
+            ),
             "continue": (session and job.state.terminal, PolicyAction.JOB_RESUBMIT),
             "delete": (
                 job.state.terminal and job.array_job_id is None and job.delete_requested_at is None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -33,6 +33,7 @@ from aitne.core.sweeps import expand, variables
 from aitne.services.jobs.containers import (
     DATASETS,
     LAB,
+    NOTEBOOK,
     SPAWNER,
     agents_workdir,
     caches_of,
@@ -42,6 +43,9 @@ from aitne.services.jobs.containers import (
 )
 from aitne.services.jobs.distributed import TRANSPORT_OF
 from aitne.services.jobs.enforcement import limits_of
+
+ENGINE = "aitne.notebook.engine"
+"""Module that a rank of a rank group runs."""
 
 
 class Renderer:
@@ -111,7 +115,10 @@ class Renderer:
             attempt=job.attempt,
             platform_url=self._settings.agents_url,
             authority=self._authority,
-            commands=self._commands(job, runtime),
+            commands=tuple(
+                wrap(spec.environment, (*self._spawner(job), *argv))
+                for argv in self._programs(job, runtime)
+            ),
             ranks=self._ranks(job),
             apps=tuple(self._app(job, runtime, app) for app in spec.apps),
             env={
@@ -123,6 +130,7 @@ class Renderer:
                 **({WORKSPACE: str(spec.lineage or _run_id(job))} if spec.apps else {}),
                 **({"SLURM_SUBMIT_DIR": box.workdir} if spec.image_use else {}),
                 **spec.env,
+                **_rank_group_env(job),
             },
             secrets=bool(spec.secrets),
             path=runtime.path(),
@@ -203,23 +211,15 @@ class Renderer:
             )
         return runtime
 
-    def _commands(self, job: Job, runtime: Runtime) -> tuple[tuple[str, ...], ...]:
-        """Return the commands of the job; for a session with ranks, the one that starts the ranks
-        of another node.
+    def _programs(self, job: Job, runtime: Runtime) -> Iterator[Sequence[str]]:
+        """Yield the argument vector of each program that the job runs: its commands, or the engine
+        of a rank group. That of a session with ranks is the engine on the other nodes.
         """
         spec = job.spec
-        if spec.apps and spec.distributed is not None:
-            return (wrap(spec.environment, (*self._spawner(job), *self._engine(spec, runtime))),)
-        return tuple(
-            wrap(
-                spec.environment,
-                (
-                    *self._spawner(job),
-                    *argv_of(command, f"{self._job_dir(job)}/{command_name(number)}"),
-                ),
-            )
-            for number, command in enumerate(spec.commands)
-        )
+        if spec.rank_group is not None or (spec.apps and spec.distributed is not None):
+            yield self._engine(spec, runtime)
+        for number, command in enumerate(spec.commands):
+            yield argv_of(command, f"{self._job_dir(job)}/{command_name(number)}")
 
     def _spawner(self, job: Job, app: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the command prefix that starts the command that follows it once for each rank of a
@@ -244,19 +244,11 @@ class Renderer:
             "--",
         )
 
-    def _engine(self, spec: JobSpec, runtime: Runtime) -> tuple[str, ...]:
-        """Return the command of each rank of a session, which executes cells of its notebooks."""
-        return (self._python(spec, runtime), "-m", "aitne.notebook.engine")
-
-    def _python(self, spec: JobSpec, runtime: Runtime) -> str:
-        """Return the Python interpreter of the single-user server.
-
-        It is not just ``python``: a session must start whatever PATH its user sets.
-        """
-        if spec.image_use is not None and spec.image_use.python is not None:
-            return spec.image_use.python
-        environment = runtime.environment().get("VIRTUAL_ENV")
-        return "python" if environment is None else str(Path(environment) / "bin" / "python")
+    def _engine(self, spec: JobSpec, runtime: Runtime) -> Sequence[str]:
+        """Return the command of a rank that executes cells of a session's notebooks."""
+        notebook = NOTEBOOK if spec.image_use is not None else str(self._software.notebook)
+        python = spec.rank_group.python if spec.rank_group is not None else None
+        return (python or _python(spec, runtime), notebook, ENGINE)
 
     def _ranks(self, job: Job) -> AgentRanks | None:
         spec = job.spec
@@ -280,16 +272,14 @@ class Renderer:
             "AITNE_STRATEGY": chosen.strategy,
             "AITNE_COMPRESS": chosen.compress,
         }
-        if job.spec.apps:
-            variables["AITNE_RANKS_FOLDER"] = f"~/.aitne/ranks/{_run_id(job)}"
-        return variables
+        return variables | (_engine_env(job, job.id) if job.spec.apps else {})
 
     def _app(self, job: Job, runtime: Runtime, app: AppSpec) -> AgentApp:
         spec = job.spec
         launcher = str(self._software.launcher)
         if spec.image_use is not None:
             launcher = f"{LAB}/{self._software.launcher.name}"
-        argv: tuple[str, ...] = (self._python(spec, runtime), launcher)
+        argv: tuple[str, ...] = (_python(spec, runtime), launcher)
         if spec.distributed is not None:
             argv = (*self._spawner(job, argv), *self._engine(spec, runtime))
         return AgentApp(
@@ -299,6 +289,39 @@ class Renderer:
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )
+
+
+def _python(spec: JobSpec, runtime: Runtime) -> str:
+    """Return the Python interpreter of a session's server: that of the image, or of the session
+    environment.
+    """
+    # Not just "python": a session must start whatever PATH its user sets.
+    environment = runtime.environment().get("VIRTUAL_ENV")
+    python = "python" if environment is None else str(Path(environment) / "bin" / "python")
+    return python if spec.image_use is None else spec.image_use.python or python
+
+
+def _rank_group_env(job: Job) -> dict[str, str]:
+    """Return the environment variables from which the engines of a rank group learn whose they are;
+    empty for other jobs.
+    """
+    group = job.spec.rank_group
+    if group is None:
+        return {}
+    idle = {} if group.idle_s is None else {"AITNE_RANKS_IDLE_S": str(group.idle_s)}
+    return _engine_env(job, group.session) | idle
+
+
+def _engine_env(job: Job, session: UUID) -> dict[str, str]:
+    """Return the environment variables from which engines learn to which session and job they
+    belong, which are the same for the ranks of the session's own nodes.
+    """
+    return {
+        "AITNE_SESSION": str(session),
+        "AITNE_RANK_GROUP": str(job.id),
+        # Below the home folder, which the engine expands: in a container it may be another one.
+        "AITNE_RANKS_FOLDER": f"~/.aitne/ranks/{job.id}",
+    }
 
 
 def _scripts(spec: JobSpec) -> dict[str, bytes]:
