@@ -43,6 +43,9 @@ PASSED_NAMES = frozenset(
         "AITNE_TRANSPORT",
         "AITNE_STRATEGY",
         "AITNE_COMPRESS",
+        "AITNE_RANKS_FOLDER",
+        "AITNE_RANK_GROUP",
+        "AITNE_SESSION",
         "AITNE_RUNNER_ID",
         "SLURMD_NODENAME",
         # GPUs of the job.

@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import NoReturn
 
+    from aitne.agent.session_ranks import SessionRanks
     from aitne.agent.spec import TreeSpec
 
 FAILED = 1
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str]) -> None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         _leave(FAILED, f"{job_dir}/agent.json cannot be used: {error!r}")
     if of_node:
-        spec.node_rank = int(os.environ.get("SLURM_NODEID") or 0)
+        spec.node_rank = _node_rank(spec)
     else:
         _take_fence(spec)
         if spec.log_files:
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str]) -> None:
         spec.env.update(spec.setting.env)
     if not of_node and not spec.apps:
         _offer_folders(spec)
-    spread = spec.ranks is not None and spec.ranks.nodes > 1 and not of_node
+    spread = spec.ranks is not None and spec.ranks.nodes > 1 and not (of_node or spec.apps)
     ending = (
         None if of_node or spec.tree is None else _fill_tree(spec, spec.tree, programs, reporter)
     )
@@ -127,6 +128,21 @@ def main(arguments: Sequence[str]) -> None:
     if not interrupted and spec.task is None:
         spec.remove_token()
     _leave(ending.code)
+
+
+def _node_rank(spec: Spec) -> int:
+    """Return the number of this node among those of the job. On the other nodes of a session the
+    agent runs no app, only the ranks."""
+    number = int(os.environ.get("SLURM_NODEID") or 0)
+    if not spec.apps:
+        return number
+    from aitne.agent import ranks
+
+    spec.apps = []
+    spec.node_rank = number + 1  # the session's first node is not one of the agents' step
+    with contextlib.suppress(OSError):
+        ranks.arrive(spec)
+    return spec.node_rank
 
 
 def _beside(what: str, folder: str) -> NoReturn:
@@ -263,7 +279,8 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
             from aitne.agent.sampler import adopt_orphans
 
             adopt_orphans()
-        launcher.watch()
+        if not spec.hosts_ranks:  # a rank that was killed for its memory must not end the app
+            launcher.watch()
         ending = _run(spec, programs, reporter)
         if spec.launch.prefix:
             programs.clear(_ASK_S, _CLEAR_S)
@@ -348,7 +365,8 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
 
 
 def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
-    for number, argv in enumerate(spec.commands):
+    # Those of a session start the ranks of the other nodes.
+    for number, argv in enumerate(() if spec.hosts_ranks else spec.commands):
         try:
             if spec.ranks is not None:
                 from aitne.agent import ranks
@@ -375,7 +393,12 @@ def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
     from aitne.agent.session import AppRunner  # not needed for a batch job
 
     app = spec.apps[0]
-    session = AppRunner(spec, app, programs, reporter, observer.sample)
+    ranks: SessionRanks | None = None
+    if spec.hosts_ranks:
+        from aitne.agent.session_ranks import SessionRanks
+
+        ranks = SessionRanks(spec, programs, reporter, _say)
+    session = AppRunner(spec, app, programs, reporter, observer.sample, ranks)
     try:
         code = session.run()
     except OSError as error:
@@ -394,7 +417,7 @@ def _ended(spec: Spec, code: int, argv: Sequence[str]) -> _Ending:
     """
     if code == ENVIRONMENT and _PREAMBLE in argv and (words := _last_words()):
         return _Ending(code, _START_FAILED, words, in_log=True)
-    if spec.ranks is not None:
+    if spec.ranks is not None and not spec.apps:
         from aitne.agent import ranks
 
         if (sentence := ranks.failure(spec)) is not None:

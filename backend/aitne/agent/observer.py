@@ -51,8 +51,8 @@ class Observer:
             self.sample()
 
     def sample(self) -> None:
-        """Start the threads that observe the programs: resource use on every node; profile, metrics
-        and activity only on the first node. Without a platform to report to, do nothing."""
+        """Start the threads that observe the programs: resource use on every node, and
+        activity on the other nodes of a session; profile and metrics only on the first node. Without a platform to report to, do nothing."""
         if self._spec.platform_url:
             from aitne.agent.sampler import Sampler  # its imports can wait until the program runs
 
@@ -62,10 +62,17 @@ class Observer:
             if self._spec.ranks is not None and not self._spec.node_rank:
                 from aitne.agent.profile import ProfileWatch
 
-                self._profile = ProfileWatch(self._reporter)
+                self._profile = ProfileWatch(self._spec, self._reporter)
                 self._profile.start()
             if not self._spec.node_rank:
                 self._look_around()
+            elif self._spec.inactivity_s is not None:
+                # Work on any node of a session is activity.
+                from aitne.agent.activity import ActivityWatch
+
+                meter = Sampler(self._spec, self._reporter, pids_file)
+                active = self._reporter.active
+                ActivityWatch(meter, active, self._spec.inactivity_s, None).start()
 
     def _look_around(self) -> None:
         from aitne.agent.metrics import MetricsWatch

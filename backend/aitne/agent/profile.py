@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
 from aitne.agent import left
 from aitne.agent.pace import slowing
 from aitne.agent.reporter import Reporter
+from aitne.agent.spec import Spec
 
 MOST_BYTES = 256 << 10
 _EVERY_S = 2.0
@@ -18,7 +18,8 @@ class ProfileWatch:
     """Thread that reports new profiles of a distributed program. It checks for them at growing
     intervals, so that a week needs only a few thousand checks."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, spec: Spec, reporter: Reporter) -> None:
+        self._spec = spec
         self._reporter = reporter
         self._seen: tuple[int, int] | None = None
         self._lock = threading.Lock()
@@ -37,7 +38,7 @@ class ProfileWatch:
         A file that is too large or not a JSON object is ignored.
         """
         with self._lock:
-            document = left.read(f"{os.environ.get('AITNE_RUN_DIR')}/profile.json", MOST_BYTES)
+            document = left.read(f"{self._spec.run_dir}/profile.json", MOST_BYTES)
             if document is None:
                 return
             facts, profile = document

@@ -64,12 +64,12 @@ class Programs:
             self.stop_signal = number
         self.send(number)
 
-    def send(self, number: int) -> None:
+    def send(self, number: int, pids: Collection[int] | None = None) -> None:
         """Send the signal ``number`` to the process groups of all programs that have not been
-        collected yet."""
+        collected yet, or of those among ``pids``."""
         signal_it = os.kill if self.leader_only and number != signal.SIGKILL else os.killpg
         with self._lock:
-            for pid in self._live:
+            for pid in self._live if pids is None else self._live.intersection(pids):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     signal_it(pid, number)
 
@@ -78,10 +78,13 @@ class Programs:
         argv: Sequence[str],
         stdin: int | None = None,
         environment: Mapping[str, str] | None = None,
+        *,
+        direct: bool = False,
     ) -> int:
         """Start a program in the agent's working directory and return its PID.
 
-        ``environment`` replaces the agent's own.
+        ``environment`` replaces the agent's own. ``direct``: the program starts on the node, in no
+        container and without limits.
 
         Raises:
             OSError: there is no such program, or it cannot be run.
@@ -92,7 +95,7 @@ class Programs:
         else:
             first = (os.POSIX_SPAWN_DUP2, stdin, 0)
         environment = os.environ if environment is None else environment
-        if self.launcher is not None:
+        if self.launcher is not None and not direct:
             argv, environment = self.launcher.argv(argv), self.launcher.environment()
         before = len(self._received)
         with self._lock:

@@ -23,7 +23,7 @@ from aitne.agent.spec import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
 LOCAL_NODES = "AITNE_LOCAL_NODES"
@@ -64,29 +64,40 @@ def enter(spec: Spec, command: int) -> list[str]:
     """
     if spec.ranks is None:
         raise ValueError("this job has no ranks")
-    folder = f"{_folder(spec)}/{command}"
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    argv = fill(spec, command, spec.commands[command])
     os.environ.update(spec.ranks.env)
-    os.environ["AITNE_RUN_DIR"] = folder
+    os.environ["AITNE_RUN_DIR"] = str(spec.run_dir)
     os.environ["AITNE_RUN_RESTARTS"] = str(spec.restarts)
     os.environ["AITNE_NODES"] = str(spec.ranks.nodes)
     os.environ["AITNE_NODE_RANK"] = str(spec.node_rank or 0)
     os.environ["AITNE_RANKS_PER_NODE"] = str(spec.ranks.per_node)
-    placeholders = {"{run_dir}": folder, "{node_rank}": str(spec.node_rank or 0)}
-    return [placeholders.get(part, part) for part in spec.commands[command]]
+    return argv
+
+
+def fill(spec: Spec, command: int, argv: Sequence[str]) -> list[str]:
+    """Create the ranks' folder for command number ``command``, and return the command that starts
+    the ranks of this node: ``argv`` with the folder and the number of the node.
+
+    Raises:
+        OSError: the folder cannot be created.
+    """
+    spec.run_dir = f"{run_folder(spec)}/{command}"
+    os.makedirs(spec.run_dir, mode=0o700, exist_ok=True)
+    placeholders = {"{run_dir}": spec.run_dir, "{node_rank}": str(spec.node_rank or 0)}
+    return [placeholders.get(part, part) for part in argv]
 
 
 def failure(spec: Spec) -> str | None:
     """Return a sentence, without full stop, that names the rank of this node that failed; None if
     none did."""
-    record = _failed(f"{os.environ.get('AITNE_RUN_DIR')}/failed-{spec.node_rank or 0}.json")
+    record = _failed(f"{spec.run_dir}/failed-{spec.node_rank or 0}.json")
     return None if record is None else _sentence(record[1], spec.node)
 
 
 def released(spec: Spec) -> str | None:
     """Return a sentence, without full stop, if the ranks of a rank group ended because they had
     nothing to do, as rank 0 has written to its folder; otherwise None."""
-    record = left.read(f"{_folder(spec)}/0/{RELEASED}", _MOST_BYTES)
+    record = left.read(f"{run_folder(spec)}/0/{RELEASED}", _MOST_BYTES)
     idle_s = None if record is None else record[1].get("idle_s")
     if not isinstance(idle_s, int) or idle_s < 1:
         return None
@@ -111,9 +122,19 @@ def leave(
         "message": message,
         "told": stop_requested,
     }
-    folder = _folder(spec)
+    _put(spec, f"node-{spec.node_rank or 0}.json", facts)
+
+
+def arrive(spec: Spec) -> None:
+    """Write the name of this node to the shared folder, so that it can be named if its agent is
+    lost. Raises ``OSError``."""
+    _put(spec, f"arrived-{spec.node_rank}.json", {"node": spec.node, "exit_code": 0})
+
+
+def _put(spec: Spec, name: str, facts: dict[str, Any]) -> None:
+    folder = run_folder(spec)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    path = f"{folder}/node-{spec.node_rank}.json"
+    path = f"{folder}/{name}"
     write(f"{path}.new", json.dumps(facts).encode(), os.O_TRUNC)
     os.replace(f"{path}.new", path)
 
@@ -127,15 +148,10 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
     """
     if spec.ranks is None:
         raise ValueError("this job has no ranks")
-    pretended = os.environ.pop(LOCAL_NODES, None)
-    command = [*spec.ranks.agent, "--node", spec.job_dir]
-    if pretended is None:
-        pids = {programs.start([*_srun(spec.ranks.nodes), *command])}
-    else:
-        pids = {
-            programs.start(command, environment={**os.environ, **variables})
-            for variables in _pretended(pretended)
-        }
+    pids = {
+        programs.start(argv, environment=environment)
+        for argv, environment in _agents(spec, range(spec.ranks.nodes))
+    }
     begun()
     worst = 0
     killer = None
@@ -150,25 +166,59 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
             killer.start()
     if killer is not None:
         killer.cancel()
-    return _judge(spec, worst)
+    return judge(spec, worst)
 
 
-def _srun(nodes: int) -> list[str]:
-    """Return the beginning of an ``srun`` command that starts one agent on each node, with all
-    resources of the job.
+def other_nodes(spec: Spec) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Yield command and environment of each program to start, so that an agent runs on each node
+    but the first; nothing if there is only one node."""
+    if spec.ranks is not None and spec.ranks.nodes > 1:
+        yield from _agents(spec, range(1, spec.ranks.nodes))
+
+
+def lost_nodes(spec: Spec) -> list[str]:
+    """Return the names of the nodes whose agents have left no outcome."""
+    folder, names = run_folder(spec), []
+    for node in range(spec.ranks.nodes if spec.ranks else 0):
+        if _read(f"{folder}/node-{node}.json") is None:
+            record = _read(f"{folder}/arrived-{node}.json")
+            names.append(f"number {node}" if record is None else str(record[1].get("node")))
+    return names
+
+
+def _agents(spec: Spec, nodes: range) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Yield command and environment of each program to start, so that an agent runs on each of the
+    nodes with these numbers."""
+    if spec.ranks is None:
+        raise ValueError("this job has no ranks")
+    pretended = os.environ.pop(LOCAL_NODES, None)
+    command = [*spec.ranks.agent, "--node", spec.job_dir]
+    if pretended is None:
+        yield [*_srun(nodes), *command], dict(os.environ)
+        return
+    for variables in _pretended(json.loads(pretended)[nodes.start :]):
+        yield command, {**os.environ, **variables}
+
+
+def _srun(nodes: range) -> list[str]:
+    """Return the beginning of an ``srun`` command that starts one agent on each of the nodes, which
+    are the last ones of the allocation, with all resources of the job there.
 
     The CPUs are passed explicitly, because a step does not inherit them since Slurm 22.05
     (https://slurm.schedmd.com/srun.html).
     """
-    argv = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    count = len(nodes)
+    argv = ["srun", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
+    if nodes.start:
+        argv.append(f"--relative={nodes.start}")
     cpus = os.environ.get("SLURM_CPUS_PER_TASK", "")
     if cpus.isdecimal():
         argv.append(f"--cpus-per-task={cpus}")
     return [*argv, "--mpi=none", "--input=none", "--kill-on-bad-exit=1", "--quiet"]
 
 
-def _pretended(text: str) -> Iterator[dict[str, str]]:
-    for number, facts in enumerate(json.loads(text)):
+def _pretended(nodes: Sequence[dict[str, Any]]) -> Iterator[dict[str, str]]:
+    for number, facts in enumerate(nodes):
         variables = {
             "SLURMD_NODENAME": str(facts["node"]),
             "SLURM_NODEID": str(number),
@@ -181,7 +231,7 @@ def _pretended(text: str) -> Iterator[dict[str, str]]:
 # --- outcome ---------------------------------------------------------------------------------------
 
 
-def _judge(spec: Spec, code: int) -> RanksOutcome:
+def judge(spec: Spec, code: int) -> RanksOutcome:
     """Return the outcome of a job with ranks from the result files that the agents on its nodes
     wrote. If there were several failures, the earliest decides, by the clock of the shared file
     system.
@@ -189,7 +239,7 @@ def _judge(spec: Spec, code: int) -> RanksOutcome:
     ``code`` is the exit code of the command that started the agents; it is used if result files are
     missing.
     """
-    folder, nodes = _folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
+    folder, nodes = run_folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
     ends = {node: record for node in nodes if (record := _read(f"{folder}/node-{node}.json"))}
     failures: list[tuple[float, int, dict[str, Any], bool]] = []
     for node, (time, facts) in ends.items():
@@ -226,7 +276,8 @@ def _sentence(facts: dict[str, Any], node: str) -> str:
     return f"rank {rank} on node {node} was ended by signal {number.value} ({number.name})"
 
 
-def _folder(spec: Spec) -> str:
+def run_folder(spec: Spec) -> str:
+    """Return the folder that the agents of all nodes share for this start of the job."""
     name = "run" if spec.task is None else f"run-{spec.task}"
     return f"{spec.job_dir}/{name}/{spec.restart_count}"
 

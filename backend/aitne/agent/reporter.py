@@ -40,7 +40,8 @@ class Reporter:
         self._samples: deque[dict[str, Any]] = deque(maxlen=_MOST_SAMPLES)
         self._documents: dict[str, dict[str, Any]] = {}
         self._active_at: float | None = None
-        self._idle_due = False
+        self._ranks_ended: str | None = None
+        self._due = False
         self._condition = threading.Condition()
         self._deadline: float | None = None
         self._address: str | None = None
@@ -94,7 +95,15 @@ class Reporter:
         """Queue the time of the last activity in the session, in seconds of the monotonic clock."""
         with self._condition:
             self._active_at = moment
-            self._idle_due = True
+            self._due = True
+            self._condition.notify()
+
+    def ranks_ended(self, sentence: str) -> None:
+        """Queue the reason why the ranks of a session have ended. It is part of every later report,
+        because the session's row in the database may change in the meantime."""
+        with self._condition:
+            self._ranks_ended = sentence[:2_000]
+            self._due = True
             self._condition.notify()
 
     def finish(self, exit_code: int, message: str | None = None) -> None:
@@ -134,7 +143,7 @@ class Reporter:
                 with self._condition:
                     if taken or kind is None:  # a document comes from the job's own programs
                         self._sent(samples, phase)
-                        self._idle_due = False
+                        self._due = False
                     if kind is not None and self._documents.get(kind) is document:
                         del self._documents[kind]
             elif deadline is not None:
@@ -146,9 +155,7 @@ class Reporter:
         return self._worth_it() or self._deadline is not None
 
     def _worth_it(self) -> bool:
-        return bool(
-            self._phases or self._documents or self._idle_due or len(self._samples) >= _BATCH
-        )
+        return bool(self._phases or self._documents or self._due or len(self._samples) >= _BATCH)
 
     def _next(self) -> tuple[dict[str, Any] | None, int, dict[str, Any] | None]:
         """Return the next report to send, the number of samples in it, and the queued phase that it
@@ -175,6 +182,8 @@ class Reporter:
         if self._active_at is not None:
             # Computed now, because a queued report becomes older.
             report["idle_s"] = round(max(0.0, time.monotonic() - self._active_at), 3)
+        if self._ranks_ended is not None:
+            report["ranks_ended"] = self._ranks_ended
         kind, document = self._document()
         if kind is not None:
             report[kind] = document

@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # TLS costs as much memory as all the rest of the agent
     import ssl
     from typing import Any
 
+    from aitne.agent.session_ranks import SessionRanks
+
 HANDED_OVER = "jupyterhub"
 """Kind of app whose environment comes from JupyterHub, after the app was started."""
 _WAIT_S = 25
@@ -48,7 +50,10 @@ class AppRunner:
         programs: Programs,
         reporter: Reporter,
         on_start: Callable[[], None],
+        ranks: SessionRanks | None = None,
     ) -> None:
+        """Store the dependencies. ``ranks`` are the ranks of the session; None if it has none."""
+        self._ranks = ranks
         self._spec = spec
         self._app = app
         self._programs = programs
@@ -80,18 +85,21 @@ class AppRunner:
             os.environ["AITNE_APP_HOST"], os.environ["AITNE_APP_PORT"] = host, str(port)
         reader, writer = os.pipe() if handed_over else (None, None)
         try:
-            pid = self._programs.start(self._app.argv, stdin=reader)
+            argv = self._app.argv if self._ranks is None else self._ranks.argv(self._app)
+            pid = self._programs.start(argv, stdin=reader)
         finally:
             if reader is not None:
                 os.close(reader)
         self._reporter.phase("started", address=address)
         self._reporter.start()
         self._on_start()
+        if self._ranks is not None:
+            self._ranks.start()
         threading.Thread(
             target=self._bring_up, args=(address, writer, port_socket), name="app", daemon=True
         ).start()
         try:
-            return self._programs.wait(pid)
+            return self._programs.wait(pid) if self._ranks is None else self._ranks.wait(pid)
         finally:
             self._ended.set()
             self._remove_key()

@@ -142,6 +142,8 @@ class Spec:
         self.node_rank: int | None = None
         """Number of this node among the job's nodes, if the first node's agent has started this
         agent; otherwise None."""
+        self.run_dir: str | None = None
+        """Folder of the ranks of the present command; None: there are none yet."""
         self.token = _token(job_dir)
         task = environ.get("SLURM_ARRAY_TASK_ID", "")
         self.task = int(task) if task.isdecimal() else None
@@ -155,6 +157,12 @@ class Spec:
         """Number of earlier starts of the job: retries of the platform plus requeues of the
         scheduler."""
         return self.attempt - 1 + self.restart_count
+
+    @property
+    def hosts_ranks(self) -> bool:
+        """Return whether this is the agent of a session's first node, whose app runs beside
+        ranks."""
+        return self.ranks is not None and bool(self.apps)
 
     @property
     def checkpoints(self) -> str:

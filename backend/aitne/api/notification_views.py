@@ -222,7 +222,7 @@ class DeliveryList(Frozen):
 
 
 class IdleGpuJobs(Frozen):
-    """List of running batch jobs that do not use their GPUs."""
+    """List of running jobs and sessions that do not use their GPUs."""
 
     items: list[JobView] = Field(description="Jobs, longest idle first.")
     gpus: int = Field(description="Number of GPUs that they hold.")

@@ -4,6 +4,7 @@ rank, it is replaced by the program."""
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import sys
@@ -13,7 +14,7 @@ from aitne.launch import options as command_line
 from aitne.launch import run as courses
 from aitne.launch.errors import LaunchError
 from aitne.launch.output import say
-from aitne.launch.spawn import NotStarted
+from aitne.launch.spawn import NotStarted, own_command
 from aitne.launch.transports import NEEDS_MPI
 from aitne.launch.world import RankTopology, detect
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from aitne.launch.hosts import Host
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+APP = "--app"
+"""First option of ``aitne-run node`` on the first node of a session: a JSON object with the command
+of the app (``argv``) and further environment variables of the ranks (``env``)."""
 _LOCAL_NAMES = ("localhost", "127.0.0.1")
 
 
@@ -37,6 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     """Execute the command line and return its exit code."""
     _three_descriptors()
     try:
+        if arguments[:2] == ["node", APP] and len(arguments) > 2:
+            return _session(arguments[2], arguments[3:])
         if arguments[:1] == ["node"] and "--run-dir" in arguments:
             return _node(arguments[1:])
         if arguments[:1] == ["_follow"]:
@@ -81,7 +87,22 @@ def _run(options: argparse.Namespace) -> int:
     return remote.from_outside(host_list, launcher, settings)
 
 
-def _node(arguments: Sequence[str]) -> int:
+def _session(app: str, arguments: Sequence[str]) -> int:
+    """Run the app of a session, and beside it this node's part of a run."""
+    from aitne.launch import session
+
+    options = _node_parser().parse_args(arguments)
+    facts = json.loads(app)
+    return session.run(
+        facts["argv"],
+        [*own_command(), "node", *arguments],
+        facts["env"],
+        run_dir=options.run_dir,
+        node=options.node_rank,
+    )
+
+
+def _node_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="aitne-run node",
         description="One node's part of a run whose nodes are started by another program and share a folder.",
@@ -94,6 +115,11 @@ def _node(arguments: Sequence[str]) -> int:
     parser.add_argument("--run-dir", required=True, help="folder that all nodes share")
     parser.add_argument("--job", required=True, help="unique identifier of this run")
     command_line.common(parser)
+    return parser
+
+
+def _node(arguments: Sequence[str]) -> int:
+    parser = _node_parser()
     options = parser.parse_args(arguments)
     ranks = hosts.counts(options.ranks)
     if len(ranks) == 1:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from itertools import pairwise
 from uuid import uuid4
@@ -123,6 +124,14 @@ async def test_samples_are_thinned_evenly(store: SqlStore, total: int, limit: in
     assert seconds[-1] == total - 1, "the newest is always there"
     gaps = {after - before for before, after in pairwise(seconds)}
     assert not gaps or max(gaps) - min(gaps) <= 1
+
+
+async def test_samples_of_each_node_are_thinned_on_their_own(store: SqlStore) -> None:
+    job = (await store.create_job(make_job())).job
+    measured = [sample(second, node) for second in range(40) for node in ("n1", "n2")]
+    await store.add_samples(job.id, [*measured, sample(40, "n3")])
+    found = await store.samples(job.id, limit=20, each_node=True)
+    assert Counter(one.node for one in found) == {"n1": 20, "n2": 20, "n3": 1}
 
 
 async def waiting(store: SqlStore, priority: int | None, partition: str, at: float) -> Job:

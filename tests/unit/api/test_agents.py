@@ -117,6 +117,81 @@ async def test_a_nodes_agent_tells_of_its_samples_and_moves_nothing(stage: Stage
     assert [each.node for each in await stage.store.samples(job.id)] == ["node02"]
 
 
+async def test_end_of_ranks_is_shown_and_ends_no_session(stage: Stage) -> None:
+    job = await stored(stage, make_session(), *STARTING)
+    await send(stage, job, report(address="node01:40123"))
+    ended = "Rank 3 on node node02 was ended by signal 9 (SIGKILL).\n The session continues"
+    await send(stage, job, report("running", ranks_ended=ended))
+    now = await stage.store.get_job(job.id)
+    assert now.state is JobState.RUNNING
+    assert now.message == (
+        "Rank 3 on node node02 was ended by signal 9 (SIGKILL). The session continues."
+    )
+    await send(stage, job, report("running", ranks_ended=ended))
+    assert (await stage.store.get_job(job.id)).version == now.version
+    # Who ends the session is said rather than how its ranks have ended.
+    await stage.store.request_cancel(job.id, stage.clock.now, "Stopped by ada.")
+    await send(stage, job, report("running", ranks_ended=ended))
+    assert (await stage.store.get_job(job.id)).message == "Stopped by ada."
+
+
+async def test_metrics_are_shown_by_node_and_rank(stage: Stage) -> None:
+    ada, eve = await stage.add_user("ada"), await stage.add_user("eve")
+    spec = {
+        "resources": {"nodes": 2, "cpu": 4, "gpu": {"count": 2}},
+        "distributed": {"ranks_per_node": 2},
+    }
+    job = make_session(owner="ada", project="ada", spec=spec)
+    job = await stored(stage, job, *STARTING)
+    await stage.store.transition(job.id, JobState.RUNNING, JobChanges(nodes=("node01", "node02")))
+    for number, node in enumerate(("node01", "node02")):
+        gpus = [
+            {"index": 2 * number + local, "utilization": share, "memory_bytes": 10 + local}
+            for local, share in enumerate((0.5, 1.0))
+        ]
+        samples = [
+            {
+                "time": f"2026-03-01T12:{minute // 60:02}:{minute % 60:02}Z",
+                "node": node, "cpu": 1.5 + number, "memory_bytes": 1000, "gpu": gpus,
+            }
+            for minute in range(200)
+        ]
+        place = {"node_rank": number} if number else {}
+        await send(stage, job, report("running", node=node, samples=samples, **place))
+    rows = [
+        {"rank": rank, "node": rank // 2, "steps": 10, "step_s": 1.0, "own_s": own_s}
+        for rank, own_s in enumerate((0.5, 0.5, 0.5, 0.9))
+    ]
+    await send(stage, job, report("running", profile={**PROFILE, "ranks": rows}))
+    url = f"/api/v1/jobs/{job.id}/metrics/ranks"
+    async with stage.client(await stage.token(ada)) as client:
+        found = (await client.get(url)).json()
+    async with stage.client(await stage.token(eve)) as client:
+        assert (await client.get(url)).status_code == 404
+    assert [(node["node"], node["ranks"], node["straggler"]) for node in found["nodes"]] == [
+        ("node01", [0, 1], False),
+        ("node02", [2, 3], True),
+    ]
+    assert {len(node["points"]) for node in found["nodes"]} == {120}
+    assert found["nodes"][1]["points"][-1] == {
+        "time": "2026-03-01T12:03:19Z",
+        "cpu": 2.5,
+        "memory_bytes": 1000,
+        "gpu_utilization": 0.75,
+        "gpu_memory_bytes": 21,
+    }
+    ranks = found["ranks"]
+    assert [(rank["node"], rank["gpu"]) for rank in ranks] == [
+        ("node01", 0),
+        ("node01", 1),
+        ("node02", 2),
+        ("node02", 3),
+    ]
+    assert [rank["straggler"] for rank in ranks] == [False, False, False, True]
+    assert [rank["behind_s"] for rank in ranks[2:]] == [0.0, pytest.approx(0.4)]
+    assert ranks[3]["points"][-1]["utilization"] == 1.0
+
+
 async def test_the_last_profile_is_shown_to_who_may_see_the_job(stage: Stage) -> None:
     ada, eve = await stage.add_user("ada"), await stage.add_user("eve")
     job = make_job(owner="ada", project="ada")

@@ -191,6 +191,20 @@ class TestGpus:
         told = [kind for kind in await kinds(b) if kind is NotificationKind.GPU_IDLE]
         assert told == [NotificationKind.GPU_IDLE]
 
+    async def test_session_that_leaves_them_idle_is_marked_without_a_notification(
+        self, bench: Any
+    ) -> None:
+        b: Bench = await bench()
+        await person(b)
+        session, watch = await ready(b, resources={"gpu": {"count": 2}}), self.watch(b)
+        began = JobChanges(started_at=b.clock())
+        session = await b.store.transition(session.id, JobState.READY, began)
+        await self.half_hour(b, session, 0.02, watch)
+        await self.half_hour(b, session, 0.02, watch)
+        assert (await b.job(session.id)).gpu_idle_since is not None
+        await read(b)
+        assert NotificationKind.GPU_IDLE not in await kinds(b)
+
     @pytest.mark.parametrize("busy", [0.5, None])
     async def test_job_with_busy_or_unmeasured_gpu_is_not_marked_idle(
         self, bench: Any, busy: float | None

@@ -246,6 +246,25 @@ async def test_a_requeue_goes_back_to_waiting(bench: Any) -> None:
     assert waiting.expires_at is None
 
 
+async def test_session_outlives_all_of_its_nodes_but_the_first(bench: Any) -> None:
+    b = await bench()
+    session = await _submitted(b, make_session(spec={"resources": {"nodes": 3}}))
+    nodes = ("node01", "node02", "node03")
+    b.scheduler.change("1", state=JobState.RUNNING, nodes=nodes)
+    await b.poller.poll()
+    await b.agent_reports(session.id)
+    b.scheduler.change("1", nodes=("node01", "node03"))
+    await b.poller.poll()
+    now = await b.job(session.id)
+    assert (now.state, now.nodes) == (JobState.RUNNING, nodes)
+    b.scheduler.change("1", nodes=("node03",))
+    await b.poller.poll()
+    ended = await b.job(session.id)
+    assert (ended.state, ended.reason) == (JobState.NODE_FAILED, TerminationReason.NODE_FAILED)
+    assert ended.message == "Node node01 failed while it ran; the job is not the cause."
+    assert b.scheduler.cancelled == ["1"]
+
+
 async def test_array_tasks_end_each_by_itself(bench: Any) -> None:
     b = await bench()
     array, tasks = make_array("0-1")

@@ -396,6 +396,13 @@ def test_a_job_as_options() -> None:
     assert not [word for word in words if word.startswith(("--partition", "--exclusive"))]
 
 
+def test_session_on_several_nodes_outlives_all_but_the_first() -> None:
+    two = Resources(nodes=2)
+    assert "--no-kill" in set(options(request(session=True, resources=two), accounting=False))
+    for other in (request(session=True), request(resources=two)):
+        assert "--no-kill" not in set(options(other, accounting=False))
+
+
 def test_sessions_are_never_requeued_and_projects_are_accounts_where_there_are_any() -> None:
     asked = request(session=True, max_requeues=5, slurm=SlurmOptions(requeue=True, account="other"))
     words = set(options(asked, accounting=False))

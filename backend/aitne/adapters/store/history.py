@@ -108,14 +108,20 @@ class JobHistory(StorePart, JobStore):
 
     @override
     async def samples(
-        self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
+        self,
+        job_id: UUID,
+        *,
+        since: datetime | None = None,
+        limit: int = 2_000,
+        each_node: bool = False,
     ) -> Sequence[Sample]:
         # If there are too many samples, the newest one is always selected.
         order = (_samples.c.time, _samples.c.node)
+        part = _samples.c.node if each_node else None
         numbered = select(
             _samples,
-            func.row_number().over(order_by=order).label("number"),
-            func.count().over().label("total"),
+            func.row_number().over(partition_by=part, order_by=order).label("number"),
+            func.count().over(partition_by=part).label("total"),
         ).where(_samples.c.job_id == job_id)
         if since is not None:
             numbered = numbered.where(_samples.c.time >= since)

@@ -58,6 +58,7 @@ from aitne.core.models.job_search import JobSearch
 from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import CreatedJob
+from aitne.services.jobs.rank_metrics import RankMetrics
 
 router = APIRouter(prefix=V1, tags=["jobs"])
 VIEWS_AT_ONCE = 25
@@ -266,6 +267,13 @@ async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -
     """Return measurements of the resources that the job's processes used, and a summary."""
     samples = await platform.jobs.samples(actor, job_id)
     return JobMetrics(samples=list(samples), summary=SampleSummary.of(samples))
+
+
+@router.get("/jobs/{job_id}/metrics/ranks")
+async def get_job_rank_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -> RankMetrics:
+    """Return the metrics of the job by node and by rank, with few enough points for charts, and
+    with the ranks for which the others wait."""
+    return await platform.snapshots.rank_metrics(actor, job_id)
 
 
 @router.get(

@@ -190,7 +190,7 @@ async def list_webhook_deliveries(
 
 @router.get("/admin/idle-gpus", tags=["admin"])
 async def list_idle_gpus(actor: Admin, platform: PlatformDep) -> IdleGpuJobs:
-    """List the batch jobs that leave their GPUs idle; administrators only."""
+    """List the jobs, rank groups and sessions that leave their GPUs idle; administrators only."""
     jobs = await platform.notifications.idle_gpu_jobs(actor)
     return IdleGpuJobs(
         items=[present(job, actor, platform) for job in jobs],

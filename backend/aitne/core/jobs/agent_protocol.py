@@ -93,6 +93,8 @@ class AgentRanks(Frozen):
     below in their environment.
 
     On several nodes, an agent runs on each node; the first node's agent starts the other agents.
+    In a session, ``commands`` start the ranks of the other nodes, and the ``argv`` of the app
+    starts those of the first node, too.
     """
 
     nodes: int = Field(ge=1)
@@ -147,7 +149,7 @@ class AgentSpec(Frozen):
     """
     commands: tuple[tuple[str, ...], ...] = ()
     """One list of arguments for each entry of ``commands`` in the job file; they run in order until
-    one fails.
+    one fails. In a session with ranks, the command that starts the ranks of another node.
     """
     apps: tuple[AgentApp, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
@@ -235,6 +237,10 @@ class AgentReport(Frozen):
     """
     idle_s: float | None = Field(None, ge=0)
     """Seconds for which the agent has seen no activity in the session."""
+    ranks_ended: str | None = Field(None, max_length=2_000)
+    """Reason why the ranks of a session have ended, as a sentence without full stop; the session
+    continues. None: they have not ended, or the job is no session.
+    """
     profile: dict[str, Any] | None = None
     """Profile of the ranks' collectives, from their runtime (``core.models.profile``); a later one
     replaces it.

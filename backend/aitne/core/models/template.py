@@ -178,7 +178,9 @@ class Template(Strict):
     apps: list[AppFile] = Field(default_factory=list)
     """Apps that a session starts; empty for batch jobs."""
     distributed: TemplateDistributed | None = None
-    """Distribution of the commands over ranks; None: they run without ranks."""
+    """Distribution of the commands over ranks; None: they run without ranks. In a session, the
+    ranks execute cells of its notebooks.
+    """
     workdir_from: str | None = None
     """Name of the path parameter whose value becomes the working folder; None: the home folder."""
 
@@ -207,11 +209,16 @@ class Template(Strict):
         if self.workdir_from is not None and self.workdir_from not in folders:
             raise ValueError(f"workdir_from: {self.workdir_from} is not a parameter of type path")
         if self.distributed is not None:
-            if self.type is JobType.SESSION:
-                raise ValueError("distributed: a session is one program, not many ranks")
             self._check_from("ranks_per_node_from", ParameterType.INTEGER)
             self._check_from("backend_from", ParameterType.CHOICE)
         return self
+
+    @property
+    def offers_ranks(self) -> bool:
+        """Return whether sessions of this template may have ranks, which execute cells of their
+        notebooks.
+        """
+        return self.distributed is not None or self.resources.nodes.max != 1
 
     def _check_from(self, field: str, kind: ParameterType) -> None:
         name = getattr(self.distributed, field)

@@ -108,6 +108,6 @@ class IdleSettings(Strict):
         0.05,
         ge=0,
         le=1,
-        description="A batch job whose GPUs are on average less busy than this is shown as idle.",
+        description="A job or session whose GPUs are on average less busy than this is shown as idle.",
     )
     gpu_window: Seconds = Field(1_800, description="Period over which that average is computed.")

@@ -1,4 +1,5 @@
-"""Detection of batch jobs that hold GPUs without using them. They are reported, never ended."""
+"""Detection of jobs and sessions that hold GPUs without using them. They are reported, never ended
+for it."""
 
 from __future__ import annotations
 
@@ -87,8 +88,7 @@ class GpuWatch:
 
     def _concerned(self, job: Job, now: datetime) -> bool:
         return (
-            job.type is JobType.JOB
-            and job.state is JobState.RUNNING
+            job.state in (JobState.RUNNING, JobState.READY)
             and job.spec.resources.gpu.count > 0
             and job.started_at is not None
             and now - job.started_at >= self._window
@@ -119,9 +119,11 @@ class GpuWatch:
 
     async def _tell(self, job: Job, mean: float) -> None:
         """Store the event that notifies the job's owner of the idle GPUs, at most once for each
-        job.
+        job. Owners of sessions are warned of inactivity instead.
         """
-        if any(event.kind == GPU_IDLE for event in await self._store.job_events(job.id)):
+        if job.type is JobType.SESSION or any(
+            event.kind == GPU_IDLE for event in await self._store.job_events(job.id)
+        ):
             return
         data = {"utilization": round(mean, 4), "window_s": round(self._window.total_seconds())}
         await self._store.add_job_event(job.id, GPU_IDLE, data)

@@ -226,7 +226,7 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
 
     if record.restart_count != job.restart_count:
         values["restart_count"] = record.restart_count
-    if record.nodes and record.nodes != job.nodes:
+    if record.nodes and record.nodes != job.nodes and not _lost_nodes(job, record):
         values["nodes"] = record.nodes
     if record.partition and record.partition != job.partition:
         values["partition"] = record.partition
@@ -299,6 +299,29 @@ def state_from_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, 
         state, reason = JobState.FAILED, TerminationReason.FAILED
         values["message"] = f"The program ended with exit code {agent_record.exit_code}."
     return state, JobChanges.model_validate({**values, "reason": reason})
+
+
+def lost_first_node(
+    job: Job, record: SchedulerJob, now: datetime, cluster: Cluster | None
+) -> JobChanges | None:
+    """Return the changes to store for a session that has lost the first of its nodes, on which its
+    app ran; None if it has not. It survives the loss of others.
+    """
+    if not _lost_nodes(job, record) or job.nodes[0] in record.nodes:
+        return None
+    return JobChanges(
+        reason=TerminationReason.NODE_FAILED,
+        message=f"{named(job.nodes[:1], cluster)} failed while it ran; the job is not the cause.",
+        ended_at=now,
+    )
+
+
+def _lost_nodes(job: Job, record: SchedulerJob) -> bool:
+    """Return whether the scheduler has taken failed nodes out of the allocation of a session. Their
+    names stay in the row of the session.
+    """
+    runs = job.type is JobType.SESSION and record.state is JobState.RUNNING
+    return runs and bool(record.nodes) and set(record.nodes) < set(job.nodes)
 
 
 def too_many_starts(job: Job, record: SchedulerJob) -> bool:

@@ -35,6 +35,7 @@ from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.doubt import StaleStateCheck
 from aitne.services.controller.judge import (
     START_TIMEOUT,
+    lost_first_node,
     may_explain,
     outcome,
     progress,
@@ -387,6 +388,10 @@ class Poller:
             await self._stop(job, record)
             return
         if await self._never_started(job):
+            return
+        if (lost := lost_first_node(job, record, self._clock(), self._cluster)) is not None:
+            await self._scheduler.cancel(run_of(job))
+            self._end(job, JobState.NODE_FAILED, lost)
             return
         state, changes = progress(job, record, self._clock())
         self.behind |= record.state.active and not state.active

@@ -457,6 +457,11 @@ class AgentService:
             values["nodes"] = (report.node,)
         if job.state is JobState.STARTING and job.message is not None:
             values["message"] = None  # it said why the job waited
+        if report.ranks_ended is not None and job.cancel_requested_at is None:
+            # The text comes from a process of the user: no more than a line is taken from it.
+            sentence = f"{' '.join(report.ranks_ended.split())}."
+            if sentence != job.message:
+                values["message"] = sentence
         return JobChanges.model_validate(values)
 
     async def _move(self, job: Job, to: JobState, changes: JobChanges) -> Job:

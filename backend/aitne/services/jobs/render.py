@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -115,11 +116,11 @@ class Renderer:
             platform_url=self._settings.agents_url,
             authority=self._authority,
             commands=tuple(
-                wrap(spec.environment, (*self._spawner(spec, _run_id(job)), *argv))
+                wrap(spec.environment, (*self._spawner(job), *argv))
                 for argv in self._programs(job, runtime)
             ),
-            ranks=self._ranks(spec),
-            apps=tuple(self._app(spec, runtime, app) for app in spec.apps),
+            ranks=self._ranks(job),
+            apps=tuple(self._app(job, runtime, app) for app in spec.apps),
             env={
                 "SLURM_JOB_NAME": job.name,
                 **runtime.environment(),
@@ -212,34 +213,45 @@ class Renderer:
 
     def _programs(self, job: Job, runtime: Runtime) -> Iterator[Sequence[str]]:
         """Yield the argument vector of each program that the job runs: its commands, or the engine
-        of a rank group.
+        of a rank group. That of a session with ranks is the engine on the other nodes.
         """
         spec = job.spec
-        if spec.rank_group is not None:
-            notebook = NOTEBOOK if spec.image_use is not None else str(self._software.notebook)
-            python = spec.rank_group.python or _python(spec, runtime)
-            yield python, notebook, ENGINE
+        if spec.rank_group is not None or (spec.apps and spec.distributed is not None):
+            yield self._engine(spec, runtime)
         for number, command in enumerate(spec.commands):
             yield argv_of(command, f"{self._job_dir(job)}/{command_name(number)}")
 
-    def _spawner(self, spec: JobSpec, job_id: UUID) -> tuple[str, ...]:
+    def _spawner(self, job: Job, app: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the command prefix that starts the command that follows it once for each rank of a
-        node; empty for a job without ranks.
+        node, and beside the ranks the session's ``app``; empty for a job without ranks.
         """
+        spec = job.spec
         if spec.distributed is None:
             return ()
         program = self._software.spawner
         if spec.image_use is not None:
             file = f"{SPAWNER}/{Path(program[-1]).name}"
             program = (spec.image_use.python or "python3", "-I", file)
+        beside = json.dumps({"argv": app, "env": self._rank_variables(job)})
         return (
-            *(*program, "node", "--nodes", str(spec.resources.nodes), "--node-rank", NODE_RANK),
+            *(*program, "node", *(("--app", beside) if app else ())),
+            *("--nodes", str(spec.resources.nodes), "--node-rank", NODE_RANK),
             *("--ranks", str(spec.distributed.ranks_per_node), "--run-dir", RUN_DIR),
             # The scheduler decides how long ranks may take to save their work.
-            *("--job", str(job_id), "--grace", "86400", "--"),
+            *("--job", str(_run_id(job)), "--grace", "86400"),
+            # A node may first read a whole image; one that fails ends the wait.
+            *(("--timeout", "600") if spec.apps else ()),
+            "--",
         )
 
-    def _ranks(self, spec: JobSpec) -> AgentRanks | None:
+    def _engine(self, spec: JobSpec, runtime: Runtime) -> Sequence[str]:
+        """Return the command of a rank that executes cells of a session's notebooks."""
+        notebook = NOTEBOOK if spec.image_use is not None else str(self._software.notebook)
+        python = spec.rank_group.python if spec.rank_group is not None else None
+        return (python or _python(spec, runtime), notebook, ENGINE)
+
+    def _ranks(self, job: Job) -> AgentRanks | None:
+        spec = job.spec
         chosen = spec.distributed
         if chosen is None:
             return None
@@ -247,18 +259,29 @@ class Renderer:
             nodes=spec.resources.nodes,
             ranks_per_node=chosen.ranks_per_node,
             agent=self._software.agent,
-            env={
-                "AITNE_TRANSPORT": TRANSPORT_OF.get(chosen.backend, chosen.backend),
-                "AITNE_STRATEGY": chosen.strategy,
-                "AITNE_COMPRESS": chosen.compress,
-            },
+            env=self._rank_variables(job),
         )
 
-    def _app(self, spec: JobSpec, runtime: Runtime, app: AppSpec) -> AgentApp:
+    def _rank_variables(self, job: Job) -> dict[str, str]:
+        """Return the environment variables of the job's ranks for their runtime."""
+        chosen = job.spec.distributed
+        if chosen is None:
+            return {}
+        variables = {
+            "AITNE_TRANSPORT": TRANSPORT_OF.get(chosen.backend, chosen.backend),
+            "AITNE_STRATEGY": chosen.strategy,
+            "AITNE_COMPRESS": chosen.compress,
+        }
+        return variables | (_engine_env(job, job.id) if job.spec.apps else {})
+
+    def _app(self, job: Job, runtime: Runtime, app: AppSpec) -> AgentApp:
+        spec = job.spec
         launcher, notebook = str(self._software.launcher), str(self._software.notebook)
         if spec.image_use is not None:
             launcher, notebook = f"{LAB}/{self._software.launcher.name}", NOTEBOOK
-        argv = (_python(spec, runtime), launcher, "--notebook", notebook)
+        argv: tuple[str, ...] = (_python(spec, runtime), launcher, "--notebook", notebook)
+        if spec.distributed is not None:
+            argv = (*self._spawner(job, argv), *self._engine(spec, runtime))
         return AgentApp(
             name=app.name,
             kind=app.kind,
@@ -286,12 +309,18 @@ def _rank_group_env(job: Job) -> dict[str, str]:
     if group is None:
         return {}
     idle = {} if group.idle_s is None else {"AITNE_RANKS_IDLE_S": str(group.idle_s)}
+    return _engine_env(job, group.session) | idle
+
+
+def _engine_env(job: Job, session: UUID) -> dict[str, str]:
+    """Return the environment variables from which engines learn to which session and job they
+    belong, which are the same for the ranks of the session's own nodes.
+    """
     return {
-        "AITNE_SESSION": str(group.session),
+        "AITNE_SESSION": str(session),
         "AITNE_RANK_GROUP": str(job.id),
         # Below the home folder, which the engine expands: in a container it may be another one.
         "AITNE_RANKS_FOLDER": f"~/.aitne/ranks/{job.id}",
-        **idle,
     }
 
 

@@ -203,11 +203,16 @@ def _distributed(
     problems: Problems,
 ) -> DistributedSpec | None:
     offered = template.distributed if template is not None else None
-    if file.distributed is None and offered is None:
+    # The nodes of a session are there for its ranks.
+    several_nodes = kind is JobType.SESSION and resources.nodes > 1
+    if file.distributed is None and offered is None and not several_nodes:
         return None
-    if kind is JobType.SESSION:
+    if kind is JobType.SESSION and template is not None and not template.offers_ranks:
         problems.add(
-            "distributed", "a session is one program, not many ranks", None, "only for jobs"
+            "distributed",
+            f"sessions of template {template.name} have no ranks",
+            None,
+            "only for jobs, and for sessions with notebooks such as those of jupyterlab",
         )
         return None
     options = file.distributed.model_dump(exclude_unset=True) if file.distributed else {}
@@ -330,9 +335,6 @@ def _check_kind(
             )
         if file.array is not None:
             problems.add("array", "a session cannot be an array", file.array, "only for jobs")
-        nodes = file.resources.nodes
-        if nodes is not None and nodes > 1:
-            problems.add("resources.nodes", "a session runs on one node", nodes, "1")
 
 
 def _check_source(

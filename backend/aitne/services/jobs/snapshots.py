@@ -1,5 +1,5 @@
-"""Documents that the agents of jobs reported: snapshots of the environment, lists of written files,
-and results.
+"""What the agents of jobs reported: snapshots of the environment, lists of written files, results,
+and metrics by rank.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from pydantic import BaseModel, ValidationError
 from aitne.core.errors import NotFound
 from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.models.job import Job
+from aitne.core.models.profile import Profile
 from aitne.core.models.snapshot import MOST_BYTES, Snapshot, Taken, WrittenFiles
 from aitne.core.models.sweep import Results
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import DocumentKind, Store
 from aitne.core.users.policy import PolicyAction, require
+from aitne.services.jobs.rank_metrics import RankMetrics, points_for, rank_metrics
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +120,17 @@ class SnapshotService:
             return None
         series = await self._store.document(job.id, DocumentKind.SERIES)
         return Results.model_validate({**values, "series": series or {}})
+
+    async def rank_metrics(self, actor: Actor, job_id: UUID) -> RankMetrics:
+        """Return the metrics of the job by node and rank.
+
+        Raises ``NotFound``, also if the actor may not see the job.
+        """
+        job = await self._readable(actor, job_id)
+        samples = await self._store.samples(job_id, limit=points_for(job), each_node=True)
+        document = await self._store.profile(job_id)
+        profile = None if document is None else Profile.model_validate(document)
+        return rank_metrics(job, samples, profile)
 
     async def _readable(self, actor: Actor, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)

@@ -341,8 +341,36 @@ async def test_ranks_are_resolved_checked_and_shown(bench: Bench) -> None:
         with pytest.raises(InvalidInput) as refused:
             await bench.create(resources={"nodes": 2}, distributed=wrong)
         assert [problem.field for problem in refused.value.problems] == [field]
-    with pytest.raises(InvalidInput, match="one program, not many ranks"):
-        await bench.create(type="session", commands=[], distributed={})
+
+
+async def test_session_on_several_nodes_has_ranks_on_each(bench: Bench) -> None:
+    await bench.nodes(make_node(gpu=2), make_node("node02", gpu=2))
+    session = {"type": "session", "commands": []}
+    plan = await bench.jobs.plan(ADA, job_file(**session, resources={"nodes": 2}))
+    assert plan.spec.distributed == DistributedSpec(ranks_per_node=1)
+    assert plan.spec.resources.nodes == 2
+    on_gpus = {"nodes": 2, "gpu": 2, "cpu": 2}
+    plan = await bench.jobs.plan(ADA, job_file(**session, resources=on_gpus))
+    assert plan.spec.distributed == DistributedSpec(ranks_per_node=2)
+    two = {"ranks_per_node": 2}
+    plan = await bench.jobs.plan(ADA, job_file(**session, resources={"cpu": 2}, distributed=two))
+    assert plan.spec.distributed == DistributedSpec(ranks_per_node=2)
+    assert (await bench.jobs.plan(ADA, job_file(**session))).spec.distributed is None
+    with pytest.raises(InvalidInput) as refused:
+        await bench.create(**session, resources={"nodes": 65})
+    assert "resources.nodes" in [problem.field for problem in refused.value.problems]
+
+
+async def test_session_whose_template_has_one_node_has_no_ranks(bench: Bench) -> None:
+    await bench.nodes(make_node(), make_node("node02"))
+    board = {"template": "tensorboard", "type": "session", "commands": []}
+    for wrong, field in (
+        ({"resources": {"nodes": 2}}, "resources.nodes"),
+        ({"distributed": {"ranks_per_node": 2}}, "distributed"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            await bench.create(**board, **wrong)
+        assert field in [problem.field for problem in refused.value.problems]
 
 
 async def test_a_templates_form_says_how_many_ranks(bench: Bench) -> None:

@@ -211,6 +211,56 @@ def test_in_an_image_its_own_python_starts_the_ranks(renderer: Renderer) -> None
     assert argv[:4] == ("python3", "-I", "/opt/aitne/launch/launch.pyz", "node")
 
 
+def test_first_node_of_a_session_runs_the_app_and_its_ranks_in_one_program(
+    renderer: Renderer,
+) -> None:
+    ranks = {"distributed": {"ranks_per_node": 2}, "resources": Resources(nodes=2)}
+    made = make_session(spec=ranks)
+    session = sent(renderer, made)
+    (app,) = session.apps
+    (other,) = session.commands
+    spawner = (*own_software().spawner, "node")
+    assert session.ranks is not None
+    variables = session.ranks.env
+    assert variables["AITNE_RANKS_FOLDER"] == f"~/.aitne/ranks/{made.id}"
+    assert variables["AITNE_SESSION"] == variables["AITNE_RANK_GROUP"] == str(made.id)
+    assert other[: len(spawner)] == spawner
+    assert other[other.index("--") :] == (
+        "--",
+        "/session/bin/python",
+        "-m",
+        "aitne.notebook.engine",
+    )
+    first = app.argv[len(spawner) :]
+    assert app.argv[: len(spawner)] == spawner
+    assert first[0] == "--app"
+    launcher = ["/session/bin/python", str(own_software().launcher)]
+    assert json.loads(first[1]) == {"argv": launcher, "env": variables}
+    # Except for the app, both nodes start the same.
+    assert first[2:] == other[len(spawner) :]
+    assert first[2:8] == ("--nodes", "2", "--node-rank", "{node_rank}", "--ranks", "2")
+
+
+def test_session_with_ranks_has_one_container_on_each_node(renderer: Renderer) -> None:
+    image = ImageUse(
+        reference="jupyter:1",
+        digest="sha256:" + "a" * 64,
+        path="/images/j.sif",
+        python="/opt/jupyter/bin/python",
+    )
+    fields = {"image_use": image, "runtime": "apptainer", "home": "/home/ada"}
+    ranks = {"distributed": {"ranks_per_node": 1}, "resources": Resources(nodes=2)}
+    session = sent(renderer, make_session(spec={**fields, **ranks}))
+    (app,) = session.apps
+    (other,) = session.commands
+    python = "/opt/jupyter/bin/python"
+    for argv in (app.argv, other):
+        assert argv[:4] == (python, "-I", "/opt/aitne/launch/launch.pyz", "node")
+        assert argv[-3:] == (python, "/opt/aitne/notebook", "aitne.notebook.engine")
+    beside = json.loads(app.argv[app.argv.index("--app") + 1])
+    assert beside["argv"] == [python, "/opt/aitne/lab/launcher.py"]
+
+
 def test_an_environment_is_loaded_once_for_all_ranks_of_a_node(renderer: Renderer) -> None:
     (argv,) = sent(renderer, make_job(spec={**RANKS, "environment": {"venv": "~/v"}})).commands
     assert argv[-4:] == ("--", "bash", "-c", "train $A")

@@ -33,7 +33,7 @@ _OURS = frozenset({
     "--account", "--array", "--begin", "--chdir", "--clusters", "--comment",
     "--cpus-per-task", "--dependency", "--error", "--export", "--export-file", "--get-user-env",
     "--gid", "--gres", "--help", "--hold", "--input", "--job-name", "--kill-on-invalid-dep",
-    "--mem", "--no-requeue", "--nodes", "--ntasks", "--ntasks-per-node", "--open-mode", "--output",
+    "--mem", "--no-kill", "--no-requeue", "--nodes", "--ntasks", "--ntasks-per-node", "--open-mode", "--output",
     "--parsable", "--propagate", "--quiet", "--requeue",
     "--signal", "--test-only", "--time", "--time-min", "--uid", "--usage", "--version", "--wait", "--wrap",
 } | set(_SAME_NAME.values()) - {"--exclusive"})  # fmt: skip
@@ -77,6 +77,9 @@ def options(
         yield f"--ntasks-per-node={wants.tasks_per_node}"
     if (cpus := _cpus_per_task(wants)) is not None:
         yield f"--cpus-per-task={cpus}"
+    if request.session and wants.nodes > 1:
+        # The app on the first node outlives the others.
+        yield "--no-kill"
     yield f"--mem={-(-wants.memory_bytes // (1 << 20))}M"
     yield f"--time={format_slurm_time(request.time_limit_s)}"
     if gres := gres_option(request):

@@ -355,10 +355,15 @@ class JobStore(Protocol):
         ...
 
     async def samples(
-        self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
+        self,
+        job_id: UUID,
+        *,
+        since: datetime | None = None,
+        limit: int = 2_000,
+        each_node: bool = False,
     ) -> Sequence[Sample]:
         """List the job's samples after ``since`` (None: all), oldest first; if there are more than
-        ``limit``, an evenly spaced selection.
+        ``limit``, an evenly spaced selection. With ``each_node``, ``limit`` is that of each node.
         """
         ...
 

@@ -160,6 +160,7 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "licenses": _text("licenses"),
     "mem": _memory,
     "nice": _integer("nice"),
+    "no-kill": _flag("kill_on_node_fail", False),
     "no-requeue": _flag("requeue", False),
     "nodes": _nodes,
     "ntasks": _integer("tasks"),
