@@ -230,6 +230,7 @@ ROUTES: dict[str, Route] = {
     "plan_resubmit": writes(OWNER),
     "get_job_snapshot": reads(*SEEN),
     "get_job_files": reads(*SEEN),
+    "get_job_result": reads(OWNER),
     "get_job_results": reads(*SEEN),
     "get_job_sweep": reads(*SEEN, kind="sweep"),
     "stop_job_sweep": writes(OWNER, ADMIN, kind="sweep"),

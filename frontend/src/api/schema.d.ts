@@ -1731,6 +1731,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/result": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return what the function of an ended job returned or raised, as the file that the job wrote
+         * @description Return what the function of an ended job returned or raised, as the file that the job
+         *     wrote: a line of JSON and a pickle. Only the job's owner may read it, because loading a pickle
+         *     runs code.
+         */
+        get: operations["get_job_result"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/sweep": {
         parameters: {
             query?: never;
@@ -6304,7 +6326,7 @@ export interface components {
          * @description Kind of notification, for which users choose channels.
          * @enum {string}
          */
-        NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled" | "alert" | "account_security";
+        NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "job_message" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled" | "alert" | "account_security";
         /** @description One page of the user's notifications, newest first. */
         NotificationPage: {
             /** @description Notifications on this page. */
@@ -13213,6 +13235,48 @@ export interface operations {
             401: components["responses"]["NotAuthenticated"];
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_result: {
+        parameters: {
+            query?: {
+                /** @description The rank whose value is wanted. Omitted: rank 0's, or the first exception of any rank if the job has not completed. */
+                rank?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
             422: components["responses"]["InvalidInput"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
