@@ -89,7 +89,7 @@ class Module:
         """The statement that imports a name that this module knows."""
         own = name in self.classes or any(
             isinstance(target, ast.Name) and target.id == name
-            for node in self.tree.body
+            for node in ast.walk(self.tree)
             if isinstance(node, ast.Assign | ast.AnnAssign)
             for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         )

@@ -5,8 +5,32 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from aitne.client import AsyncClient, Client
+    from aitne.client.by_value import (
+        Future,
+        FutureArray,
+        as_completed,
+        future,
+        futures,
+        job,
+        map,  # noqa: A004 - as concurrent.futures calls it
+        notify,
+        submit,
+    )
 
-__all__ = ["AsyncClient", "Client", "__version__"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Future",
+    "FutureArray",
+    "__version__",
+    "as_completed",
+    "future",
+    "futures",
+    "job",
+    "map",
+    "notify",
+    "submit",
+]
 
 __version__ = "0.1.0"
 
@@ -17,4 +41,8 @@ def __getattr__(name: str) -> object:
         import aitne.client
 
         return getattr(aitne.client, name)
+    if name in __all__:
+        import aitne.client.by_value
+
+        return getattr(aitne.client.by_value, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

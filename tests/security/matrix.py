@@ -249,6 +249,7 @@ ROUTES: dict[str, Route] = {
     "plan_resubmit": writes(OWNER, session=OWN),
     "get_job_snapshot": reads(*SEEN, session=OWN),
     "get_job_files": reads(*SEEN, session=OWN),
+    "get_job_result": reads(OWNER, session=OWN),
     "get_job_results": reads(*SEEN, session=OWN),
     "get_job_sweep": reads(*SEEN, kind="sweep", session=OWN),
     "stop_job_sweep": writes(OWNER, ADMIN, kind="sweep", session=OWN),

@@ -24,6 +24,12 @@ polling interval it was given.
 """
 
 
+_MESSAGES_PER_MINUTE, _MESSAGES_BURST = 2, 10
+"""Maximum number of messages per minute, and in immediate succession, that all jobs of one user may
+send to the user: each may become a mail.
+"""
+
+
 @dataclass(slots=True)
 class _Bucket:
     tokens: float
@@ -69,9 +75,11 @@ class TokenBuckets:
 
 class RateLimits:
     """Rate limits of one application, as token buckets: for changing requests by user, for logins
-    by network, and for programs that wait until their login is confirmed."""
+    by network, for programs that wait until their login is confirmed, and for messages of jobs to
+    their owners."""
 
     def __init__(self, settings: RateSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.changes = TokenBuckets(settings.changes_per_minute, settings.changes_burst, clock)
         self.logins = TokenBuckets(settings.logins_per_minute, settings.logins_burst, clock)
+        self.messages = TokenBuckets(_MESSAGES_PER_MINUTE, _MESSAGES_BURST, clock)
         self.device_polls = TokenBuckets(_DEVICE_POLLS_PER_MINUTE, _DEVICE_POLLS_BURST, clock)

@@ -55,8 +55,10 @@ from aitne.services.jobs.deletion import JobDeletion
 from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
+from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.offers import AvailabilityService
+from aitne.services.jobs.programs import ProgramService
 from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
@@ -150,6 +152,8 @@ class PlatformServices:
     capacity: CapacityService
     advice: AdviceService
     failures: FailureService
+    job_results: JobResultService
+    programs: ProgramService
     preferences: PreferenceService
     user_secrets: UserSecretService
     trees: TreeService
@@ -225,11 +229,12 @@ def build(settings: Settings) -> PlatformServices:
     )
     forecaster = Forecaster(renderer, scheduler)
     capacity = CapacityService(store, cluster, utc_now)
+    files = job_files(settings)
     jobs = JobService(
         store,
         admission,
         renderer,
-        job_files(settings),
+        files,
         forecaster,
         utc_now,
         make_outside(settings),
@@ -308,6 +313,8 @@ def build(settings: Settings) -> PlatformServices:
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),
+        job_results=JobResultService(store, files, renderer.place, settings.limits.max_result),
+        programs=ProgramService(store),
         preferences=PreferenceService(store),
         user_secrets=secrets,
         trees=trees,

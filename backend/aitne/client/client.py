@@ -13,6 +13,7 @@ from aitne.client.catalog import Nodes, Templates
 from aitne.client.datasets import Datasets
 from aitne.client.discovery import Platform, find_platform
 from aitne.client.events import events
+from aitne.client.functions import Functions
 from aitne.client.images import Images
 from aitne.client.jobs import Jobs
 from aitne.client.notifications import Notifications, Webhooks
@@ -64,6 +65,7 @@ class Client:
         self.images = Images(self._session)
         self.datasets = Datasets(self._session)
         self.trees = Trees(self._session)
+        self.functions = Functions(self._session, self.jobs, self.trees)
         self.storage = StorageAreas(self._session)
         self.admin = Administration(self._session)
         self.audit = Audit(self._session)

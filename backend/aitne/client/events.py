@@ -10,7 +10,7 @@ from aitne.client.session import RequestBackoff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from aitne.client.session import ApiSession
     from aitne.client.transport import Reply
@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 SILENCE_S = 40.0
 """Timeout in seconds. The platform sends a comment every 15 seconds, so a longer silence means that
 the connection is broken."""
+COMMENT = ":"
+"""Name that stands for a comment, which the platform sends so that the connection stays open."""
 CONTROL = frozenset({"hello", "reset"})
 """Names of messages about the stream itself: ``hello`` at its beginning, ``reset`` if events were
 skipped."""
 
 
-def events(session: ApiSession, after: int | None = None) -> Iterator[Event | None]:
-    """Yield every event that the user may see, without end: from now on, or those after the event
-    id ``after``.
+def events(
+    session: ApiSession, after: int | None = None, *, until: Callable[[], bool] = lambda: False
+) -> Iterator[Event | None]:
+    """Yield every event that the user may see: from now on, or those after the event id ``after``.
+    The stream ends when ``until`` returns True, which is called after each message and at least
+    every ``SILENCE_S`` seconds.
 
     None is yielded each time the stream is opened, and when the platform skips events: a caller
     that follows an object should then read it again, so that no change is missed. A broken
@@ -44,9 +49,12 @@ def events(session: ApiSession, after: int | None = None) -> Iterator[Event | No
             try:
                 for kind, text in messages(reply):
                     patience.reset()
-                    data = json.loads(text)
-                    after = data["last_event_id"] if kind in CONTROL else data["id"]
-                    yield None if kind in CONTROL else Event(data)
+                    if kind != COMMENT:
+                        data = json.loads(text)
+                        after = data["last_event_id"] if kind in CONTROL else data["id"]
+                        yield None if kind in CONTROL else Event(data)
+                    if until():
+                        return
             finally:
                 reply.close()
             raise ConnectionFailed("it ended the stream", sent=True)
@@ -55,14 +63,17 @@ def events(session: ApiSession, after: int | None = None) -> Iterator[Event | No
 
 
 def messages(reply: Reply) -> Iterator[tuple[str, str]]:
-    """Yield event name and data of each message in a stream of server-sent events, without
-    comments."""
+    """Yield event name and data of each message in a stream of server-sent events, and ``COMMENT``
+    for each comment."""
     kind, data = "message", list[str]()
     for line in _lines(reply):
         if not line:
             if data:
                 yield kind, "\n".join(data)
             kind, data = "message", []
+            continue
+        if line.startswith(":"):
+            yield COMMENT, ""
             continue
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")

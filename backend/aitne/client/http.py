@@ -62,9 +62,9 @@ class CertificateRejected(ConnectionFailed):
         self.remedy = remedy
 
 
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Return a TLS context that trusts the system's CAs and those in the PEM file ``ca_file``;
-    None: only the system's.
+def tls_context(ca_file: str | None, authority: str | None = None) -> ssl.SSLContext:
+    """Return a TLS context that trusts the system's CAs, those in the PEM file ``ca_file`` and the
+    one whose certificate ``authority`` has as text in PEM format; None: no others.
 
     Raises ``ValueError`` if the file cannot be read.
     """
@@ -81,6 +81,8 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
                 else error.strerror
             )
             raise ValueError(f"the CA file {ca_file} cannot be used: {reason}") from error
+    if authority is not None:
+        context.load_verify_locations(cadata=authority)
     return context
 
 
@@ -92,8 +94,11 @@ def quote(text: str) -> str:
 class HttpTransport:
     """Sender of requests to one address, with a new TCP connection for each."""
 
-    def __init__(self, base_url: str, ca_file: str | None = None) -> None:
-        """Set the address and the file with CA certificates to trust in addition to the system's.
+    def __init__(
+        self, base_url: str, ca_file: str | None = None, *, authority: str | None = None
+    ) -> None:
+        """Set the address, and the CA certificates to trust in addition to the system's: a file, or
+        the text of one in PEM format.
 
         Raises ``ValueError`` if ``base_url`` is not a URL, or if the file cannot be read.
         """
@@ -102,7 +107,7 @@ class HttpTransport:
         host, port = _host_and_port(authority)
         if scheme not in ("http", "https") or not host or "@" in authority:
             raise ValueError(f"{base_url!r} is not an address: write http://host:port")
-        self._tls = tls_context(ca_file) if scheme == "https" else None
+        self._tls = tls_context(ca_file, authority) if scheme == "https" else None
         self._address = (host, port or (443 if self._tls else 80))
         self._authority = authority
         self._prefix = f"{slash}{path}".rstrip("/")

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from aitne.client.session import ApiSession
 
 
+RESULT_S = 120.0
+"""Timeout in seconds of each wait for data while a result is transferred."""
+
+
 class SnapshotRecord(Record):
     """Circumstances of a job's run, to reproduce it. ``taken`` has what was recorded on the node
     (git, environment, host); None if nothing was recorded."""
@@ -107,6 +111,17 @@ class Runs:
     def snapshot(self, job_id: str) -> SnapshotRecord:
         """Return the snapshot of a job: code, environment, image and datasets with which it ran."""
         return SnapshotRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/snapshot"))
+
+    def result(self, job_id: str, *, rank: int | None = None) -> bytes:
+        """Return the file in which the submitted function of an ended job left what it returned or
+        raised. ``client.functions.future`` loads it.
+
+        ``rank`` is the rank whose value is wanted; None: rank 0's, or the first exception of any
+        rank if the job has not completed. Raises ``NotFound`` if there is none, ``Conflict`` if the
+        job has not ended or the file is too large.
+        """
+        path = f"/jobs/{segment(job_id)}/result"
+        return self._session.read("GET", path, query={"rank": rank}, timeout_s=RESULT_S)[1]
 
     def files(self, job_id: str) -> WrittenFilesRecord:
         """Return the files in the job's folder that were changed while it ran. Raises ``NotFound``

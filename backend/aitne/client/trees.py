@@ -8,7 +8,7 @@ from aitne.client.session import segment
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from aitne.client.manifests import Progress
     from aitne.client.session import ApiSession
@@ -54,16 +54,17 @@ class Trees:
 
     def upload(
         self,
-        folder: str | os.PathLike[str],
+        folder: str | os.PathLike[str] | None,
         *,
+        files: Mapping[str, bytes] | None = None,
         heard: Callable[[Progress], None] | None = None,
     ) -> TreeRecord:
         """Upload a folder as a working tree for jobs, and return its record. Contents that the
         platform has are not sent again.
 
         In a git repository the files are those that git tracks or would add, elsewhere all files,
-        in both cases without those that ``.aitneignore`` in the folder lists. ``heard`` is a
-        progress callback.
+        in both cases without those that ``.aitneignore`` in the folder lists. ``files`` are added,
+        contents by path; without a folder (None) they are all. ``heard`` is a progress callback.
 
         Raises:
             InvalidInput: the folder cannot be read, is too large, or was changed meanwhile.
@@ -71,12 +72,15 @@ class Trees:
             Unreachable: the platform does not answer. What was uploaded is not uploaded again.
         """
         from aitne.client.manifests import Progress
-        from aitne.client.working_tree import collect
+        from aitne.client.working_tree import WorkingTree, collect
         from aitne.core.errors import Conflict
-        from aitne.core.trees import digest_of, serialize
+        from aitne.core.trees import JobTree, digest_of, serialize
 
-        limits = self.limits()
-        working_tree = collect(folder, max_files=limits.max_files, max_bytes=limits.max_bytes)
+        working_tree = WorkingTree(b"", JobTree((), (), None, None), files)
+        if folder is not None:
+            limits = self.limits()
+            found = collect(folder, max_files=limits.max_files, max_bytes=limits.max_bytes)
+            working_tree = WorkingTree(found.root, found.tree, files)
         document = serialize(working_tree.tree)
         path = f"/trees/{segment(digest_of(document))}"
         answer = self._session.json("PUT", path, body=document, repeatable=True)

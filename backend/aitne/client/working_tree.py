@@ -3,6 +3,7 @@ commit, or all files of a folder, without those that ``.aitneignore`` lists."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import subprocess
@@ -16,7 +17,7 @@ from aitne.core.trees import JobTree, TreeFile, TreeLink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from aitne.client.tree import Stamp
 
@@ -32,16 +33,27 @@ repository."""
 
 class WorkingTree:
     """Folder that was read for an upload: its list of files and links, and a file for each
-    checksum."""
+    checksum. Files in memory may be part of it."""
 
-    def __init__(self, root: bytes, tree: JobTree) -> None:
+    def __init__(
+        self, root: bytes, tree: JobTree, contents: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Set the folder and its files. ``contents`` are files in memory by their path, which take
+        the places of files of the folder."""
+        added = {path: hashlib.sha256(data).hexdigest() for path, data in (contents or {}).items()}
+        files = [file for file in tree.files if file.path not in added]
+        for path, data in (contents or {}).items():
+            files.append(TreeFile(path, len(data), added[path], executable=False))
         self.root = root
-        self.tree = tree
-        self.files = {file.sha256: file for file in tree.files}
+        self.tree = tree._replace(files=tuple(files))
+        self.files = {file.sha256: file for file in files}
+        self._contents = {added[path]: data for path, data in (contents or {}).items()}
 
     def read(self, sha256: str) -> bytes:
         """Return the content with this checksum. Raises ``InvalidInput`` if its file was changed
         since."""
+        if sha256 in self._contents:
+            return self._contents[sha256]
         file = self.files[sha256]
         try:
             path = os.path.join(self.root, file.path.encode())

@@ -88,6 +88,10 @@ class LimitSettings(Strict):
     max_array_tasks: int = Field(
         1_000, ge=1, description="Maximum number of tasks of an array job."
     )
+    max_result: MemoryBytes = Field(
+        256 << 20,
+        description="Maximum size of what a submitted function returns, such as 256M.",
+    )
     max_live_jobs: int = Field(
         2_000,
         ge=1,

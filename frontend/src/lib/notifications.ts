@@ -24,6 +24,7 @@ const KIND_TITLES: Partial<Record<Kind, string>> = {
   job_finished: msg("{{name}} has finished"),
   job_failed: msg("{{name}} failed"),
   gpu_idle: msg("{{name}} has idle GPUs"),
+  job_message: msg("Message from {{name}}"),
   project_invited: msg("You were added to project {{project}}"),
   project_requested: msg("Request for project {{project}}"),
   project_expiring: msg("Project {{project}} ends soon"),
@@ -47,6 +48,7 @@ export const KINDS: readonly { kind: Kind; label: string }[] = [
   { kind: "job_finished", label: msg("Job finished") },
   { kind: "job_failed", label: msg("Job failed") },
   { kind: "gpu_idle", label: msg("Job with idle GPUs") },
+  { kind: "job_message", label: msg("Message from a job") },
   { kind: "project_invited", label: msg("Added to a project") },
   { kind: "project_requested", label: msg("Project requested") },
   { kind: "project_expiring", label: msg("Project ends soon") },
@@ -79,6 +81,7 @@ export function bodyOf(notification: NotificationContent): string {
   if (notification.kind === "session_idle") return i18next.t("Keep the session or continue working in it.");
   if (notification.kind === "session_expiring") return i18next.t("Save your work or extend the session.");
   if (notification.kind === "session_ready") return "";
+  if (notification.kind === "job_message") return notification.text;
   if (notification.kind === "account_security") return securityText(notification.data);
   return translateServerText(notification.text).text;
 }

@@ -20,6 +20,8 @@ from aitne.core.jobs.agent_protocol import (
     Handover,
     IssuedCertificate,
     JobSecrets,
+    ProgramMessage,
+    ProgramStatus,
     SessionExtension,
     SessionStatus,
 )
@@ -97,6 +99,31 @@ async def get_tree(
     length, pieces = await platform.agents.tree(token, job_id)
     headers = {"Content-Length": str(length)}
     return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/agent/v1/jobs/{job_id}/status")
+async def get_program_status(
+    job_id: UUID,
+    token: JobToken,
+    request: Request,
+    platform: PlatformDep,
+    task: Annotated[int | None, Query(ge=0)] = None,
+) -> ProgramStatus:
+    """Return to the job's own program when the job reaches its time limit. Its requests do not use
+    up the limit of the agent's."""
+    rates_of(request).changes.take(f"program:{hashed(token)}")
+    return await platform.programs.status(token, job_id, task)
+
+
+@router.post("/agent/v1/jobs/{job_id}/message", status_code=204)
+async def send_program_message(
+    job_id: UUID, body: ProgramMessage, token: JobToken, request: Request, platform: PlatformDep
+) -> None:
+    """Send a message of the job's own program to the job's owner, as a notification."""
+    rates_of(request).changes.take(f"program:{hashed(token)}")
+    job = await platform.programs.job_of(token, job_id, body.task)
+    rates_of(request).messages.take(job.owner)
+    await platform.programs.send(job, body.text)
 
 
 @router.post("/agent/v1/jobs/{job_id}/certificate")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
 from aitne.api.job_views import JobView
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId, present, present_created
+from aitne.api.streaming import StreamedResponse, streams_of
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.snapshot import Snapshot, WrittenFiles
 from aitne.core.models.sweep import Results, Sweep
@@ -37,6 +38,38 @@ async def get_job_results(job_id: JobId, actor: Reader, platform: PlatformDep) -
     """Return the metrics that the job's program recorded: the last value of each, and its values
     over time."""
     return await platform.snapshots.results(actor, job_id)
+
+
+@router.get(
+    "/jobs/{job_id}/result",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+)
+async def get_job_result(
+    job_id: JobId,
+    request: Request,
+    actor: Reader,
+    platform: PlatformDep,
+    rank: Annotated[
+        int | None,
+        Query(
+            ge=0,
+            le=1_000_000,
+            description="The rank whose value is wanted. Omitted: rank 0's, or the first "
+            "exception of any rank if the job has not completed.",
+        ),
+    ] = None,
+) -> Response:
+    """Return what the function of an ended job returned or raised, as the file that the job
+    wrote: a line of JSON and a pickle. Only the job's owner may read it, because loading a pickle
+    runs code."""
+    size, parts = await platform.job_results.read(actor, job_id, rank)
+    response = StreamedResponse(
+        parts, streams_of(request.app), actor.name, media_type="application/octet-stream"
+    )
+    response.headers["Content-Length"] = str(size)
+    response.headers["Content-Disposition"] = "attachment"
+    return response
 
 
 @router.get("/jobs/{job_id}/sweep")

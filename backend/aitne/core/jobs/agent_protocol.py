@@ -13,6 +13,11 @@ Calls, all with ``Authorization: Bearer <token>``:
 - ``GET /agent/v1/jobs/{job_id}/secrets`` -> 200 ``JobSecrets``, 409 when one is gone
 - ``GET /agent/v1/jobs/{job_id}/tree`` -> 200 list of the tree's files, line feed, their contents
 - ``POST /agent/v1/jobs/{job_id}/certificate`` with ``CertificateRequest`` -> 200 ``IssuedCertificate``
+
+Of the job's own program (``aitne.job()``, ``aitne.notify()``), which can read the token too:
+
+- ``GET /agent/v1/jobs/{job_id}/status?task=0`` -> 200 ``ProgramStatus``
+- ``POST /agent/v1/jobs/{job_id}/message`` with ``ProgramMessage`` -> 204
 """
 
 from __future__ import annotations
@@ -44,6 +49,10 @@ EXIT_NO_FENCE = 122
 """Exit code: the fence could be neither created nor read; nothing was started."""
 EXIT_NEVER_ANSWERED = 123
 """Exit code: the app did not answer within its time."""
+
+
+MAX_MESSAGE = 1_000
+"""Maximum number of characters in a message of a program to its job's owner."""
 
 
 class AgentApp(Frozen):
@@ -289,6 +298,21 @@ class SessionExtension(Strict):
     """Seconds by which the session is extended, as requested from its own page."""
 
     duration_s: int = Field(ge=1, le=7 * 86_400)
+
+
+class ProgramStatus(Frozen):
+    """Data about a running job that its own program may ask for."""
+
+    expires_at: UtcTime | None
+    """Time at which the job reaches its time limit; None: it is not known yet."""
+
+
+class ProgramMessage(Strict):
+    """Message of a job's program to the job's owner."""
+
+    text: str = Field(min_length=1, max_length=MAX_MESSAGE)
+    task: int | None = Field(None, ge=0)
+    """Index of the array's task that sends it; None for other jobs."""
 
 
 class CertificateRequest(Strict):

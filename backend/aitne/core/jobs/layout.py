@@ -41,3 +41,21 @@ def log_name(task: int | None) -> str:
     of an array's task or None.
     """
     return "output.log" if task is None else f"output-{task}.log"
+
+
+def result_name(task: int | None, rank: int) -> str:
+    """Return the name of the file with the value that a submitted function returned on a rank.
+    ``task`` is the index of an array's task or None.
+    """
+    return f"{_result(task)}.{rank}"
+
+
+def result_error_name(task: int | None) -> str:
+    """Return the name of the file with the first exception that a submitted function raised on any
+    rank. ``task`` is the index of an array's task or None.
+    """
+    return f"{_result(task)}.error"
+
+
+def _result(task: int | None) -> str:
+    return "result" if task is None else f"result-{task}"

@@ -31,6 +31,8 @@ class NotificationKind(StrEnum):
     JOB_FAILED = "job_failed"
     GPU_IDLE = "gpu_idle"
     """A batch job leaves its GPUs almost unused."""
+    JOB_MESSAGE = "job_message"
+    """The program of a job or session has sent its owner a message."""
     PROJECT_INVITED = "project_invited"
     PROJECT_REQUESTED = "project_requested"
     PROJECT_EXPIRING = "project_expiring"

@@ -46,6 +46,10 @@ class PolicyAction(StrEnum):
     """Start a program, such as a terminal, in the running job under its owner's account; only the
     owner may do so.
     """
+    JOB_RESULT = "job.result"
+    """Read what the job's function returned: a pickle, which runs code where it is loaded. Only the
+    owner may do so.
+    """
     JOB_RESUBMIT = "job.resubmit"
     """Submit a new job with the same commands, which belongs to the actor."""
     CLUSTER_READ = "cluster.read"
@@ -147,6 +151,7 @@ TABLE: dict[PolicyAction, Rule] = {
     ),
     PolicyAction.JOB_OPEN: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),
     PolicyAction.JOB_ATTACH: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),
+    PolicyAction.JOB_RESULT: Rule(frozenset({_R.OWNER}), Scope.READ, PolicyAction.JOB_READ),
     PolicyAction.JOB_RESUBMIT: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),
     PolicyAction.CLUSTER_READ: Rule(_ALL, Scope.READ),
     PolicyAction.NODE_ADMINISTER: Rule(

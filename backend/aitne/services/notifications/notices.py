@@ -20,7 +20,8 @@ from aitne.core.models.notification import Level, NotificationContent, Notificat
 from aitne.core.units import format_duration
 
 IDLE, GPU_IDLE, ENDING = "session.idle", "job.gpu_idle", "job.ending"
-JOB_EVENTS = frozenset({"job.state", IDLE, GPU_IDLE, ENDING})
+MESSAGE = "job.message"
+JOB_EVENTS = frozenset({"job.state", IDLE, GPU_IDLE, ENDING, MESSAGE})
 PROJECT_EVENTS = frozenset({"project.invited", "project.requested", "project.expiring"})
 _NOTIFIED = TERMINAL | {JobState.READY, JobState.RUNNING}
 """States of a job of which its owner can be notified."""
@@ -57,6 +58,8 @@ def of_job(event: Event, job: Job, now: datetime) -> NotificationContent | None:
     ``job`` may have changed since the event: an event that is no longer true of the job causes no
     notification.
     """
+    if event.kind == MESSAGE:
+        return _message(event, job)
     if job.array_job_id is not None:
         return None  # its array has the notice for all tasks
     if event.kind == ENDING:
@@ -159,6 +162,11 @@ def _gpus(event: Event, job: Job) -> NotificationContent | None:
         "them at all, or cancel it so that other jobs can."
     )
     return _about(job, _K.GPU_IDLE, Level.WARNING, "leaves its GPUs idle", text, percent=percent)
+
+
+def _message(event: Event, job: Job) -> NotificationContent:
+    text = str(event.data.get("text") or "")
+    return _about(job, _K.JOB_MESSAGE, Level.INFO, "has a message for you", text)
 
 
 def _whole_minutes(seconds: float) -> int:

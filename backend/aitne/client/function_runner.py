@@ -1,0 +1,194 @@
+"""Program that runs a submitted function in its job and writes what it returns or raises.
+
+It travels with the function, in the folder ``.aitne-function`` of the job's tree, and is started by
+any Python that the job has. It therefore uses only the standard library and syntax that all
+versions of Python since 3.6 have, and compares the version before it loads anything: loading a
+function of another minor version can end the process.
+
+The result is a file in the attempt's folder: a line of JSON, then the pickle. Rank 0 of a job that
+completed has written ``result.0``; the first rank on which the function raised an exception has
+written ``result.error``. For tasks of an array the names begin with ``result-<task>``.
+"""
+
+import importlib
+import json
+import os
+import sys
+import traceback
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+REFUSED, RAISED = 117, 1
+"""Exit codes: nothing was run; the function raised an exception."""
+FORMAT = 1
+
+
+def main() -> None:
+    """Run the function that lies beside this file."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(folder, "call.json"), encoding="utf-8") as file:
+        call = json.load(file)
+    _forget_earlier_runs()
+    _check_version(call["python"])
+    _enter(call["workdir"])
+    pickling = _pickling(folder, call)
+    function, args, kwargs = _load(folder, call, pickling)
+    try:
+        value = function(*args, **kwargs)
+        data = pickling.dumps(value, "result")
+    except pickling.NotPicklableError as error:
+        sentence = (
+            f"The function has returned, but its result cannot be pickled: {error}. Return plain "
+            "values, or write the result to a file and return its path."
+        )
+        _raised(TypeError(sentence), pickling)
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: the function has not returned
+        _raised(error, pickling)
+    else:
+        path = _place(os.environ.get("RANK") or "0")
+        temporary = f"{path}.{os.getpid()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        _write(os.open(temporary, flags, 0o600), {"kind": "value"}, data)
+        os.replace(temporary, path)
+
+
+def _pickling(folder: str, call: "dict[str, Any]") -> "Any":
+    """Return the module that reads and writes pickles, and complete the path of modules."""
+    if os.path.abspath(sys.path[0]) == folder:
+        del sys.path[0]
+    # The cloudpickle that wrote the function reads it; all else of the job's Python comes first.
+    library = os.path.join(folder, "library.zip")
+    sys.path[0:0] = [library, folder]
+    importlib.import_module("cloudpickle")
+    pickling = importlib.import_module("_aitne_pickling")
+    sys.path[0:2] = [os.path.dirname(folder)] if call["sync"] else []
+    if call["workdir"] not in (None, "~"):
+        sys.path.insert(0, os.getcwd())
+    sys.path.append(library)
+    return pickling
+
+
+def _place(suffix: str) -> str:
+    task = os.environ.get("SLURM_ARRAY_TASK_ID", "")
+    name = f"result-{task}" if task.isdigit() else "result"
+    return os.path.join(os.environ["AITNE_JOB_DIR"], f"{name}.{suffix}")
+
+
+def _restart() -> int:
+    """Return how often the scheduler has started this attempt again."""
+    count = os.environ.get("SLURM_RESTART_COUNT", "")
+    return int(count) if count.isdigit() else 0
+
+
+def _forget_earlier_runs() -> None:
+    """Remove the exception of a run that the scheduler has started again since."""
+    if _restart() == 0:
+        return
+    try:
+        with open(_place("error"), "rb") as file:
+            earlier = json.loads(file.readline())["restart"] < _restart()
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError):
+        earlier = True
+    if earlier:
+        os.unlink(_place("error"))
+
+
+def _check_version(wanted: "list[int]") -> None:
+    found = list(sys.version_info[:2])
+    if found != wanted:
+        _refuse(
+            f"The function was submitted from Python {wanted[0]}.{wanted[1]}, and {sys.executable} "
+            f"of this job is Python {found[0]}.{found[1]}. Functions can only travel between equal "
+            "versions: submit it with `python=` and the path of such a Python, or with an image or "
+            "environment that has one."
+        )
+
+
+def _enter(workdir: "str | None") -> None:
+    """Enter the working directory; None: stay in the job's tree."""
+    if workdir is None:
+        return
+    folder = os.path.expanduser(workdir)
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        _refuse(
+            f"The working directory {folder} cannot be entered: {error.strerror}. Submit the "
+            "function with `workdir=` and a folder that the job has."
+        )
+
+
+def _load(folder: str, call: "dict[str, Any]", pickling: "Any") -> "Any":
+    """Return the function, its arguments and its keyword arguments."""
+    names = ["function.pkl"]
+    if call["array"]:
+        names.append(f"items/{int(os.environ['SLURM_ARRAY_TASK_ID'])}.pkl")
+    contents = []
+    for name in names:
+        with open(os.path.join(folder, name), "rb") as file:
+            contents.append(file.read())
+    try:
+        function, args, kwargs = pickling.loads(contents[0])
+        if call["array"]:
+            args = (pickling.loads(contents[1]),)
+    except ImportError as error:
+        _refuse(
+            f"The function or its arguments need what the job's Python does not have: {error}. "
+            "Submit it with `sync=` and the folder of the module, or install the package in the "
+            "job's image or environment."
+        )
+    return function, args, kwargs
+
+
+def _raised(error: BaseException, pickling: "Any") -> "NoReturn":
+    """Record an exception, and end the process as a program ends that an exception ends."""
+    frames = error.__traceback__ and error.__traceback__.tb_next
+    text = "".join(traceback.format_exception(type(error), error, frames))
+    sys.stderr.write(text)
+    try:
+        data = pickling.dumps(error, "the exception")
+        pickling.loads(data)
+    except Exception:  # noqa: BLE001 - not every exception can be made from what it keeps
+        data = b""
+    header = {
+        "kind": "exception",
+        "type": type(error).__qualname__,
+        "message": str(error),
+        "traceback": text,
+        "rank": int(os.environ.get("RANK") or 0),
+    }
+    _write_error(header, data)
+    sys.exit(RAISED)
+
+
+def _refuse(sentence: str) -> "NoReturn":
+    sys.stderr.write(f"aitne: {sentence}\n")
+    _write_error({"kind": "refused", "message": sentence})
+    sys.exit(REFUSED)
+
+
+def _write_error(header: "dict[str, object]", data: bytes = b"") -> None:
+    """Write ``result.error``, unless another rank has done so before."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(_place("error"), flags, 0o600)
+    except FileExistsError:
+        return
+    _write(descriptor, header, data)
+
+
+def _write(descriptor: int, header: "dict[str, object]", data: bytes) -> None:
+    facts = {"format": FORMAT, "python": sys.version_info[:2], "restart": _restart()}
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(json.dumps({**header, **facts, "bytes": len(data)}).encode() + b"\n")
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""What a program can ask about the job in which it runs, and messages to the job's owner.
+
+The files of the job folder have the platform's address and the job token, so no other credential
+is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime
+from uuid import UUID
+
+from aitne.client.http import ConnectionFailed, HttpTransport
+from aitne.core.errors import Conflict, InvalidInput, Unavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+MAX_MESSAGE = 1_000
+"""Maximum number of characters in a message to the owner."""
+ASK_EVERY_S = 60.0
+TIMEOUT_S = 10.0
+_asked: dict[str, tuple[float, datetime | None]] = {}
+"""Time limits that the platform has told, by job, with the time of the answer."""
+
+
+class RunningJob:
+    """The job in which this program runs, and the place of this process in it."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Read the variables that the platform sets in a job. Raises ``InvalidInput`` outside of
+        jobs."""
+        try:
+            run_id, self.folder = environ["AITNE_JOB_ID"], environ["AITNE_JOB_DIR"]
+        except KeyError:
+            raise InvalidInput(
+                "This program does not run in a job of the platform, so there is no job to tell of."
+            ) from None
+        task = environ.get("SLURM_ARRAY_TASK_ID", "")
+        self.task = int(task) if task.isdecimal() else None
+        """Index of the array's task; None: the job is not an array."""
+        self.array_id = None if self.task is None else run_id
+        """Id of the array job; None: the job is not an array."""
+        # The id of a task is its array job's plus its index plus one (core.jobs.arrays).
+        self.id = run_id if self.task is None else str(UUID(int=UUID(run_id).int + self.task + 1))
+        self.project = environ.get("AITNE_PROJECT", "")
+        self.attempt = int(environ.get("AITNE_ATTEMPT") or 1)
+        self.nodes = int(environ.get("AITNE_NODES") or 1)
+        self.node_rank = int(environ.get("AITNE_NODE_RANK") or 0)
+        self.gpus_per_node = int(environ.get("AITNE_GPUS_PER_NODE") or 0)
+        self.ranks = int(environ.get("WORLD_SIZE") or 1)
+        """Number of ranks of the program."""
+        self.rank = int(environ.get("RANK") or 0)
+        self.local_rank = int(environ.get("LOCAL_RANK") or 0)
+        self._end = environ.get("SLURM_JOB_END_TIME", "")
+
+    def __repr__(self) -> str:
+        return f"<RunningJob {self.id}: rank {self.rank} of {self.ranks}, nodes {self.nodes}>"
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """Time at which the job reaches its time limit, which can be extended meanwhile; None if
+        neither platform nor scheduler tell it. The platform is asked once a minute at most."""
+        told = _asked.get(self.id)
+        if told is None or time.monotonic() - told[0] > ASK_EVERY_S:
+            told = _asked[self.id] = (time.monotonic(), self._ask())
+        return told[1]
+
+    @property
+    def time_left_s(self) -> float | None:
+        """Number of seconds until the job reaches its time limit, at least 0; None: unknown."""
+        end = self.expires_at
+        return None if end is None else max(0.0, (end - datetime.now(UTC)).total_seconds())
+
+    def _ask(self) -> datetime | None:
+        query = "" if self.task is None else f"?task={self.task}"
+        try:
+            answer = _send(self, "GET", f"status{query}")
+            end = json.loads(answer)["expires_at"]
+        except (Unavailable, Conflict):
+            end = None
+        if end is not None:
+            return datetime.fromisoformat(end)
+        return datetime.fromtimestamp(int(self._end), UTC) if self._end.isdecimal() else None
+
+
+def job() -> RunningJob:
+    """Return the job in which this program runs: its id, nodes, ranks, this process's rank, and the
+    time left. Raises ``InvalidInput`` outside of jobs."""
+    return RunningJob(os.environ)
+
+
+def notify(text: str) -> None:
+    """Send a message to the owner of the job in which this program runs, as a notification: in the
+    portal, by mail or by webhooks, as the owner has chosen.
+
+    Raises:
+        InvalidInput: this is no job, or the text is empty or has more than 1,000 characters.
+        Conflict: the platform refuses it, because too many were sent, or the job has ended.
+        Unavailable: the platform does not answer.
+    """
+    if not text.strip() or len(text) > MAX_MESSAGE:
+        raise InvalidInput(
+            f"A message has 1 to {MAX_MESSAGE:,} characters; this one has {len(text):,}."
+        )
+    running = job()
+    _send(running, "POST", "message", {"text": text, "task": running.task})
+
+
+def _send(job: RunningJob, method: str, what: str, body: Mapping[str, Any] | None = None) -> bytes:
+    """Send a request with the job token and return the answer. Raises ``Conflict`` and
+    ``Unavailable``."""
+    try:
+        with open(f"{job.folder}/agent.json", encoding="utf-8") as file:
+            facts = json.load(file)
+        with open(f"{job.folder}/token", encoding="utf-8") as file:
+            token = file.read().strip()
+    except (OSError, ValueError) as error:
+        raise Conflict(f"The files of the job in {job.folder} cannot be read: {error}.") from error
+    url = facts.get("platform_url")
+    if not url:
+        raise Conflict("The platform has no address that jobs reach.")
+    transport = HttpTransport(url, authority=facts.get("authority"))
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    path = f"/agent/v1/jobs/{job.array_id or job.id}/{what}"
+    try:
+        reply = transport.send(method, path, headers=headers, body=data, timeout_s=TIMEOUT_S)
+        try:
+            answer = b"".join(reply.chunks())
+        finally:
+            reply.close()
+    except ConnectionFailed as error:
+        raise Unavailable(f"The platform does not answer: {error.reason}.") from error
+    if reply.status >= 400:
+        from aitne.client.errors import from_problem
+
+        problem = from_problem(reply.status, reply.headers, answer)
+        raise (problem if isinstance(problem, Unavailable) else Conflict(problem.message))
+    return answer
