@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from aitne.client.catalog import Nodes, Templates
     from aitne.client.datasets import DatasetRecord, Datasets
     from aitne.client.discovery import Platform
+    from aitne.client.functions import Functions, Item, T
+    from aitne.client.futures import Future, FutureArray
     from aitne.client.images import ArtifactRecord, ImageRecord, Images
     from aitne.client.jobs import Jobs
     from aitne.client.manifests import Progress
@@ -286,6 +288,9 @@ class AsyncJobs:
 
     async def snapshot(self, job_id: str) -> SnapshotRecord:
         return await call(self._sync.snapshot, job_id)
+
+    async def result(self, job_id: str, *, rank: int | None = None) -> bytes:
+        return await call(self._sync.result, job_id, rank=rank)
 
     async def files(self, job_id: str) -> WrittenFilesRecord:
         return await call(self._sync.files, job_id)
@@ -768,9 +773,81 @@ class AsyncTrees:
         return await call(self._sync.limits)
 
     async def upload(
-        self, folder: str | os.PathLike[str], *, heard: Callable[[Progress], None] | None = None
+        self,
+        folder: str | os.PathLike[str] | None,
+        *,
+        files: Mapping[str, bytes] | None = None,
+        heard: Callable[[Progress], None] | None = None,
     ) -> TreeRecord:
-        return await call(self._sync.upload, folder, heard=heard)
+        return await call(self._sync.upload, folder, files=files, heard=heard)
+
+
+class AsyncFunctions:
+    """Asynchronous counterpart of ``Functions``: the same methods as coroutines."""
+
+    def __init__(self, sync: Functions) -> None:
+        self._sync = sync
+
+    async def submit(
+        self,
+        fn: Callable[..., T],
+        *args: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        nodes: int = 1,
+        gpus: int | str | None = None,
+        ranks_per_node: int | None = None,
+        max_duration: str | None = None,
+        python: str | None = None,
+        sync: str | os.PathLike[str] | None = None,
+        **job: Any,
+    ) -> Future[T]:
+        return await call(
+            self._sync.submit,
+            fn,
+            *args,
+            kwargs=kwargs,
+            nodes=nodes,
+            gpus=gpus,
+            ranks_per_node=ranks_per_node,
+            max_duration=max_duration,
+            python=python,
+            sync=sync,
+            **job,
+        )
+
+    async def map(
+        self,
+        fn: Callable[[Item], T],
+        items: Iterable[Item],
+        *,
+        max_parallel: int | None = None,
+        nodes: int = 1,
+        gpus: int | str | None = None,
+        ranks_per_node: int | None = None,
+        max_duration: str | None = None,
+        python: str | None = None,
+        sync: str | os.PathLike[str] | None = None,
+        **job: Any,
+    ) -> FutureArray[T]:
+        return await call(
+            self._sync.map,
+            fn,
+            items,
+            max_parallel=max_parallel,
+            nodes=nodes,
+            gpus=gpus,
+            ranks_per_node=ranks_per_node,
+            max_duration=max_duration,
+            python=python,
+            sync=sync,
+            **job,
+        )
+
+    async def future(self, job_id: str) -> Future[Any]:
+        return await call(self._sync.future, job_id)
+
+    async def futures(self, job_id: str) -> FutureArray[Any]:
+        return await call(self._sync.futures, job_id)
 
 
 class AsyncStorageAreas:
@@ -1010,6 +1087,7 @@ class AsyncClient:
         self.images = AsyncImages(self._sync.images)
         self.datasets = AsyncDatasets(self._sync.datasets)
         self.trees = AsyncTrees(self._sync.trees)
+        self.functions = AsyncFunctions(self._sync.functions)
         self.storage = AsyncStorageAreas(self._sync.storage)
         self.admin = AsyncAdministration(self._sync.admin)
         self.audit = AsyncAudit(self._sync.audit)
