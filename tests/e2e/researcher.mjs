@@ -1,6 +1,6 @@
 // A researcher's day: a password, a session that is continued, a sweep and its best run, two runs side by side, a shell in a
 // running job, many jobs cancelled at once, and what the bell says of one that failed.
-import { card, expect, finish, newestSession, openLab, page, portal, SLOW, step, stopSession, until } from "./browser.mjs";
+import { ask, card, expect, finish, newestSession, openLab, page, portal, SLOW, step, stopSession, until } from "./browser.mjs";
 import { continueSession, findNotebook, keepNotebook, launchLab } from "./continuing.mjs";
 import { administrator, compose, enter, look, PATIENT, reaches, resetLink, setPassword } from "./people.mjs";
 

@@ -129,6 +129,7 @@ class Monitoring:
         """Return the labels of the alerts that fire now, by name; one of each name."""
         try:
             answer = httpx.get(f"{self._url}/alerts", trust_env=False, timeout=10)
+            answer.raise_for_status()  # it answers 503 until it has read its data
         except httpx.HTTPError:
             return {}
         alerts = answer.json()["data"]["alerts"]
