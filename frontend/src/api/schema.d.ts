@@ -1608,6 +1608,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/metrics/ranks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the metrics of the job by node and by rank, with few enough points for charts, and with the ranks for which the others wait
+         * @description Return the metrics of the job by node and by rank, with few enough points for charts, and
+         *     with the ranks for which the others wait.
+         */
+        get: operations["get_job_rank_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/profile": {
         parameters: {
             query?: never;
@@ -3309,8 +3330,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the batch jobs that leave their GPUs idle
-         * @description List the batch jobs that leave their GPUs idle; administrators only.
+         * List the jobs, rank groups and sessions that leave their GPUs idle
+         * @description List the jobs, rank groups and sessions that leave their GPUs idle; administrators only.
          */
         get: operations["list_idle_gpus"];
         put?: never;
@@ -4609,7 +4630,7 @@ export interface components {
             /** @description The user's own password. */
             password?: string | null;
         };
-        /** @description List of running batch jobs that do not use their GPUs. */
+        /** @description List of running jobs and sessions that do not use their GPUs. */
         IdleGpuJobs: {
             /** @description Jobs, longest idle first. */
             items: components["schemas"]["JobView"][];
@@ -6370,6 +6391,41 @@ export interface components {
             /** @description Whether it answers; null: not polled yet. */
             scheduler: components["schemas"]["SchedulerStatus"] | null;
         };
+        /** @description Resource usage of the job's processes on one node at one time. */
+        NodePoint: {
+            /**
+             * Format: date-time
+             * @description Time of the measurement.
+             */
+            time: string;
+            /** @description CPUs in use: 1.0 is one busy core. */
+            cpu: number;
+            /** @description Memory in use, in bytes. */
+            memory_bytes: number;
+            /** @description Mean utilization of its GPUs, from 0 to 1; null: not measured. */
+            gpu_utilization: number | null;
+            /** @description GPU memory in use, in bytes; null: not measured. */
+            gpu_memory_bytes: number | null;
+        };
+        /** @description Resource usage of a job on one of its nodes, over time. */
+        NodeSeries: {
+            /** @description Name of the node. */
+            node: string;
+            /** @description Number of the node among those of the job, from 0. */
+            number: number;
+            /** @description Ranks on the node; empty: the job has none. */
+            ranks: number[];
+            /** @description Whether one of its ranks is a straggler. */
+            straggler: boolean;
+            /** @description Number of CPUs that the job has on the node. */
+            cpus: number;
+            /** @description Memory that the job has on the node, in bytes. */
+            memory_limit_bytes: number;
+            /** @description Number of GPUs that the job has on the node. */
+            gpus: number;
+            /** @description Measurements, oldest first. */
+            points: components["schemas"]["NodePoint"][];
+        };
         /**
          * @description State of a node with regard to new jobs.
          * @enum {string}
@@ -7144,6 +7200,25 @@ export interface components {
             /** @description Python interpreter of the ranks; null: that of the session's server. */
             python?: string | null;
         };
+        /** @description Metrics of a job by node and by rank. */
+        RankMetrics: {
+            /** @description Nodes in the order of the allocation. */
+            nodes: components["schemas"]["NodeSeries"][];
+            /** @description Ranks in their order, at most 1,024; empty: the job has none. */
+            ranks: components["schemas"]["RankSeries"][];
+        };
+        /** @description Usage of a rank's GPU at one time. */
+        RankPoint: {
+            /**
+             * Format: date-time
+             * @description Time of the measurement.
+             */
+            time: string;
+            /** @description Utilization of its GPU, from 0 to 1. */
+            utilization: number;
+            /** @description GPU memory in use, in bytes. */
+            memory_bytes: number;
+        };
         /** @description Measurements of one rank: its steps and its time in communication. */
         RankRow: {
             /** @description Number of the rank. */
@@ -7172,6 +7247,33 @@ export interface components {
              * @default 0
              */
             dropped: number;
+        };
+        /** @description Measurements of one rank of a job: its steps, and its GPU over time. */
+        RankSeries: {
+            /** @description Number of the rank. */
+            rank: number;
+            /** @description Name of its node; null: not known yet. */
+            node: string | null;
+            /** @description Number of its node among those of the job, from 0. */
+            node_number: number;
+            /** @description Index of its GPU on the node; null: it has none of its own. */
+            gpu: number | null;
+            /** @description Steps that it has completed; null: no profile. */
+            steps: number | null;
+            /** @description Mean duration of a step in seconds; null: unknown. */
+            step_s: number | null;
+            /** @description Mean duration of a step without waits for other ranks, in seconds; null: unknown. */
+            own_s: number | null;
+            /** @description Share of its steps in which a collective ran, from 0 to 1; null: unknown. */
+            communicating: number | null;
+            /** @description Share of its steps in which it waited for a collective, from 0 to 1; null: unknown. */
+            blocked: number | null;
+            /** @description Seconds that it computes longer in each step than the median of the other ranks; null: unknown. */
+            behind_s: number | null;
+            /** @description Whether the other ranks wait for it. */
+            straggler: boolean;
+            /** @description Usage of its GPU, oldest first. */
+            points: components["schemas"]["RankPoint"][];
         };
         /**
          * @description Ranks to start for a session: the body of ``POST /api/v1/sessions/{id}/ranks``. All else,
@@ -8405,7 +8507,10 @@ export interface components {
             commands?: string[];
             /** @description Apps that a session starts; empty for batch jobs. */
             apps?: components["schemas"]["AppFile"][];
-            /** @description Distribution of the commands over ranks; null: they run without ranks. */
+            /**
+             * @description Distribution of the commands over ranks; null: they run without ranks. In a session, the
+             *     ranks execute cells of its notebooks.
+             */
             distributed?: components["schemas"]["TemplateDistributed"] | null;
             /** @description Name of the path parameter whose value becomes the working folder; null: the home folder. */
             workdir_from?: string | null;
@@ -13101,6 +13206,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobMetrics"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_rank_metrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RankMetrics"];
                 };
             };
             401: components["responses"]["NotAuthenticated"];

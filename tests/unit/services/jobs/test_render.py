@@ -223,12 +223,9 @@ def test_first_node_of_a_session_runs_the_app_and_its_ranks_in_one_program(
     assert variables["AITNE_RANKS_FOLDER"] == f"~/.aitne/ranks/{made.id}"
     assert variables["AITNE_SESSION"] == variables["AITNE_RANK_GROUP"] == str(made.id)
     assert other[: len(spawner)] == spawner
-    assert other[other.index("--") :] == (
-        "--",
-        "/session/bin/python",
-        "-m",
-        "aitne.notebook.engine",
-    )
+    notebook = str(own_software().notebook)
+    engine = ("--", "/session/bin/python", notebook, "aitne.notebook.engine")
+    assert other[other.index("--") :] == engine
     first = app.argv[len(spawner) :]
     assert app.argv[: len(spawner)] == spawner
     assert first[0] == "--app"
