@@ -13,7 +13,7 @@ from tests.support.jobs import make_session
 from tests.support.stage import Stage
 
 RUNNING = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
-SPEC: dict[str, Any] = {"env": {"LR": "0.1", "AITNE_PARAM_ROOT": "~"}, "workdir": "~/project"}
+SPEC: dict[str, Any] = {"env": {"LR": "0.1", "AITNE_PARAM_ROOT": "~"}, "workdir": "/tmp"}
 
 
 async def session_of(stage: Stage, owner: Actor, *states: JobState, **fields: Any) -> Job:
@@ -61,7 +61,7 @@ async def test_ranks_are_planned_started_listed_and_released(stage: Stage) -> No
             "idle_s": 1_800,
             "python": None,
         }
-        assert (group["env"], group["workdir"]) == ({"LR": "0.1"}, "~/project")
+        assert (group["env"], group["workdir"]) == ({"LR": "0.1"}, "/tmp")
         assert (group["commands"], group["distributed"]["ranks_per_node"]) == ([], 4)
         assert "resubmit" not in group["actions"]
 
@@ -154,6 +154,9 @@ async def test_rank_group_is_not_resubmitted(stage: Stage) -> None:
         for answer in (await client.post(again), await client.get(again)):
             assert answer.status_code == 409
             assert "belongs to a session and cannot be resubmitted" in answer.json()["detail"]
+        file = await client.get(f"/api/v1/jobs/{group['id']}/file")
+        assert file.status_code == 409
+        assert "A rank group has no job file" in file.json()["detail"]
 
 
 async def test_ranks_belong_to_the_owner_and_administrators_may_cancel_them(stage: Stage) -> None:
