@@ -22,15 +22,20 @@ WHO = (
     "administrator",
     "administrator without the scope",
     "disabled",
+    "owner's session",
+    "manager's session",
+    "administrator's session",
 )
 """``owner`` is ada, whose job, session, dataset and token it is; ``member`` and ``manager`` are in her
-project, and the manager looks after it."""
+project, and the manager looks after it. The sessions call with their session tokens, and ada's is not
+the session that others want."""
 
 PUBLIC = "public"
 ANYONE = "anyone"
 OWNER = "owner"
 MEMBER = "member"
 MANAGER = "manager"
+OWN, ANY = "own", "any"
 ADMIN = "admin"
 REFUSED = frozenset({401, 403, 404})
 UNKNOWN_PROJECT = REFUSED | {422}
@@ -49,6 +54,9 @@ class Route:
     """Of ada's, what it wants: her ``job``, ``session`` or ``sweep``."""
     full_login: bool = False
     """Whether it would be a way around the scopes of a token that has not all of them."""
+    session: str = ""
+    """What a session token may: ``""``: nothing; ``OWN``: for what is its owner's; ``ANY``: what its
+    owner may without the scope admin."""
     refused: frozenset[int] = REFUSED
     """The statuses that say no."""
 
@@ -58,6 +66,8 @@ class Route:
             return True
         if who in ("anonymous", "disabled"):
             return False
+        if who.endswith("'s session"):
+            return self._passes_session(who.removesuffix("'s session"))
         scopes = {
             "owner with a token to read": {Scope.READ},
             "administrator": set(Scope),
@@ -72,6 +82,12 @@ class Route:
         if self.full_login and who == "administrator without the scope":
             return False
         return bool(is_ & self.may) and self.scope in scopes
+
+    def _passes_session(self, who: str) -> bool:
+        is_ = {"owner": {ANYONE, OWNER, MEMBER}, "manager": {ANYONE, MEMBER, MANAGER}}
+        if not self.session or (self.session == OWN and OWNER in self.may and who != "owner"):
+            return False
+        return bool(is_.get(who, {ANYONE}) & self.may)
 
 
 def _route(*may: str, scope: Scope = Scope.READ, **fields: Any) -> Route:
@@ -127,7 +143,7 @@ ROUTES: dict[str, Route] = {
     "begin_device_login": reads(PUBLIC, body={"name": "laptop"}),
     "redeem_device_login": reads(PUBLIC, body={"device_code": "unknown"}, refused=frozenset()),
     "confirm_device_login": writes(ANYONE, body={"user_code": "BCD-FGH-JKL", "scopes": ["read"]}),
-    "get_me": reads(ANYONE),
+    "get_me": reads(ANYONE, session=ANY),
     # Accounts.
     "list_tokens": reads(ANYONE),
     "create_token": writes(ANYONE, body={"name": "mine", "scopes": ["read"]}),
@@ -170,10 +186,10 @@ ROUTES: dict[str, Route] = {
     "get_templates_preferences": reads(ANYONE),
     "put_templates_preferences": writes(ANYONE, body={}),
     # Projects.
-    "list_projects": reads(ANYONE),
+    "list_projects": reads(ANYONE, session=ANY),
     # Those of anybody but an administrator wait for approval.
     "create_project": writes(ANYONE, body={"name": "audio"}),
-    "get_project": reads(MEMBER, ADMIN),
+    "get_project": reads(MEMBER, ADMIN, session=ANY),
     "update_project": writes(MANAGER, ADMIN, body={"title": "Vision"}),
     "approve_project": administers(body={}),
     "decline_project": administers(body={"reason": "it is there already"}),
@@ -186,7 +202,7 @@ ROUTES: dict[str, Route] = {
     "list_members": reads(MEMBER, ADMIN),
     "put_member": writes(MANAGER, ADMIN, body={}),
     "remove_member": writes(MANAGER, ADMIN),
-    "get_limits": reads(MEMBER, ADMIN),
+    "get_limits": reads(MEMBER, ADMIN, session=ANY),
     "set_limits": administers(body={"max_gpus": 4}),
     "set_own_limits": writes(MANAGER, ADMIN, body={"max_gpus": 2}),
     "project_usage": reads(MEMBER, ADMIN),
@@ -204,39 +220,41 @@ ROUTES: dict[str, Route] = {
     "compare_accounts": administers(),
     "sync_accounts": administers(body={"digest": SHA}),
     # Jobs.
-    "plan_job": reads(MEMBER, ADMIN, body=JOB, refused=UNKNOWN_PROJECT),
-    "create_job": writes(MEMBER, ADMIN, body=JOB, refused=UNKNOWN_PROJECT),
-    "create_jobs": writes(ANYONE, body={"items": [{"name": "digits", "commands": ["true"]}]}),
-    "list_jobs": reads(ANYONE),
-    "get_job": reads(*SEEN),
-    "cancel_job": writes(OWNER, ADMIN),
+    "plan_job": reads(MEMBER, ADMIN, body=JOB, refused=UNKNOWN_PROJECT, session=ANY),
+    "create_job": writes(MEMBER, ADMIN, body=JOB, refused=UNKNOWN_PROJECT, session=ANY),
+    "create_jobs": writes(
+        ANYONE, body={"items": [{"name": "digits", "commands": ["true"]}]}, session=ANY
+    ),
+    "list_jobs": reads(ANYONE, session=ANY),
+    "get_job": reads(*SEEN, session=OWN),
+    "cancel_job": writes(OWNER, ADMIN, session=OWN),
     "extend_job": writes(OWNER, ADMIN, body={"duration": "1m"}),
-    "hold_job": writes(OWNER, ADMIN),
-    "release_job": writes(OWNER, ADMIN),
-    "change_job": writes(OWNER, ADMIN, body={"max_parallel": 1}),
-    "resubmit_job": writes(OWNER),
-    "get_job_queue": reads(*SEEN),
-    "get_job_failure": reads(*SEEN),
-    "get_job_record": reads(*SEEN),
-    "get_job_script": reads(*SEEN),
-    "get_job_metrics": reads(*SEEN),
-    "get_job_rank_metrics": reads(*SEEN),
-    "get_job_profile": reads(*SEEN),
-    "get_job_events": reads(*SEEN),
-    "get_job_logs": reads(*SEEN),
-    "count_jobs": reads(ANYONE),
-    "cancel_jobs": writes(ANYONE, body={"ids": []}),
+    "hold_job": writes(OWNER, ADMIN, session=OWN),
+    "release_job": writes(OWNER, ADMIN, session=OWN),
+    "change_job": writes(OWNER, ADMIN, body={"max_parallel": 1}, session=OWN),
+    "resubmit_job": writes(OWNER, session=OWN),
+    "get_job_queue": reads(*SEEN, session=OWN),
+    "get_job_failure": reads(*SEEN, session=OWN),
+    "get_job_record": reads(*SEEN, session=OWN),
+    "get_job_script": reads(*SEEN, session=OWN),
+    "get_job_metrics": reads(*SEEN, session=OWN),
+    "get_job_rank_metrics": reads(*SEEN, session=OWN),
+    "get_job_profile": reads(*SEEN, session=OWN),
+    "get_job_events": reads(*SEEN, session=OWN),
+    "get_job_logs": reads(*SEEN, session=OWN),
+    "count_jobs": reads(ANYONE, session=ANY),
+    "cancel_jobs": writes(ANYONE, body={"ids": []}, session=ANY),
     "delete_job": writes(OWNER, ADMIN),
     "delete_jobs": writes(ANYONE, body={"ids": []}),
-    "plan_resubmit": writes(OWNER),
-    "get_job_snapshot": reads(*SEEN),
-    "get_job_files": reads(*SEEN),
-    "get_job_results": reads(*SEEN),
-    "get_job_sweep": reads(*SEEN, kind="sweep"),
-    "stop_job_sweep": writes(OWNER, ADMIN, kind="sweep"),
-    "compare_jobs": reads(*SEEN),
-    "get_job_file": reads(*SEEN),
-    "import_job": reads(ANYONE, body={"script": "#!/bin/sh\n#SBATCH -t 5\ntrue\n"}),
+    "plan_resubmit": writes(OWNER, session=OWN),
+    "get_job_snapshot": reads(*SEEN, session=OWN),
+    "get_job_files": reads(*SEEN, session=OWN),
+    "get_job_results": reads(*SEEN, session=OWN),
+    "get_job_sweep": reads(*SEEN, kind="sweep", session=OWN),
+    "stop_job_sweep": writes(OWNER, ADMIN, kind="sweep", session=OWN),
+    "compare_jobs": reads(*SEEN, session=OWN),
+    "get_job_file": reads(*SEEN, session=OWN),
+    "import_job": reads(ANYONE, body={"script": "#!/bin/sh\n#SBATCH -t 5\ntrue\n"}, session=ANY),
     "create_terminal": writes(OWNER, kind="session", body={}),
     "get_ssh": reads(ANYONE),
     # Sessions.
@@ -246,27 +264,27 @@ ROUTES: dict[str, Route] = {
         body={"template": "jupyterlab", "project": "vision"},
         refused=UNKNOWN_PROJECT,
     ),
-    "list_sessions": reads(ANYONE),
-    "get_session": reads(*SEEN, kind="session"),
+    "list_sessions": reads(ANYONE, session=ANY),
+    "get_session": reads(*SEEN, kind="session", session=OWN),
     "open_session": writes(OWNER, kind="session"),
     "extend_session": writes(OWNER, ADMIN, kind="session", body={"duration": "1m"}),
     "relaunch_session": writes(OWNER, kind="session"),
-    "stop_session": writes(OWNER, ADMIN, kind="session"),
+    "stop_session": writes(OWNER, ADMIN, kind="session", session=OWN),
     "continue_session": writes(OWNER, kind="session"),
     "keep_session": writes(OWNER, ADMIN, kind="session"),
-    "plan_ranks": writes(OWNER, kind="session", body={"ranks": 1}),
-    "start_ranks": writes(OWNER, kind="session", body={"ranks": 1}),
-    "list_ranks": reads(*SEEN, kind="session"),
-    "release_ranks": writes(OWNER, kind="session"),
-    "release_all_ranks": writes(OWNER, kind="session"),
+    "plan_ranks": writes(OWNER, kind="session", body={"ranks": 1}, session=OWN),
+    "start_ranks": writes(OWNER, kind="session", body={"ranks": 1}, session=OWN),
+    "list_ranks": reads(*SEEN, kind="session", session=OWN),
+    "release_ranks": writes(OWNER, kind="session", session=OWN),
+    "release_all_ranks": writes(OWNER, kind="session", session=OWN),
     # The catalogue.
-    "list_images": reads(ANYONE),
+    "list_images": reads(ANYONE, session=ANY),
     "register_image": administers(body=IMAGE),
-    "get_image": reads(MEMBER, ADMIN),
+    "get_image": reads(MEMBER, ADMIN, session=ANY),
     "update_image": administers(body={"state": "retired"}),
     "remove_image": administers(),
     "note_image_verification": administers(body={"damage": None}),
-    "list_datasets": reads(ANYONE),
+    "list_datasets": reads(ANYONE, session=ANY),
     "add_dataset": writes(
         MEMBER,
         ADMIN,
@@ -279,29 +297,29 @@ ROUTES: dict[str, Route] = {
         },
     ),
     "upload_manifest": writes(ANYONE, body=b"no manifest"),
-    "list_dataset_versions": reads(*SEEN),
-    "get_dataset": reads(*SEEN),
+    "list_dataset_versions": reads(*SEEN, session=ANY),
+    "get_dataset": reads(*SEEN, session=ANY),
     "update_dataset": writes(OWNER, ADMIN, body={"retired": True}),
-    "get_dataset_manifest": reads(*SEEN),
+    "get_dataset_manifest": reads(*SEEN, session=ANY),
     "grant_dataset": writes(OWNER, ADMIN),
     "revoke_dataset": writes(OWNER, MANAGER, ADMIN),
     "note_dataset_verification": writes(*SEEN, body={"manifest": SHA, "damaged_files": 0}),
-    "get_tree_limits": reads(ANYONE),
-    "put_tree": writes(ANYONE, body=b"no tree"),
+    "get_tree_limits": reads(ANYONE, session=ANY),
+    "put_tree": writes(ANYONE, body=b"no tree", session=ANY),
     # Each user has trees of their own, and nobody has this one.
-    "put_tree_blobs": writes(ANYONE, body=b"", refused=NOT_FOR_YOU),
-    "get_storage": reads(ANYONE),
-    "get_job_folders": reads(ANYONE),
+    "put_tree_blobs": writes(ANYONE, body=b"", refused=NOT_FOR_YOU, session=ANY),
+    "get_storage": reads(ANYONE, session=ANY),
+    "get_job_folders": reads(ANYONE, session=ANY),
     # The cluster.
-    "list_templates": reads(ANYONE),
-    "get_template": reads(ANYONE),
-    "list_nodes": reads(ANYONE),
-    "list_partitions": reads(ANYONE),
+    "list_templates": reads(ANYONE, session=ANY),
+    "get_template": reads(ANYONE, session=ANY),
+    "list_nodes": reads(ANYONE, session=ANY),
+    "list_partitions": reads(ANYONE, session=ANY),
     "drain_node": administers(body={"reason": "its fan is loud"}),
     "resume_node": administers(),
-    "get_capacity": reads(ANYONE),
+    "get_capacity": reads(ANYONE, session=ANY),
     "get_cluster_history": reads(ANYONE),
-    "get_cluster_queues": reads(ANYONE),
+    "get_cluster_queues": reads(ANYONE, session=ANY),
     "node_history": reads(ANYONE),
     # What people are told.
     "list_announcements": reads(ANYONE),

@@ -13,6 +13,7 @@ import pytest
 
 from aitne.api.openapi import document
 from aitne.api.routes import bare_app
+from aitne.api.session_tokens import OPERATIONS as IN_SESSIONS
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
 from aitne.core.models.project import ProjectRole
@@ -27,6 +28,7 @@ from tests.support.jobs import (
     make_session,
     store_job_token,
 )
+from tests.support.session_tokens import session_token
 
 PROFILE = {"schema": 1, "written_at": "2026-03-01T12:00:00Z", "size": 2, "steps": 1}
 SWEEP = {"method": "grid", "parameters": {"lr": [0.1, 0.01]}, "metric": "loss", "goal": "min"}
@@ -43,6 +45,11 @@ OPERATIONS = {
 
 def test_every_route_says_who_may_call_it() -> None:
     assert set(OPERATIONS) - ENDLESS == set(ROUTES)
+
+
+def test_session_tokens_permit_only_operations_of_the_matrix() -> None:
+    permitted = {name for name, route in ROUTES.items() if route.session}
+    assert permitted | ENDLESS == IN_SESSIONS
 
 
 Known = dict[str, dict[str, str]]
@@ -191,6 +198,9 @@ async def _add_tokens(place: Catalogue) -> None:
         "disabled": await stage.token(await stage.add_user("dan", project="vision")),
         "manager": await stage.token(await stage.add_user("mia", project="vision")),
     }
+    for who in ("owner", "manager", "administrator"):
+        name = {"owner": "ada", "manager": "mia", "administrator": "root"}[who]
+        place.tokens[f"{who}'s session"] = await session_token(stage, name)
     await stage.store.update_user("dan", disabled=True)
     await stage.store.set_role("vision", "mia", ProjectRole.MANAGER, actor="root")
 

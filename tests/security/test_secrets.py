@@ -154,5 +154,9 @@ async def test_hand_over_of_a_session_is_not_stored_in_clear_text(stage: Stage) 
     epoch = await stage.add_node()
     await store_job_token(stage.store, job, hashed("token"), epoch=epoch)
     await stage.platform.agents.put_handover(job, given)
-    assert await stage.platform.agents.handover("token", job) == given
-    assert VALUE.encode() not in await database(stage)
+    handed = await stage.platform.agents.handover("token", job)
+    assert handed is not None
+    assert handed.env["JUPYTERHUB_API_TOKEN"] == VALUE
+    content = await database(stage)
+    assert VALUE.encode() not in content
+    assert handed.env["AITNE_TOKEN"].encode() not in content

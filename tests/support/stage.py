@@ -289,6 +289,7 @@ def make_stage(
         secrets,
         trees,
         cipher,
+        url=settings.agents_url,
         trusted=not settings.capabilities.remote,
         certificates=session_signer(settings) if settings.tls.enabled else None,
     )

@@ -1,5 +1,5 @@
 """The platform's software for compute nodes in a shared folder: agent and spawner as one file each,
-the environment with JupyterLab, and its launcher.
+the environment with JupyterLab, its launcher, and the packages that notebooks use.
 
 A job under another account on another node can read neither the platform's virtual environment nor
 its interpreter. So the software for jobs is copied to ``[slurm] software_dir`` and run by the
@@ -9,8 +9,11 @@ running jobs keep theirs.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
+import py_compile
+import shutil
 import stat
 import sys
 import zipfile
@@ -33,6 +36,17 @@ SESSION_LOCK = _PACKAGE / "supervisor" / "envs" / "session.txt"
 """The pinned packages of the virtual environment for JupyterLab sessions, in pip's format."""
 _AGENT_MAIN = "import sys\n\nfrom aitne.agent.main import main\n\nmain(sys.argv[1:])\n"
 _SPAWNER_MAIN = "from aitne.launch.main import run\n\nrun()\n"
+_NOTEBOOK_MAIN = """\
+import runpy
+import sys
+
+# An installed aitne is preferred, so this folder is searched last.
+sys.path.append(sys.path.pop(0))
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+_NOTEBOOK_PACKAGES = ("client", "core", "distrib", "host", "launch", "notebook")
+"""Packages of the platform that notebooks and their ranks use."""
 _A_DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -41,24 +55,26 @@ def own_software() -> NodeSoftware:
     return NodeSoftware(
         agent=(sys.executable, "-I", "-m", "aitne.agent"),
         launcher=_LAUNCHER,
-        notebook=_PACKAGE.parent,
         spawner=(sys.executable, "-I", str(_spawner(cache_dir() / "software"))),
+        notebook=_notebook(cache_dir() / "software"),
     )
 
 
 def write_own_software() -> None:
     """Write the files that ``own_software`` names but an installation does not contain: the spawner
-    as a single file, which can be bind-mounted in containers.
+    as a single file, and the packages that notebooks use in a folder without others. Both can be
+    bind-mounted in containers.
 
     Raises:
         SetupError: the cache folder cannot be written to.
     """
-    path = _spawner(cache_dir() / "software")
+    root = cache_dir() / "software"
     try:
-        _write_spawner(path)
+        _write_spawner(_spawner(root))
+        _write_notebook(_notebook(root))
     except OSError as error:
         raise SetupError(
-            f"{path} cannot be written: {error.strerror}. Free some space there."
+            f"{error.filename or root} cannot be written: {error.strerror}. Free some space there."
         ) from error
 
 
@@ -101,6 +117,11 @@ class SoftwareFolder:
         return self.root / f"lab-{_digest(content)}" / _LAUNCHER.name
 
     @property
+    def notebook(self) -> Path:
+        """Path of the folder with the packages that notebooks and their ranks use."""
+        return _notebook(self.root)
+
+    @property
     def session_env(self) -> Path:
         """The virtual environment with JupyterLab."""
         content = (SESSION_LOCK.read_bytes(), self._python.encode())
@@ -111,13 +132,14 @@ class SoftwareFolder:
         return NodeSoftware(
             agent=(self._python, "-I", str(self.agent)),
             launcher=self.launcher,
-            notebook=self.root / "notebook",
             spawner=(self._python, "-I", str(self.spawner)),
+            notebook=self.notebook,
         )
 
     def has_files(self) -> bool:
-        """Return True if agent, launcher and spawner exist."""
-        return all(path.is_file() for path in (self.agent, self.launcher, self.spawner))
+        """Return True if agent, launcher, spawner and the packages for notebooks exist."""
+        files = (self.agent, self.launcher, self.spawner)
+        return all(path.is_file() for path in files) and self.notebook.is_dir()
 
     def check_owner(self) -> None:
         """Check that only the folder's owner can write to it, because the jobs of all users run the
@@ -127,7 +149,7 @@ class SoftwareFolder:
             SetupError: other users can write to the folder, or an unexpected account owns it.
         """
         parts = [self.root, *self.root.parents]
-        ours = (self.agent, self.launcher.parent, self.launcher, self.session_env)
+        ours = (self.agent, self.launcher.parent, self.launcher, self.session_env, self.notebook)
         for path in (*parts, *ours, self.spawner.parent, self.spawner):
             try:
                 mode = path.stat().st_mode
@@ -149,8 +171,8 @@ class SoftwareFolder:
                 )
 
     def write_files(self) -> None:
-        """Write agent, spawner and launcher, readable for all users. Existing agents and launchers
-        are kept.
+        """Write agent, spawner, launcher and the packages for notebooks, readable for all users.
+        Existing ones are kept.
 
         Raises:
             SetupError: the folder cannot be written to.
@@ -160,6 +182,7 @@ class SoftwareFolder:
             if not self.agent.is_file():
                 _write(self.agent, agent_archive())
             _write_spawner(self.spawner)
+            _write_notebook(self.notebook)
             _folder(self.launcher.parent)
             for name, content in _lab_files().items():
                 path = self.launcher.parent / name
@@ -233,6 +256,64 @@ def _write_spawner(path: Path) -> None:
     if not path.is_file():
         _folder(path.parent)
         _write(path, _archive(_spawner_files()))
+
+
+@functools.cache
+def _notebook_digest() -> str:
+    return _digest(
+        part for name, data in _notebook_files().items() for part in (name.encode(), data)
+    )
+
+
+def _notebook_files() -> dict[str, bytes]:
+    """Return the contents of the packages that notebooks use, by their paths, with the C sources
+    and the compiled library of the training runtime.
+    """
+    paths = [path for name in _NOTEBOOK_PACKAGES for path in sorted((_PACKAGE / name).rglob("*"))]
+    return {
+        "__main__.py": _NOTEBOOK_MAIN.encode(),
+        **{
+            str(path.relative_to(_PACKAGE.parent)): path.read_bytes()
+            for path in (_PACKAGE / "__init__.py", *paths)
+            if path.is_file() and path.suffix in (".py", ".c", ".h", ".so")
+        },
+    }
+
+
+def _notebook(root: Path) -> Path:
+    return root / f"notebook-{_notebook_digest()}"
+
+
+def _write_notebook(path: Path) -> None:
+    """Write the packages for notebooks, complete or not at all, with bytecode for this version of
+    Python, which nodes mostly have too: users cannot write it there.
+    """
+    if path.is_dir():
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    _folder(path.parent)
+    try:
+        for name, content in _notebook_files().items():
+            file = temporary / name
+            for parent in reversed(file.relative_to(temporary).parents):
+                _folder(temporary / parent)
+            _write(file, content)
+            if file.suffix == ".py":
+                _compile(file, path / name)
+        temporary.rename(path)
+    except OSError:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not path.is_dir():  # else another platform was faster
+            raise
+
+
+def _compile(file: Path, shown: Path) -> None:
+    # By hash and unchecked: the name of the folder already stands for its content.
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    made = py_compile.compile(str(file), dfile=str(shown), doraise=True, invalidation_mode=mode)
+    Path(str(made)).parent.chmod(0o755)
+    Path(str(made)).chmod(0o644)
 
 
 def _digest(content: Iterable[bytes]) -> str:

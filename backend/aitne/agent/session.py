@@ -32,6 +32,7 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _READY_EVERY_S = 0.05
 _ANSWER_S = 10.0
 _GRACE_S = 10.0
+_CA_FILE = "ca.pem"
 _TLS_FILES = ("server.pem", "agent.pem", "key.pem")
 """Files for TLS of a session: the certificate of its server followed by the certificate of the CA
 that issued it, the agent's certificate, and the private key of both. The program
@@ -169,6 +170,7 @@ class AppRunner:
         }
         if self._tls:
             os.makedirs(self._tls_folder, 0o700, exist_ok=True)
+            environment["AITNE_CA_FILE"] = self._write_authority()
             handed["tls"] = {
                 "folder": self._tls_folder,
                 "url": f"{self._spec.platform_url}/agent/v1/jobs/{self._spec.job_id}/certificate",
@@ -208,6 +210,14 @@ class AppRunner:
         return None
 
     # --- TLS -------------------------------------------------------------------------------------
+
+    def _write_authority(self) -> str:
+        """Write the certificate of the platform's CA to a file for programs of the session that use
+        the API; return its path."""
+        path = os.path.join(self._tls_folder, _CA_FILE)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(self._spec.authority or "")
+        return path
 
     def _server_context(self) -> ssl.SSLContext:
         """Return a TLS context for requests to the session's own server. Raises ``OSError`` if

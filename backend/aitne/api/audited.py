@@ -86,6 +86,8 @@ class AuditMiddleware:
         details = {"status": status, **scope.get(_NOTES, {})}
         if actor.token_created_by is not None:
             details["token_created_by"] = actor.token_created_by
+        if actor.session is not None:
+            details |= {"via": "session", "session": str(actor.session)}
         await self._audit.record(
             actor=actor.name,
             impersonator=actor.impersonator,

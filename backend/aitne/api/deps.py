@@ -15,6 +15,7 @@ from fastapi import Depends, Header, Request
 from aitne.api.audited import acts
 from aitne.api.metrics import ApiMetrics
 from aitne.api.rates import RateLimits
+from aitne.api.session_tokens import check_operation
 from aitne.api.written import JobViewCache
 from aitne.api.written_cluster import ClusterPageCache
 from aitne.bootstrap.platform import PlatformServices
@@ -155,6 +156,7 @@ async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDe
         if token is not None:
             actor = await platform.identity.actor_of_token(token)
             acts(request, actor)
+            check_operation(request, actor)
             return _counted(request, Caller(actor))
         if cookie is not None:
             session = await platform.identity.actor_of_session(cookie, visit_of(request).address)

@@ -256,6 +256,7 @@ def build(settings: Settings) -> PlatformServices:
         secrets,
         trees,
         cipher,
+        url=settings.agents_url,
         trusted=settings.capabilities.trusted,
         certificates=session_signer(settings) if settings.tls.enabled else None,
     )

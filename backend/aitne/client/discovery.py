@@ -7,6 +7,10 @@
 
 The token of an address is ``AITNE_TOKEN``, else the one stored by ``aitne login``. A data directory
 has its own token, readable by the user who started the platform, and so needs no login.
+
+In a session the platform has set ``AITNE_URL`` and, as ``AITNE_TOKEN``, a session token. It permits
+less than other credentials, so it is used only for that address, and only if no other credential
+for it is known.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import os
 import socket
 
 from aitne.client import credentials
+from aitne.core.sessions import session_tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,16 +89,20 @@ def find_platform(
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput("An address and a data directory name two platforms: pass only one.")
-    token = token or env.get("AITNE_TOKEN") or None
+    token = token or _token_of_environment()
     if data_dir is not None:
         return _of_data_dir(os.fspath(data_dir), token, "--data-dir")
     if url is not None:
         return _of_url(url, token, "--url")
     if env.get("AITNE_DATA_DIR"):
         return _of_data_dir(env["AITNE_DATA_DIR"], token, "AITNE_DATA_DIR")
+    started = started_last()
+    if _session_url() is not None and token is None:
+        if started is not None and _serves(started, _session_url()):
+            return _of_data_dir(started, None, "the last `aitne up`")
+        return _of_url(env["AITNE_URL"], None, "this session")
     if env.get("AITNE_URL"):
         return _of_url(env["AITNE_URL"], token, "AITNE_URL")
-    started = started_last()
     if started is not None:
         return _of_data_dir(started, token, "the last `aitne up`")
     last = credentials.last_url()
@@ -154,14 +163,33 @@ def ask_supervisor(data_dir: str, verb: str) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) and "url" in answer else None
 
 
+def _token_of_environment() -> str | None:
+    """Return the token in ``AITNE_TOKEN``; None if there is none, or only a session token."""
+    token = os.environ.get("AITNE_TOKEN") or None
+    return None if token is None or token.startswith(session_tokens.PREFIX) else token
+
+
+def _session_url() -> str | None:
+    """Return the address for which ``AITNE_TOKEN`` is a session token; None outside sessions."""
+    url, token = os.environ.get("AITNE_URL"), os.environ.get("AITNE_TOKEN", "")
+    return credentials.normal_url(url) if url and token.startswith(session_tokens.PREFIX) else None
+
+
+def _serves(data_dir: str, address: str | None) -> bool:
+    """Return whether the platform in ``data_dir`` runs here and has the address."""
+    addresses = ask_supervisor(data_dir, "where") or {}
+    return address in {addresses.get("api_url"), addresses.get("url")}
+
+
 def _of_url(url: str, token: str | None, source: str) -> Platform:
     address = credentials.normal_url(url)
-    return Platform(
-        address,
-        token or credentials.token_for(address),
-        source=source,
-        ca_file=credentials.ca_file_for(address),
-    )
+    token = token or credentials.token_for(address)
+    ca_file = credentials.ca_file_for(address)
+    if address == _session_url():
+        token = token or os.environ["AITNE_TOKEN"]
+    if address == credentials.normal_url(os.environ.get("AITNE_URL", "")):
+        ca_file = ca_file or os.environ.get(session_tokens.CA_FILE) or None
+    return Platform(address, token, source=source, ca_file=ca_file)
 
 
 def _of_data_dir(data_dir: str, token: str | None, source: str) -> Platform:

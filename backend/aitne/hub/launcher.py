@@ -1,8 +1,8 @@
 """Start of the single-user server in the session's environment, with its modules imported in
 advance.
 
-The agent starts ``<session env>/bin/python launcher.py`` in the job's working directory as soon as
-the job runs. While the agent requests the server's parameters from JupyterHub, the launcher imports
+The agent starts ``<session env>/bin/python launcher.py --notebook FOLDER`` in the job's working
+directory as soon as the job runs; FOLDER has the platform's packages for notebooks. While the agent requests the server's parameters from JupyterHub, the launcher imports
 the slow modules. Then it reads one line of JSON, ``{"env": {…}, "args": […], "session": {…}}``,
 from standard input, sets these environment variables and starts the server; with ``"tls"`` it first
 gets a certificate and serves only TLS. If standard input ends before that line, no server is
@@ -42,7 +42,7 @@ HUB_ONLY = (
     "sqlalchemy",
     "sqlalchemy.exc",
 )
-PLAIN = "--plain"
+PLAIN, NOTEBOOK = "--plain", "--notebook"
 LOGIN_CACHED_S = 60
 """Seconds for which the server caches a login. JupyterHub reports ended logins immediately, so this
 may be long.
@@ -66,10 +66,13 @@ SLIM = (
     "--ServerApp.jpserver_extensions=jupyter_lsp=False",
     "--ServerApp.jpserver_extensions=nbdime=False",
     "--ServerApp.jpserver_extensions=notebook_shim=False",
+    # Its clusters are processes of the session; ranks are jobs.
+    "--ServerApp.jpserver_extensions=ipyparallel=False",
     # The default manager queries PyPI.
     "--LabApp.extension_manager=readonly",
     "--LabApp.news_url=None",
-    # Defaults of the user's settings: above all, no question about news.
+    # Defaults of the user's settings: above all, no question about news. And the extensions of
+    # packages that a session does not offer.
     f"--LabApp.app_settings_dir={Path(__file__).with_name('lab')}",
     # The bar with the time left, and what saves before an idle session is ended.
     f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab') / 'labextensions'}",
@@ -131,7 +134,7 @@ def extensions() -> list[str]:
     """Return the options that enable the platform's own extensions; TensorBoard's only if
     TensorBoard is installed.
     """
-    names = ["aitne_isolation", "aitne_session"]
+    names = ["aitne_isolation", "aitne_kernels", "aitne_session"]
     if find_spec("tensorboard") is not None:
         names.append("aitne_tensorboard")
     return [f"--ServerApp.jpserver_extensions={name}=True" for name in names]
@@ -187,7 +190,7 @@ def main() -> None:
         if plain:
             raise
         # Another version of JupyterHub, which needs more than the stand-ins have.
-        os.execv(sys.executable, [sys.executable, __file__, PLAIN])  # noqa: S606
+        os.execv(sys.executable, [sys.executable, __file__, PLAIN, *sys.argv[1:]])  # noqa: S606
     gc.freeze()
 
     line = sys.stdin.readline()
@@ -199,6 +202,9 @@ def main() -> None:
 
     os.environ.update(handover["env"])
     sys.path.append(str(SERVER))
+    if NOTEBOOK in sys.argv:
+        notebook = sys.argv[sys.argv.index(NOTEBOOK) + 1]
+        import_module("aitne_kernels").configure(notebook)
     if "session" in handover:
         import_module("aitne_session").configure(**handover["session"])
     tls, options = handover.get("tls"), list[str]()

@@ -53,6 +53,21 @@ async def test_the_hand_over(store: SqlStore, epoch: int) -> None:
     assert len(await store.job_events(job.id)) == 1, "secrets make no events"
 
 
+async def test_session_token_ends_with_its_session_and_is_kept_by_repeated_hand_over(
+    store: SqlStore,
+) -> None:
+    job, other = [(await store.create_job(make_job())).job for _ in range(2)]
+    assert await store.job_of_session_token("hash") is None
+    await store.put_handover(job.id, "encrypted", session_token_hash="hash")
+    await store.put_handover(other.id, "encrypted", session_token_hash="other")
+    await store.put_handover(job.id, "again")
+    assert await store.job_of_session_token("hash") == job
+    assert await store.job_of_token("hash") is None, "it is no job token"
+    await store.transition(job.id, JobState.FAILED)
+    assert await store.job_of_session_token("hash") is None
+    assert await store.job_of_session_token("other") == other
+
+
 async def test_the_last_profile_of_a_job(store: SqlStore) -> None:
     job, other = [(await store.create_job(make_job())).job for _ in range(2)]
     assert await store.profile(job.id) is None

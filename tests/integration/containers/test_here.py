@@ -89,7 +89,7 @@ def test_a_session_works_in_its_image_and_leaves_nothing(
 ) -> None:
     session = owner.sessions.start("jupyterlab", job_file=job_file(runtime, image="jupyter"))
     ready = owner.sessions.wait_ready(session.id, timeout_s=180)
-    assert (ready.image, ready.runtime) == ("jupyter:1.0.0", runtime)
+    assert (ready.image, ready.runtime) == ("jupyter:1.1.0", runtime)
     with Notebook(here.url, here.token, owner.sessions.open(session.id)) as notebook:
         notebook.start_kernel()
         assert notebook.execute("import sys; sys.prefix").strip("'") == "/opt/jupyter"

@@ -68,7 +68,7 @@ def test_a_session_works_in_its_image_as_alice(
     fields = {"image": "jupyter", "datasets": [data], **SMALL}
     session = alice.sessions.start("jupyterlab", job_file=fields)
     ready = alice.sessions.wait_ready(session.id, timeout_s=180)
-    assert (ready.image, ready.runtime) == ("jupyter:1.0.0", "apptainer")
+    assert (ready.image, ready.runtime) == ("jupyter:1.1.0", "apptainer")
     url = alice.sessions.open(session.id)
     with Notebook(on_slurm.url, on_slurm.token_of("alice"), url) as notebook:
         notebook.start_kernel()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from aitne.adapters.node_software import own_software, write_own_software
+from aitne.adapters.node_software import SoftwareFolder, own_software, write_own_software
+from aitne.core.settings import Settings
 
 
 def test_two_platforms_may_write_it_at_the_same_time(
@@ -22,3 +26,48 @@ def test_two_platforms_may_write_it_at_the_same_time(
     monkeypatch.setattr(Path, "mkdir", after_another)
     write_own_software()
     assert Path(own_software().spawner[-1]).is_file()
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    root = tmp_path / "software"
+    settings = Settings(data_dir=tmp_path, scheduler="slurm", slurm={"software_dir": str(root)})
+    old = os.umask(0o077)
+    try:
+        folder = SoftwareFolder(settings)
+        folder.write_files()
+    finally:
+        os.umask(old)
+    assert folder.has_files()
+    assert list(root.glob(".*")) == []
+    return folder.notebook
+
+
+def _run(notebook: Path, *, path: str = "") -> str:
+    """Run a module with the folder's packages; return where it and aitne were imported from."""
+    (notebook.parent / "shown.py").write_text(
+        "import aitne, aitne.client, sys; print(sys.argv, aitne.__file__, aitne.client.__cached__)"
+    )
+    argv = [sys.executable, "-S", str(notebook), "shown", "one"]
+    env = {"PYTHONPATH": f"{path}:{notebook.parent}"}
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def test_packages_for_notebooks_are_readable_for_all_accounts_and_compiled(notebook: Path) -> None:
+    modes = {path.stat().st_mode & 0o777 for path in notebook.rglob("*") if path.is_file()}
+    assert modes == {0o644}
+    assert {path.stat().st_mode & 0o777 for path in notebook.rglob("*") if path.is_dir()} == {0o755}
+    printed = _run(notebook)
+    assert f"{notebook}/aitne/__init__.py" in printed
+    assert "'one']" in printed
+    assert Path(printed.split()[-1]).is_file()
+
+
+def test_installed_aitne_is_preferred_to_the_packages_for_notebooks(
+    notebook: Path, tmp_path: Path
+) -> None:
+    installed = tmp_path / "site" / "aitne"
+    (installed / "client").mkdir(parents=True)
+    for package in (installed, installed / "client"):
+        (package / "__init__.py").touch()
+    assert f"{installed}/__init__.py" in _run(notebook, path=str(installed.parent))

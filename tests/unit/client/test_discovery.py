@@ -13,11 +13,12 @@ from aitne.client.errors import NotRunning
 from aitne.client.record import LIVE, TERMINAL
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.jobs import states
+from aitne.core.sessions import session_tokens
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("AITNE_DATA_DIR", "AITNE_URL", "AITNE_TOKEN"):
+    for name in ("AITNE_DATA_DIR", "AITNE_URL", "AITNE_TOKEN", "AITNE_CA_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -81,6 +82,53 @@ def test_the_last_login_comes_last(home: Path) -> None:
     credentials.keep("https://Far.test/", "kept", "ada")
     found = find_platform()
     assert (found.url, found.token) == ("https://far.test", "kept")
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The environment of a session's programs; returns the session token."""
+    token = f"{session_tokens.PREFIX}secret"
+    monkeypatch.setenv("AITNE_URL", "https://nodes.test:8000/")
+    monkeypatch.setenv("AITNE_TOKEN", token)
+    monkeypatch.setenv("AITNE_CA_FILE", "/job/ca.pem")
+    return token
+
+
+def test_session_token_is_used_without_other_credential(home: Path, session: str) -> None:
+    credentials.keep("https://far.test", "kept", "ada")
+    start(home, home / "gone")
+    found = find_platform()
+    assert (found.url, found.token) == ("https://nodes.test:8000", session)
+    assert (found.ca_file, found.source) == ("/job/ca.pem", "this session")
+
+
+def test_other_credential_for_platform_of_session_is_preferred(
+    home: Path, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials.keep("https://nodes.test:8000", "kept", "ada")
+    assert find_platform().token == "kept"
+    assert find_platform(token="given").token == "given"
+    monkeypatch.setenv("AITNE_TOKEN", "aitne_pat_own")
+    found = find_platform()
+    assert (found.token, found.ca_file) == ("aitne_pat_own", "/job/ca.pem")
+
+
+def test_session_on_machine_of_its_platform_uses_the_data_directory(
+    home: Path, running: Path, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(home, make(running / "current"))
+    assert find_platform().token == session, "another platform runs here"
+    monkeypatch.setenv("AITNE_URL", "http://127.0.0.1:1/current")
+    assert find_platform().token == "own"
+
+
+def test_session_token_is_sent_to_no_other_platform(
+    home: Path, running: Path, session: str
+) -> None:
+    found = find_platform(url="http://other.test")
+    assert (found.token, found.ca_file) == (None, None)
+    assert find_platform(url="https://Nodes.test:8000").token == session
+    assert find_platform(data_dir=make(running / "given")).token == "own"
 
 
 def test_missing_platform_error_says_what_to_do(home: Path) -> None:

@@ -55,7 +55,20 @@ class JobHistory(StorePart, JobStore):
         return None if row is None else job_of(row)
 
     @override
-    async def put_handover(self, job_id: UUID, encrypted: str) -> None:
+    async def job_of_session_token(self, token_hash: str) -> Job | None:
+        query = (
+            select(*JOB_COLUMNS)
+            .join(_secrets, _secrets.c.job_id == _jobs.c.id)
+            .where(_secrets.c.session_token_hash == token_hash, _jobs.c.state.in_(LIVE_STATES))
+        )
+        async with self._db.read(brief=True) as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else job_of(row)
+
+    @override
+    async def put_handover(
+        self, job_id: UUID, encrypted: str, *, session_token_hash: str | None = None
+    ) -> None:
         async with self._db.write() as tx:
             # The row is locked so that the job cannot end meanwhile: its end removes its secrets.
             query = select(_jobs.c.state.in_(LIVE_STATES)).where(_jobs.c.id == job_id)
@@ -64,7 +77,9 @@ class JobHistory(StorePart, JobStore):
                 raise NotFound("job", job_id)
             if not live:
                 raise Conflict(f"Job {job_id} has ended, so nothing more is stored for it.")
-            row = {"job_id": job_id, "handover": encrypted}
+            row: dict[str, object] = {"job_id": job_id, "handover": encrypted}
+            if session_token_hash is not None:
+                row["session_token_hash"] = session_token_hash
             await tx.execute(upsert(tx.dialect, _secrets, row, ["job_id"]))
 
     @override

@@ -18,7 +18,7 @@ web_sessions = Table(
         nullable=False,
         index=True,
     ),
-    # The ID in lists; the session token itself is not stored.
+    # The ID in lists; the sign-in token itself is not stored.
     Column("id", String(32), nullable=False, unique=True),
     Column("csrf", Text, nullable=False),
     Column("source", String(40), nullable=False),

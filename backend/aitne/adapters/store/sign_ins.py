@@ -22,6 +22,8 @@ _users = tables.users
 _sessions = sign_in_tables.web_sessions
 _secrets = sign_in_tables.secrets
 _tokens = sign_in_tables.tokens
+_jobs = tables.jobs
+_job_secrets = tables.job_secrets
 _USER_COLUMNS = [_users.c[name] for name in User.model_fields]
 _SIGN_IN_COLUMNS = [_sessions.c[name] for name in SignIn.model_fields]
 _USE_NOTED_EVERY = timedelta(minutes=1)
@@ -32,6 +34,13 @@ def hub_logout(owner: str) -> Update:
     JupyterHub.
     """
     return update(_users).where(_users.c.name == owner).values(hub_logouts=_users.c.hub_logouts + 1)
+
+
+def end_session_tokens(owner: str) -> Update:
+    """Return the statement that revokes the tokens of all sessions of the owner."""
+    own = select(_jobs.c.id).where(_jobs.c.owner == owner)
+    held = update(_job_secrets).where(_job_secrets.c.session_token_hash.is_not(None))
+    return held.where(_job_secrets.c.job_id.in_(own)).values(session_token_hash=None)
 
 
 class SignIns(StorePart, SignInStore):
@@ -151,6 +160,7 @@ class SignIns(StorePart, SignInStore):
         async with self._db.write() as tx:
             count = (await tx.execute(statement)).rowcount
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
+            await tx.execute(end_session_tokens(owner))
             await tx.execute(hub_logout(owner))
         return count
 
@@ -211,6 +221,7 @@ class SignIns(StorePart, SignInStore):
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name, of_token))
                 await tx.execute(delete(_tokens).where(_tokens.c.owner == name))
             note_security(tx, name, {"change": "password"})
+            await tx.execute(end_session_tokens(name))
             await tx.execute(hub_logout(name))
 
     @override

@@ -154,6 +154,9 @@ job_secrets = Table(
     Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("token_hash", Text, unique=True),
     Column("handover", JSON(none_as_null=True)),
+    # Hash of the session token that the hand-over contains; unset after it was revoked.
+    Column("session_token_hash", String(64)),
+    Index("ix_job_secrets_session_token_hash", "session_token_hash", unique=True),
 )
 
 # No foreign key: the key is inserted first, so that a second request waits for the first one.

@@ -438,9 +438,9 @@ async def change_all(
     if decided:
         await release(tx, decided)
     if requeued:
-        # The hub's handover was for the previous run.
-        dropped = update(_secrets).where(_secrets.c.job_id.in_(requeued)).values(handover=None)
-        await tx.send(dropped)
+        # The hub's handover, with its session token, was for the previous run.
+        dropped = update(_secrets).where(_secrets.c.job_id.in_(requeued))
+        await tx.send(dropped.values(handover=None, session_token_hash=None))
     return result
 
 

@@ -17,7 +17,7 @@ from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.project_rows import project_row
 from aitne.adapters.store.rows import token_of, user_of
 from aitne.adapters.store.security_events import note_security
-from aitne.adapters.store.sign_ins import hub_logout
+from aitne.adapters.store.sign_ins import end_session_tokens, hub_logout
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.user import Project, Role, Token, User
 from aitne.core.ports.store import Check, UserStore
@@ -115,6 +115,7 @@ class SqlUsers(StorePart, UserStore):
             if disabled or password_hash is not None:
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name))
                 await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
+                await tx.execute(end_session_tokens(name))
                 await tx.execute(hub_logout(name))
             if password_hash is not None:
                 note_security(tx, name, {"change": "password"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from uuid import UUID
 
 from pydantic import Field
 
@@ -117,6 +118,10 @@ class Actor(Frozen):
     authenticated_at: UtcTime | None = None
     """Time of the last authentication in the browser; None: the request was authenticated by an
     access token.
+    """
+    session: UUID | None = None
+    """ID of the session (job) whose session token authenticated the request; None: another
+    credential did. The token permits only what concerns the jobs of its owner.
     """
 
     @property

@@ -224,6 +224,36 @@ no program as the user.
 """
 
 
+IN_SESSIONS: frozenset[PolicyAction] = frozenset(
+    {
+        PolicyAction.JOB_READ,
+        PolicyAction.JOB_CREATE,
+        PolicyAction.JOB_CANCEL,
+        PolicyAction.JOB_HOLD,
+        PolicyAction.JOB_OPEN,
+        PolicyAction.JOB_RESUBMIT,
+        PolicyAction.CLUSTER_READ,
+        PolicyAction.PROJECT_READ,
+        PolicyAction.IMAGE_READ,
+        PolicyAction.DATASET_READ,
+        PolicyAction.STORAGE_READ,
+    }
+)
+"""Actions that a session token permits. Those on existing jobs need the relation OWNER, also for
+managers and administrators. JOB_OPEN is for the ranks of a session: the API does not open sessions
+for a session token.
+"""
+_OWN_IN_SESSIONS = frozenset(
+    {
+        PolicyAction.JOB_READ,
+        PolicyAction.JOB_CANCEL,
+        PolicyAction.JOB_HOLD,
+        PolicyAction.JOB_OPEN,
+        PolicyAction.JOB_RESUBMIT,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Decision on whether an action is permitted. ``visible`` tells whether the actor may know that
@@ -273,6 +303,10 @@ def decide(
         return Decision(False, visible, f"Only {who} may do this ({action}).")
     if actor.impersonator is not None and action not in IMPERSONATED:
         return Decision(False, visible, _as_somebody_else(actor, f"do this ({action})"))
+    if actor.session is not None:
+        own = Relation.OWNER in actor_relations or action not in _OWN_IN_SESSIONS
+        if action not in IN_SESSIONS or not own:
+            return Decision(False, visible, not_in_session(f"permit this ({action})"))
     if rule.scope not in actor.scopes:
         return Decision(
             False,
@@ -295,6 +329,14 @@ def _as_somebody_else(actor: Actor, what: str) -> str:
     return (
         f"{actor.impersonator} impersonates {actor.name}, and so may not {what}. End the "
         "impersonation first."
+    )
+
+
+def not_in_session(what: str) -> str:
+    """Return the message that a session token does not do ``what``."""
+    return (
+        f"The token of a session does not {what}: it is for the jobs of its owner alone. Use the "
+        "portal, or a personal access token."
     )
 
 

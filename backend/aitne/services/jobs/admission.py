@@ -15,7 +15,7 @@ from aitne.core.cluster.capacity import Fit
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.arrays import array_id, task_group_id
 from aitne.core.jobs.states import JobState
-from aitne.core.models.job import Job, JobSpec, RankGroupSpec, ResubmitOptions
+from aitne.core.models.job import Job, JobSpec, JobType, RankGroupSpec, ResubmitOptions
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.node import Cluster
@@ -24,7 +24,7 @@ from aitne.core.ports.accounts import Accounts, UnixAccount
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
-from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.core.users.policy import PolicyAction, decide, not_in_session, require
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.cluster_check import (
     ClusterRequest,
@@ -265,6 +265,7 @@ class Admission:
 
     async def _admitted(self, actor: Actor, resolved_job: JobRequest) -> AdmittedJob:
         await self._check_charged(actor, resolved_job.spec)
+        await self._check_session_token(actor, resolved_job.spec)
         spec, limits = hold(resolved_job.spec, resolved_job.cluster, self._settings)
         return AdmittedJob(
             spec=spec,
@@ -291,6 +292,24 @@ class Admission:
                 f"it is the project {charged}, and you are no member of it",
                 value=charged,
                 allowed=", ".join(sorted(actor.projects)),
+            )
+
+    async def _check_session_token(self, actor: Actor, spec: JobSpec) -> None:
+        """Check that a session token creates no job by which its bearer would get more than the
+        session has: a further session, whose token would be valid for longer, or other secrets.
+
+        Raises ``NotAllowed``.
+        """
+        if actor.session is None:
+            return
+        if spec.type is JobType.SESSION:
+            raise NotAllowed(not_in_session("start another session"))
+        own = (await self._store.get_job(actor.session)).spec.secrets
+        if other := sorted(set(spec.secrets) - set(own)):
+            raise NotAllowed(
+                not_in_session(
+                    f"give a job the secrets {', '.join(other)}, which the session lacks"
+                )
             )
 
     async def _account(self, actor: Actor) -> UnixAccount:

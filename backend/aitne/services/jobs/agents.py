@@ -32,12 +32,13 @@ from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.profile import MOST_BYTES, Profile
 from aitne.core.ports.store import Store
+from aitne.core.sessions import session_tokens
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.trees import TreeService
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hashed, new_secret
 from aitne.services.sessions.addresses import NodeAddresses
 from aitne.services.sweeps import SweepService
 from aitne.services.users.secrets import UserSecretService
@@ -123,14 +124,16 @@ class AgentService:
         trees: TreeService,
         cipher: Cipher,
         *,
+        url: str,
         trusted: bool,
         certificates: SignRequest | None,
     ) -> None:
         """Store the dependencies.
 
-        ``trusted`` is described at the class; ``certificates`` is None if the platform does not use
-        TLS.
+        ``url`` is the address at which programs on nodes reach the API; ``trusted`` is described at
+        the class; ``certificates`` is None if the platform does not use TLS.
         """
+        self._url = url
         self.usage = LiveUsage()
         self._certificates = certificates
         self._secrets = secrets
@@ -283,7 +286,7 @@ class AgentService:
             await self._job_of(token, job_id)
             payload = await self._store.get_handover(job_id)
             if payload is not None:
-                return Handover.model_validate_json(self._cipher.decrypt(payload, _purpose(job_id)))
+                return self._decrypted(payload, job_id)
             remaining_s = deadline - asyncio.get_running_loop().time()
             if remaining_s <= 0 or self._events.stopped:
                 return None
@@ -363,6 +366,10 @@ class AgentService:
 
     async def put_handover(self, job_id: UUID, handover: Handover) -> None:
         """Store a hand-over for the session's agent: the environment of the single-user server.
+        Address, session token and names with which programs of the session use the API are added.
+
+        A repeated hand-over contains the same session token, because the agent may have passed on
+        the first one.
 
         Raises:
             NotFound: there is no such session.
@@ -371,13 +378,29 @@ class AgentService:
         job = await self._session(job_id)
         if job.state.terminal:
             raise Conflict(f"The session {job_id} has ended ({job.state}); its agent has exited.")
-        encrypted = self._cipher.encrypt(handover.model_dump_json(), _purpose(job_id))
-        await self._store.put_handover(job_id, encrypted)
+        stored = await self._store.get_handover(job_id)
+        earlier = {} if stored is None else self._decrypted(stored, job_id).env
+        token = earlier.get(session_tokens.TOKEN) or new_secret(session_tokens.PREFIX)
+        own = {
+            session_tokens.URL: self._url,
+            session_tokens.TOKEN: token,
+            session_tokens.SESSION: str(job_id),
+            session_tokens.PROJECT: job.project,
+        }
+        whole = handover.model_copy(update={"env": {**handover.env, **own}})
+        encrypted = self._cipher.encrypt(whole.model_dump_json(), _purpose(job_id))
+        new = session_tokens.TOKEN not in earlier
+        await self._store.put_handover(
+            job_id, encrypted, session_token_hash=hashed(token) if new else None
+        )
         self._events.pulse()
 
     async def live_job_ids(self) -> Sequence[UUID]:
         """Return the IDs of the sessions that have not ended."""
         return [job.id for job in await self._store.live_jobs() if job.type is JobType.SESSION]
+
+    def _decrypted(self, payload: str, job_id: UUID) -> Handover:
+        return Handover.model_validate_json(self._cipher.decrypt(payload, _purpose(job_id)))
 
     async def _job_of(self, token: str, job_id: UUID) -> Job:
         job = await self._store.job_of_token(hashed(token))

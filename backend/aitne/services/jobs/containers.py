@@ -56,10 +56,12 @@ def container_of(
         return ContainerSpec(image=None, argv=(), home=home, workdir="/")
     folders = [spec.home or folder, folder, *(area.path for area in spec.areas)]
     own_binds = [Bind(source=path, target=path, writable=True) for path in _outermost(folders)]
-    ours = [Bind(source=str(software.launcher.parent), target=LAB)] if spec.apps else []
+    ours: list[Bind] = []
+    if spec.apps:
+        ours.append(Bind(source=str(software.launcher.parent), target=LAB))
     if spec.distributed is not None:
         ours.append(Bind(source=str(PurePath(software.spawner[-1]).parent), target=SPAWNER))
-    if spec.rank_group is not None or (spec.apps and spec.distributed is not None):
+    if spec.apps or spec.rank_group is not None:
         ours.append(Bind(source=str(software.notebook), target=NOTEBOOK))
     data = [
         Bind(source=dataset.path, target=f"{DATASETS}/{dataset.name}") for dataset in spec.datasets

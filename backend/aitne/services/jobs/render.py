@@ -276,10 +276,10 @@ class Renderer:
 
     def _app(self, job: Job, runtime: Runtime, app: AppSpec) -> AgentApp:
         spec = job.spec
-        launcher = str(self._software.launcher)
+        launcher, notebook = str(self._software.launcher), str(self._software.notebook)
         if spec.image_use is not None:
-            launcher = f"{LAB}/{self._software.launcher.name}"
-        argv: tuple[str, ...] = (_python(spec, runtime), launcher)
+            launcher, notebook = f"{LAB}/{self._software.launcher.name}", NOTEBOOK
+        argv: tuple[str, ...] = (_python(spec, runtime), launcher, "--notebook", notebook)
         if spec.distributed is not None:
             argv = (*self._spawner(job, argv), *self._engine(spec, runtime))
         return AgentApp(

@@ -242,8 +242,11 @@ class EventHub:
 def visible(event: Event, actor: Actor) -> bool:
     """Return whether the actor may see the event.
 
-    An event without an owner is visible to all users.
+    An event without an owner is visible to all users. A session token shows only events of the
+    owner's jobs.
     """
+    if actor.session is not None:
+        return event.owner == actor.name and event.job_id is not None
     return (
         event.owner is None
         or event.owner == actor.name

@@ -15,6 +15,7 @@ from aitne.core.models.project import ProjectRole
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Actor, Scope, User
 from aitne.core.ports.store import Store
+from aitne.core.sessions import session_tokens
 from aitne.core.settings import Settings
 from aitne.core.users.policy import refuse_impersonation, require_full_login
 from aitne.services.audit import AuditService
@@ -61,7 +62,7 @@ class WebSession:
 
 @dataclass(frozen=True, slots=True)
 class WebLogin:
-    """A new sign-in. ``token`` is its session token for the cookie; only the hash of it
+    """A new sign-in. ``token`` is its sign-in token for the cookie; only the hash of it
     is stored.
     """
 
@@ -334,15 +335,15 @@ class IdentityService:
         return await self._enter(user, name, visit, may_have_to_enrol=False), str(data["next"])
 
     async def logout(self, token: str) -> None:
-        """End the sign-in of this session token; an unknown token is no error."""
+        """End the sign-in of this sign-in token; an unknown token is no error."""
         await self._store.end_sign_in(hashed(token))
 
     async def is_logged_in(self, token: str) -> bool:
-        """Return whether the session token belongs to a valid sign-in."""
+        """Return whether the sign-in token belongs to a valid sign-in."""
         return await self._store.open_sign_in(hashed(token), self._clock(), None) is not None
 
     async def actor_of_session(self, token: str, address: str | None = None) -> WebSession:
-        """Return the sign-in of this session token. Raises ``NotAuthenticated``."""
+        """Return the sign-in of this sign-in token. Raises ``NotAuthenticated``."""
         login = await self._store.open_sign_in(hashed(token), self._clock(), address)
         if login is None:
             raise NotAuthenticated("Your login has ended. Log in again.")
@@ -360,7 +361,11 @@ class IdentityService:
         return WebSession(actor, login.csrf, login.sign_in.acting_until)
 
     async def actor_of_token(self, token: str) -> Actor:
-        """Return the actor that a personal access token belongs to. Raises ``NotAuthenticated``."""
+        """Return the actor that a personal access token or a session token belongs to. Raises
+        ``NotAuthenticated``.
+        """
+        if token.startswith(session_tokens.PREFIX):
+            return await self._actor_in_session(token)
         match = None
         if token.startswith(TOKEN_PREFIX):
             match = await self._store.token_user(hashed(token), self._clock())
@@ -378,6 +383,18 @@ class IdentityService:
                 "token_created_by": stored.created_by,
             }
         )
+
+    async def _actor_in_session(self, token: str) -> Actor:
+        job = await self._store.job_of_session_token(hashed(token))
+        user = None if job is None else await self.arrivals.find(job.owner)
+        if job is None or user is None or user.disabled:
+            raise NotAuthenticated(
+                "The token of this session is no longer valid: the session has ended, or its owner "
+                "logged out everywhere or changed the password since it started. Start a new "
+                "session, or use a personal access token."
+            )
+        actor = await self._actor(user, frozenset({Scope.READ, Scope.WRITE}))
+        return actor.model_copy(update={"session": job.id})
 
     async def _enter(
         self, user: User, source: str, visit: RequestOrigin, *, may_have_to_enrol: bool

@@ -19,8 +19,8 @@ from tests.support.jobs import make_job, make_session
 SOFTWARE = NodeSoftware(
     agent=("python3", "/shared/sw/agent-1.pyz"),
     launcher=PurePosixPath("/shared/sw/lab-1/launcher.py"),
-    notebook=PurePosixPath("/shared/sw/notebook-1"),
     spawner=("python3", "-I", "/shared/sw/launch-1/launch.pyz"),
+    notebook=PurePosixPath("/shared/sw/notebook-1"),
 )
 SIF = ImageUse(
     reference="torch:1.0",
@@ -60,9 +60,10 @@ def test_a_job_folder_outside_home_is_seen_too_and_nothing_twice() -> None:
     assert [bind.source for bind in box(job(areas=(inside,), datasets=())).binds] == ["/home/ada"]
 
 
-def test_only_a_session_sees_its_launcher() -> None:
+def test_only_a_session_sees_its_launcher_and_the_packages_of_notebooks() -> None:
     session = make_session(spec=FIELDS)
     assert Bind(source="/shared/sw/lab-1", target="/opt/aitne/lab") in box(session).binds
+    assert Bind(source="/shared/sw/notebook-1", target="/opt/aitne/notebook") in box(session).binds
     assert not any(bind.target.startswith("/opt") for bind in box(job()).binds)
 
 

@@ -325,9 +325,20 @@ class JobStore(Protocol):
         """
         ...
 
-    async def put_handover(self, job_id: UUID, encrypted: str) -> None:
+    async def job_of_session_token(self, token_hash: str) -> Job | None:
+        """Return the session whose programs have this session token; None if there is none, if the
+        session has ended, or if the token was revoked.
+        """
+        ...
+
+    async def put_handover(
+        self, job_id: UUID, encrypted: str, *, session_token_hash: str | None = None
+    ) -> None:
         """Store the hand-over: the environment and arguments that JupyterHub passes to the waiting
         agent of a session, encrypted.
+
+        ``session_token_hash`` is the hash of the session token in it; None: the token is the one of
+        the hand-over that is replaced, and as valid as before.
 
         Raises:
             NotFound: there is no such job.

@@ -18,7 +18,7 @@ class SignInStore(Protocol):
     async def create_sign_in(
         self, sign_in: SignIn, token_hash: str, csrf: str, *, notify: bool = False
     ) -> None:
-        """Store a new sign-in with the hash of its session token and its CSRF token. ``notify``
+        """Store a new sign-in with the hash of its sign-in token and its CSRF token. ``notify``
         sends a notification to the user.
 
         Raises ``NotFound`` if the user, or the access token used for the login, no longer exists.
@@ -28,7 +28,7 @@ class SignInStore(Protocol):
     async def open_sign_in(
         self, token_hash: str, now: datetime, address: str | None
     ) -> OpenSignIn | None:
-        """Return the sign-in of this session token and record its use (at most once a minute); None
+        """Return the sign-in of this sign-in token and record its use (at most once a minute); None
         if it has ended or its user is disabled.
 
         An impersonating sign-in acts as ``acting_as`` until ``acting_until``, as long as its owner
@@ -37,7 +37,7 @@ class SignInStore(Protocol):
         ...
 
     async def end_sign_in(self, token_hash: str) -> None:
-        """End the sign-in of this session token. An unknown token is not an error."""
+        """End the sign-in of this sign-in token. An unknown token is not an error."""
         ...
 
     async def list_sign_ins(self, owner: str, now: datetime) -> Sequence[SignIn]:
@@ -45,7 +45,7 @@ class SignInStore(Protocol):
         ...
 
     async def sign_in_id(self, token_hash: str) -> str | None:
-        """Return the public ID of the sign-in with this session token; None if there is none."""
+        """Return the public ID of the sign-in with this sign-in token; None if there is none."""
         ...
 
     async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
@@ -58,7 +58,7 @@ class SignInStore(Protocol):
         """Revoke all sign-ins of the owner, and delete unused login links and OAuth codes; return
         the number of revoked sign-ins.
 
-        ``keep`` is the hash of the session token of one sign-in that stays valid.
+        ``keep`` is the hash of the sign-in token of one sign-in that stays valid.
         """
         ...
 
@@ -92,7 +92,7 @@ class SignInStore(Protocol):
     async def set_password(
         self, name: str, password_hash: str, *, keep: str | None, delete_tokens: bool = False
     ) -> None:
-        """Set the password and end all sign-ins of the user except the one whose session token has
+        """Set the password and end all sign-ins of the user except the one whose sign-in token has
         the hash ``keep``.
 
         ``delete_tokens`` also deletes the user's access tokens and the sign-ins made with them.

@@ -1,0 +1,39 @@
+"""Session tokens as a session gets them: with the hand-over of JupyterHub."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from aitne.core.jobs.agent_protocol import Handover
+from aitne.core.jobs.states import JobState
+from aitne.core.models.job import Job
+from aitne.services.platform.secrets import hashed
+from tests.support.jobs import make_session, store_job_token
+from tests.support.stage import Stage
+
+ENV = {"JUPYTERHUB_API_TOKEN": "hub"}
+
+
+async def start_session(stage: Stage, owner: str, **fields: object) -> Job:
+    """A session of the owner's that runs, and waits for its hand-over."""
+    job = make_session(owner=owner, project="vision", **fields)
+    await stage.store.create_job(job)
+    for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
+        await stage.store.transition(job.id, state)
+    return job
+
+
+async def hand_over(stage: Stage, job_id: UUID) -> dict[str, str]:
+    """What the session's agent gets as its environment after JupyterHub passed one on."""
+    agents = stage.platform.agents
+    token_hash, epoch = hashed(str(job_id)), await stage.add_node()
+    await store_job_token(stage.store, job_id, token_hash, epoch=epoch)
+    await agents.put_handover(job_id, Handover(env=ENV))
+    given = await agents.handover(str(job_id), job_id)
+    assert given is not None
+    return given.env
+
+
+async def session_token(stage: Stage, owner: str) -> str:
+    """The session token of a new session of the owner's."""
+    return (await hand_over(stage, (await start_session(stage, owner)).id))["AITNE_TOKEN"]
