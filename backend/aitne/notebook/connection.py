@@ -40,6 +40,8 @@ class Rank:
     pid: int
     gpu: str = ""
     """Name of its GPU, such as ``0: NVIDIA H100``; empty without one."""
+    started_at: float = 0.0
+    """Unix time at which it started."""
     python: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Version of each package that kernel and ranks should agree on, if it is installed."""
@@ -78,13 +80,15 @@ def groups_folder() -> Path:
 
 
 def create(folder: Path) -> None:
-    """Create the folder of a group, which only its owner can read.
+    """Create the folder of a group, which only its owner can read, without files of an earlier
+    attempt of its job.
 
     Raises:
         ConnectionFilesError: it exists and belongs to another account, or cannot be created.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(exist_ok=True, mode=0o700)
         folder.chmod(0o700)
     except OSError as error:

@@ -29,6 +29,7 @@ _PERIOD_MS = 500
 _MISSED = 40
 """Heartbeats that an engine may miss: its node counts as lost after 20 s."""
 _TICK_MS = 500
+_REGISTER_S = 600
 _STATUS_S = 1.0
 _SAMPLE_S = 1.0
 _LAST_S = 5.0
@@ -66,6 +67,7 @@ def own_address(environ: Mapping[str, str]) -> str:
 def run(settings: GroupSettings) -> None:
     """Run the controller until all ranks of the group have ended."""
     os.umask(0o077)
+    logging.disable(logging.WARNING)  # the log of the job is for its user
     parent = os.pidfd_open(os.getppid())
     # Its helpers end with it, however it ends; without this, those of a killed controller would stay.
     libc = ctypes.CDLL(None)
@@ -82,6 +84,7 @@ def run(settings: GroupSettings) -> None:
 def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
     from ipyparallel.controller import app as module
     from ipyparallel.controller.hub import Hub
+    from jupyter_client.session import DELIM
     from tornado.ioloop import PeriodicCallback
 
     class RankHub(Hub):  # type: ignore[misc]
@@ -89,18 +92,21 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
 
         def __init__(self, **arguments: Any) -> None:
             super().__init__(**arguments)
-            self.group = Group(settings, self)
+            self.group = Group(settings, self, private)
             self.query_handlers.update(self.group.handlers())
 
         def dispatch_monitor_traffic(self, message: list[Any]) -> None:
-            """Handle what passes through the queues, without the first messages of sockets."""
-            if len(message) < 3 or b"iopub_welcome" not in message[2]:
+            """Handle what passes through the queues, except first messages of sockets."""
+            if message[1] != DELIM:
                 super().dispatch_monitor_traffic(message)
 
         def monitor_iopub_message(self, topics: list[bytes], message: Any) -> None:
             """Note which rank works; other output is not examined, because it may be much."""
             if topics[0].endswith(b".status"):
                 self.group.worked(self.session.deserialize(message, content=True))
+
+        def _save_engine_state(self) -> None:
+            """Do nothing: a controller is never restored."""
 
         def finish_registration(self, heart: bytes) -> None:
             super().finish_registration(heart)
@@ -134,7 +140,7 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
             """Leave the files to ``run``, which removes the folder."""
 
         def end(self) -> None:
-            self.log.setLevel(logging.CRITICAL + 1)  # it reports the end of its helpers
+            logging.disable()  # it reports the end of its helpers
             self.terminate_children()
             self.loop.stop()
 
@@ -157,7 +163,8 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
             f"--IPController.monitor_ip={private / 'm'}",
             "--nodb",
             "--TaskScheduler.scheme_name=none",
-            "--log-level=ERROR",
+            # A busy node may take longer than 30 s; an engine that was given up would never be back.
+            f"--IPController.registration_timeout={_REGISTER_S}",
             f"--HeartMonitor.period={_PERIOD_MS}",
             f"--HeartMonitor.max_heartmonitor_misses={_MISSED}",
         ]
@@ -186,11 +193,13 @@ class Group:
     Args:
         settings: what is known of the group.
         hub: the hub of the controller.
+        private: folder that is needed until all ranks have registered.
     """
 
-    def __init__(self, settings: GroupSettings, hub: Any) -> None:
+    def __init__(self, settings: GroupSettings, hub: Any, private: Path) -> None:
         self._settings = settings
         self._hub = hub
+        self._private = private
         self.client: dict[str, Any] = {}
         self.end: Any = None
         self._ranks: dict[int, connection.Rank] = {}
@@ -256,6 +265,8 @@ class Group:
         ):
             self._ready = True
             self._worked_at = time.time()
+            # All sockets in it are connected; nothing of it remains even after SIGKILL.
+            shutil.rmtree(self._private, ignore_errors=True)
             connection.write(
                 self._settings.folder,
                 connection.CLIENT,

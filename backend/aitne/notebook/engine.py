@@ -6,24 +6,22 @@ group first, and the first one of each node the node's monitor.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import select
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from aitne.launch.world import RankTopology, detect
-from aitne.notebook import connection, controller, monitor
+from aitne.notebook import connection, controller, groups, monitor
 
 _START_S = 120.0
 _MISSED = 20
 """Heartbeats of the controller, of about a second each, after which an engine without them ends."""
-AGREED = ("torch", "numpy", "ipyparallel", "aitne")
-"""Packages whose versions kernel and ranks should agree on."""
 
 
 def main() -> None:
@@ -56,7 +54,7 @@ def _run(folder: Path) -> None:
     if world.rank == 0:
         log = os.dup(2)  # the engine will take descriptor 2 for the output of cells
         threading.Thread(
-            target=_follow, args=(pid, log), name="aitne-controller", daemon=True
+            target=_follow, args=(pid, log, folder), name="aitne-controller", daemon=True
         ).start()
     info = connection.wait_for(folder, connection.ENGINE, _START_S)
     monitor.register(folder, node, _report(world))
@@ -78,22 +76,12 @@ def _fork(work: Callable[[], None]) -> int:
         os._exit(code)
 
 
-def _follow(pid: int, log: int) -> None:
+def _follow(pid: int, log: int, folder: Path) -> None:
     """End this rank when the controller has ended before it: no cell could reach the group."""
     select.select([os.pidfd_open(pid)], [], [])
+    connection.remove(folder)
     os.write(log, b"aitne: the controller of the rank group has ended; the group ends with it\n")
     os._exit(1)
-
-
-def versions() -> dict[str, str]:
-    """Return the version of each package that kernel and ranks should agree on. Imports none."""
-    found = {}
-    for name in AGREED:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def _report(world: RankTopology) -> dict[str, Any]:
@@ -101,8 +89,9 @@ def _report(world: RankTopology) -> dict[str, Any]:
         "rank": world.rank,
         "local_rank": world.local_rank,
         "device": _device(world),
+        "started_at": time.time(),
         "python": platform.python_version(),
-        "versions": versions(),
+        "versions": groups.versions(),
     }
 
 

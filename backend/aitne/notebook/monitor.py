@@ -67,9 +67,9 @@ def run(folder: Path, node: int, engines: int) -> None:
             listener.listen(engines)
             connection.write(folder, f"node-{node}.json", {"socket": private + "/monitor"})
             found = _registered(listener, engines, parent)
-        Monitor(folder, node, found).run()
     finally:
         shutil.rmtree(private, ignore_errors=True)
+    Monitor(folder, node, found).run()
 
 
 def register(folder: Path, node: int, report: Mapping[str, Any]) -> None:

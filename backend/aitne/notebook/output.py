@@ -68,8 +68,10 @@ class OutputLimit:
                 return text
             cut = max(0, left)
             cut = content.rfind(b"\n", 0, cut) + 1 or cut
+            while cut and content[cut] & 0xC0 == 0x80:  # not within a character
+                cut -= 1
             self._keep(content[cut:])
-            return content[:cut].decode("utf-8", "ignore")
+            return content[:cut].decode()
 
     def rich(self, content: dict[str, Any]) -> dict[str, Any]:
         """Count a figure or table, and return what may be sent instead of it: itself, or a sentence."""

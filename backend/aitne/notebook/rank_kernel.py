@@ -174,11 +174,13 @@ class RankKernel(IPythonParallelKernel):  # type: ignore[misc]
     def _bound_rich_output(self) -> None:
         send = self.session.send
 
-        def bounded(stream: Any, message: Any, content: Any = None, **named: Any) -> Any:
+        def bounded(
+            stream: Any, message: Any, content: Any = None, *others: Any, **named: Any
+        ) -> Any:
             if isinstance(message, dict) and message.get("msg_type") in RICH:
                 message = {**message, "content": self.limit.rich(message["content"])}
             elif message in RICH:
                 content = self.limit.rich(content)
-            return send(stream, message, content, **named)
+            return send(stream, message, content, *others, **named)
 
         self.session.send = bounded
