@@ -101,7 +101,7 @@ test: $(VENV)/.dev frontend/dist/.built
 	@test -n "$$AITNE_TEST_RESULTS" || rm -rf test-results
 	@$(PHASE) packages $(BIN)/python scripts/test_packages.py
 	$(PHASE) portal $(NPM) run --prefix frontend --silent test
-	$(PHASE) unit $(PYTEST) $(LARGEST_FIRST) tests/unit tests/contract tests/security
+	$(PHASE) unit $(PYTEST) $(LARGEST_FIRST) tests/unit tests/contract tests/security tests/notebook
 	$(PHASE) distrib $(PYTEST) tests/distrib
 	$(PHASE) system $(PYTEST) $(IN_ORDER) tests/e2e tests/machines tests/fault tests/integration
 

@@ -19,6 +19,7 @@ NAMES = (
     "docker",
     "lmod",
     "ssh",
+    "notebook",
     "torch",
     "mpi",
     "horovod",

@@ -55,6 +55,7 @@ OPERATIONS = frozenset(
         "get_job_files",
         "get_job_logs",
         "get_job_metrics",
+        "get_job_rank_metrics",
         "get_job_profile",
         "get_job_queue",
         "get_job_record",

@@ -135,7 +135,7 @@ def _start(argv: Sequence[str], environ: Mapping[str, str], *, stdin: bool) -> i
     pid = os.fork()
     if pid == 0:
         _become(libc, parent, argv, environ, stdin=stdin)
-    # Here as in the child: whoever is first, a signal to the group finds it.
+    # The child does the same: from now on a signal to the group reaches it.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     return pid

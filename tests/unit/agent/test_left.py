@@ -44,8 +44,9 @@ def test_files_of_program_are_read_without_waiting_or_following_links(tmp_path: 
     ],
 )
 def test_failed_rank_is_named_from_its_failure_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], sentence: str | None
+    tmp_path: Path, said: dict[str, Any], sentence: str | None
 ) -> None:
-    monkeypatch.setenv("AITNE_RUN_DIR", str(tmp_path))
     (tmp_path / "failed-0.json").write_text(json.dumps(said))
-    assert ranks.failure(spec_in(tmp_path, {"SLURMD_NODENAME": "n1"})) == sentence
+    spec = spec_in(tmp_path, {"SLURMD_NODENAME": "n1"})
+    spec.run_dir = str(tmp_path)
+    assert ranks.failure(spec) == sentence

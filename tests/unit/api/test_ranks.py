@@ -13,7 +13,7 @@ from tests.support.jobs import make_session
 from tests.support.stage import Stage
 
 RUNNING = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
-SPEC: dict[str, Any] = {"env": {"LR": "0.1", "AITNE_PARAM_ROOT": "~"}, "workdir": "~/project"}
+SPEC: dict[str, Any] = {"env": {"LR": "0.1", "AITNE_PARAM_ROOT": "~"}, "workdir": "/tmp"}
 
 
 async def session_of(stage: Stage, owner: Actor, *states: JobState, **fields: Any) -> Job:
@@ -61,7 +61,7 @@ async def test_ranks_are_planned_started_listed_and_released(stage: Stage) -> No
             "idle_s": 1_800,
             "python": None,
         }
-        assert (group["env"], group["workdir"]) == ({"LR": "0.1"}, "~/project")
+        assert (group["env"], group["workdir"]) == ({"LR": "0.1"}, "/tmp")
         assert (group["commands"], group["distributed"]["ranks_per_node"]) == ([], 4)
         assert "resubmit" not in group["actions"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.fake_api import JOB_ID, FakeApi, job, page
+from tests.support.fake_api import JOB_ID, FakeApi, job, page, sse
 from tests.unit.cli.conftest import Aitne
 from tests.unit.cli.test_commands import plan
 
@@ -21,6 +21,7 @@ def lay_out(api: FakeApi) -> None:
     api.on("GET", f"/jobs/{GROUP}", group())
     api.on("POST", f"{SESSION}:plan", plan(spec={"name": "Ranks of look"}))
     api.on("POST", SESSION, group("PENDING_SUBMIT"))
+    api.on("GET", "/events", sse())
 
 
 def test_ranks_start_asks_and_sends_what_was_chosen(aitne: Aitne, api: FakeApi) -> None:

@@ -13,6 +13,7 @@ from aitne.core.ports.store import OutboxKind
 from aitne.services.controller.rank_groups import RankGroupWatch
 from tests.support.jobs import make_rank_group, make_session
 from tests.unit.controller.conftest import Bench
+from tests.unit.controller.test_loop import living, until
 
 RUNNING = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
 
@@ -118,3 +119,19 @@ async def test_group_that_ended_without_work_says_so(bench: Any) -> None:
     job = await b.job(group.id)
     assert (job.state, job.reason) == (JobState.COMPLETED, TerminationReason.COMPLETED)
     assert job.message == "Released after 15 minutes without work."
+
+
+async def test_whole_controller_ends_groups_in_the_scheduler_with_their_session(
+    bench: Any,
+) -> None:
+    b: Bench = await bench()
+    async with living(b):
+        session = await stored(b, make_session(name="look"))
+        await until(b, session, JobState.STARTING)
+        group = await stored(b, make_rank_group(session))
+        await until(b, group, JobState.STARTING)
+        b.scheduler.finish((await b.job(session.id)).scheduler_id or "")
+        await until(b, group, JobState.CANCELLED)
+    ended = await b.job(group.id)
+    assert ended.message == "Released, because session look has ended."
+    assert b.scheduler.cancelled == [ended.scheduler_id]

@@ -152,9 +152,8 @@ def _ranks(
     for rank in range(min(MOST_RANKS, each * job.spec.resources.nodes)):
         number, local = divmod(rank, each)
         name = names[number] if number < len(names) else None
-        gpu, points = None, ()
-        if own_gpu and name is not None:
-            gpu, points = _gpu(by_node.get(name, ()), local)
+        measured = by_node.get(name, ()) if own_gpu and name is not None else ()
+        gpu, points = _gpu(measured, local)
         row = rows.get(rank)
         late_s = behind.get(rank)
         step_s = row.step_s if row is not None else None

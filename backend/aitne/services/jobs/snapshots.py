@@ -1,4 +1,4 @@
-"""What the agents of jobs reported: snapshots of the environment, lists of written files, results,
+"""Reports of the agents of jobs: snapshots of the environment, lists of written files, results,
 and metrics by rank.
 """
 

@@ -32,8 +32,8 @@ async def resolve(name: str) -> Sequence[str]:
 
 
 class NodeAddresses:
-    """Check that the address which a session's agent reported belongs to one of the session's
-    nodes.
+    """Check that the address which a session's agent reported belongs to the first of the session's
+    nodes, which runs its app.
     """
 
     def __init__(self, store: ClusterStore, settings: Settings, resolve: Resolve = resolve) -> None:
@@ -58,7 +58,7 @@ class NodeAddresses:
         if not self._listens_there(host, allowed):
             return (
                 f"the agent reports that it listens at {job.address}, which is not an address of "
-                f"{', '.join(job.nodes)} ({', '.join(sorted(allowed))}). If the nodes have several "
+                f"{job.nodes[0]} ({', '.join(sorted(allowed))}). If the nodes have several "
                 "networks, an administrator sets agent_host in the [slurm] section to the right one."
             )
         if not LOWEST_PORT <= int(port) <= 65_535 or (
@@ -85,7 +85,7 @@ class NodeAddresses:
         if not self._settings.capabilities.remote:
             return {self._settings.agent_host}  # all nodes are this machine
         nodes_by_name = {node.name: node for node in await self._store.nodes()}
-        hosts = _names(job.nodes, nodes_by_name)
+        hosts = _names(job.nodes[:1], nodes_by_name)
         for addresses in await asyncio.gather(*map(self._resolve, sorted(hosts))):
             hosts |= set(addresses)
         return hosts

@@ -50,7 +50,7 @@ async def test_the_names_and_addresses_of_the_jobs_nodes_are_right(
     ],
 )
 async def test_every_other_place_is_refused_by_name(bench: Bench, address: str) -> None:
-    job = make_session(nodes=("gpu01",), address=address)
+    job = make_session(nodes=("gpu01", "gpu02"), address=address)
     problem = await (await addresses(bench)).problem(job)
     assert problem is not None
     assert address in problem

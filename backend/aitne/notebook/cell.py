@@ -1,0 +1,401 @@
+"""Execution of a cell on ranks: its output, its end, interrupts, and errors."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from aitne.notebook.display import CellDisplay, span
+from aitne.notebook.link import RankAnswerError, RankEvent, RankLink, RankRequest
+
+KILL_S = 5.0
+"""Seconds after the second interrupt at which ranks are killed."""
+WAIT_S = 1.0
+"""Seconds after which a cell that waits for another one says so."""
+GUARD_S = 10.0
+"""Seconds after the first rank has finished at which the others are named; then twice as long."""
+STILL_S = 60.0
+"""Seconds without output after which ranks that stand in different lines are named."""
+_TICK_S = 0.1
+_LAST_OUTPUT_S = 5.0
+_ASK_S = 10.0
+_SILENT_S = 30.0
+_CONSEQUENCES = ("KeyboardInterrupt", "DistBackendError", "ConnectionError", "BrokenPipeError")
+_CONSEQUENCE_TEXTS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+
+
+class RankCellError(Exception):
+    """Error: a cell has failed on ranks. Its traceback is that of the first failure."""
+
+    def __init__(self, failures: Sequence[RankFailure], nodes: Mapping[int, str]) -> None:
+        self.failures = tuple(failures)
+        self._nodes = nodes
+        first = self.failures[0]
+        super().__init__(f"rank {first.rank} on {nodes[first.rank]}: {first.name}: {first.text}")
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows instead of a traceback of this kernel."""
+        first, *others = self.failures
+        same = [each.rank for each in others if (each.name, each.text) == (first.name, first.text)]
+        lines = [f"Rank {first.rank} on {self._nodes[first.rank]} failed first:"]
+        lines += first.traceback or [f"{first.name}: {first.text}"]
+        if same:
+            lines.append(f"[{span(same)}] the same error")
+        groups: dict[tuple[str, str], list[int]] = {}
+        for each in others:
+            if each.rank not in same:
+                groups.setdefault((each.name, each.text), []).append(each.rank)
+        for (name, text), ranks in groups.items():
+            first_line = text.splitlines()[0][:300] if text else ""
+            lines.append(f"[{span(ranks)}] {name}: {first_line}")
+        return lines
+
+
+class RanksLostError(Exception):
+    """Error: ranks have ended while they executed a cell."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"RanksLostError: {self}"]
+
+
+class RanksInterrupt(KeyboardInterrupt):
+    """The cell was interrupted on its ranks."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+@dataclass(frozen=True)
+class RankFailure:
+    """The error of a cell on one rank."""
+
+    rank: int
+    name: str
+    text: str
+    traceback: list[str]
+    at: str
+    """Time at which the rank reported it (ISO 8601), for their order."""
+
+    @property
+    def consequence(self) -> bool:
+        """Return whether another rank's end may be its cause."""
+        return self.name in _CONSEQUENCES or any(part in self.text for part in _CONSEQUENCE_TEXTS)
+
+
+@dataclass
+class _Progress:
+    """What is known of a running cell."""
+
+    begun: set[int] = field(default_factory=set)
+    replied: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    idle: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+    value: Mapping[str, Any] | None = None
+    interrupts: int = 0
+    kill_at: float | None = None
+    first_end: float | None = None
+    last_reply: float | None = None
+
+
+class CellValue:
+    """Value of the last expression of a cell on the lowest of its ranks, as it is displayed there."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self._data = content["data"]
+        self._metadata = content.get("metadata") or {}
+
+    def _repr_mimebundle_(self, **_named: Any) -> tuple[Any, Any]:
+        return self._data, self._metadata
+
+    def __repr__(self) -> str:
+        return str(self._data.get("text/plain", ""))
+
+
+class Cell:
+    """A cell that ranks execute.
+
+    Args:
+        link: connection to the ranks.
+        code: the cell.
+        ranks: the ranks that execute it.
+        display: where its output is shown.
+    """
+
+    def __init__(
+        self, link: RankLink, code: str, ranks: Sequence[int], display: CellDisplay
+    ) -> None:
+        self._link = link
+        self._code = code
+        self._ranks = tuple(sorted(ranks))
+        self._display = display
+        self._progress = _Progress()
+        self._started = self._last_event = time.monotonic()
+        self._look_at = self._started + STILL_S
+        self._named_at = GUARD_S
+        self._places: dict[int, Any] = {}
+        self._said_wait = False
+        self._asked: Any = None
+        self._ask_at = self._started + _ASK_S
+        self._asked_at = 0.0
+
+    def run(self) -> CellValue | None:
+        """Execute the cell, and return its value; None if its last statement is not an expression.
+
+        Raises:
+            RankCellError: it has failed on ranks.
+            RanksLostError: ranks have ended before they had executed it.
+            RanksInterrupt: it was interrupted.
+        """
+        content = {
+            "code": self._code,
+            "silent": False,
+            "store_history": False,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": False,
+        }
+        request = self._link.start("execute_request", content, self._ranks)
+        try:
+            with _interrupts(request):
+                while not self._done():
+                    self._step(request)
+        finally:
+            self._link.finish(request)
+            self._display.finish()
+        return self._result()
+
+    # --- progress --------------------------------------------------------------------------------
+
+    def _done(self) -> bool:
+        progress = self._progress
+        over = progress.lost | progress.replied.keys()
+        if len(over) < len(self._ranks):
+            return False
+        # Output travels another way than the reply; the state `idle` follows the last of it.
+        silent = progress.replied.keys() - progress.lost <= progress.idle
+        late = time.monotonic() - (progress.last_reply or 0.0) > _LAST_OUTPUT_S
+        return silent or late
+
+    def _step(self, request: RankRequest) -> None:
+        now = time.monotonic()
+        due = self._display.deadline
+        wait_s = _TICK_S if due is None else min(_TICK_S, max(0.0, due - now))
+        event = request.next(wait_s)
+        while event is not None:
+            self._take(event, request)
+            event = request.next(0) if not self._done() else None
+        self._display.flush()
+        self._tick(time.monotonic())
+
+    def _take(self, event: RankEvent, request: RankRequest) -> None:
+        progress, now = self._progress, time.monotonic()
+        if event.kind == "interrupt":
+            self._interrupted(request)
+            return
+        self._last_event = now
+        if event.kind == "busy":
+            progress.begun.add(event.rank)
+        elif event.kind == "idle":
+            progress.idle.add(event.rank)
+        elif event.kind == "lost":
+            progress.lost.add(event.rank)
+            progress.first_end = progress.first_end or now
+        elif event.kind == "reply":
+            progress.replied[event.rank] = event.message
+            progress.first_end = progress.first_end or now
+            progress.last_reply = now
+        elif event.kind == "output":
+            self._output(event)
+
+    def _output(self, event: RankEvent) -> None:
+        kind = event.message["header"]["msg_type"]
+        if kind == "execute_result":
+            if event.rank == self._ranks[0]:
+                self._progress.value = event.message["content"]
+        elif kind != "error":
+            self._display.output(event.rank, event.message)
+
+    @property
+    def _running(self) -> list[int]:
+        over = self._progress.lost | self._progress.replied.keys()
+        return [rank for rank in self._ranks if rank not in over]
+
+    # --- what is said meanwhile ------------------------------------------------------------------
+
+    def _tick(self, now: float) -> None:
+        progress = self._progress
+        if progress.kill_at is not None and now >= progress.kill_at:
+            progress.kill_at = None
+            self._display.line("The ranks have not ended: they are killed (SIGKILL).")
+            self._link.signal(signal.SIGKILL, self._link.alive)
+        if not self._running:
+            return
+        if not progress.begun and not self._said_wait and now - self._started > WAIT_S:
+            self._said_wait = True
+            self._say_why_it_waits()
+        if progress.first_end is not None:
+            if now - progress.first_end >= self._named_at:
+                self._named_at *= 2
+                self._name_late(now - progress.first_end)
+        elif progress.begun and now >= max(self._look_at, self._last_event + STILL_S):
+            self._look_at = now + STILL_S
+            self._name_apart()
+        self._check_controller(now)
+
+    def _say_why_it_waits(self) -> None:
+        with contextlib.suppress(RankAnswerError):
+            table = self._link.ask("ranks_request")["ranks"]
+            busy = [
+                row for row in table if row["busy_s"] is not None and row["rank"] in self._ranks
+            ]
+            if not busy:
+                return
+            others = [row for row in busy if row["client"] != self._link.client_id]
+            since = max(row["busy_s"] for row in busy)
+            whose = "a cell of another kernel" if others else "an earlier cell"
+            self._display.line(
+                f"Ranks {span(row['rank'] for row in busy)} still execute {whose}, since {since:.0f} s: this cell "
+                "waits for it. `%ranks interrupt` in another notebook ends that one; Interrupt here ends the wait."
+            )
+
+    def _name_late(self, since_s: float) -> None:
+        late = self._running
+        done = [rank for rank in self._ranks if rank not in late]
+        failed = [
+            rank
+            for rank, message in self._progress.replied.items()
+            if message["content"]["status"] == "error"
+        ]
+        how = f"; {_counted(failed)} failed" if failed else ""
+        self._display.line(
+            f"{_counted(done)} finished{how}, but {_counted(late)} did not in the {since_s:.0f} s since:"
+        )
+        for line in _described(self._link.where(late)):
+            self._display.line(f"  {line}")
+        self._display.line("  If they wait for a rank that has finished, Interrupt ends the cell.")
+
+    def _name_apart(self) -> None:
+        places = self._link.where(self._running)
+        lines = {place["line"] for place in places.values()}
+        if len(lines) > 1 and places == self._places:
+            self._display.line(
+                f"No output for {STILL_S:.0f} s, and ranks stand in different lines of the cell:"
+            )
+            for line in _described(places):
+                self._display.line(f"  {line}")
+        self._places = places
+
+    def _check_controller(self, now: float) -> None:
+        if self._asked is None and now >= self._ask_at:
+            self._asked, self._asked_at = self._link.asked(), now
+        elif self._asked is not None and self._asked():
+            self._asked, self._ask_at = None, now + _ASK_S
+        elif self._asked is not None and now - self._asked_at > _SILENT_S:
+            self._link.message = (
+                self._link.message or "the controller of the ranks no longer answers"
+            )
+            self._progress.lost.update(self._running)
+
+    # --- interrupts ------------------------------------------------------------------------------
+
+    def _interrupted(self, request: RankRequest) -> None:
+        progress = self._progress
+        progress.interrupts += 1
+        if progress.interrupts == 1 and not progress.begun:
+            self._link.cancel(request)
+            raise RanksInterrupt("the cell had not begun and was taken back")
+        if progress.interrupts == 1:
+            self._link.signal(signal.SIGINT, self._running)
+        elif progress.kill_at is None:
+            self._display.line(
+                f"Second interrupt: the rank group ends (SIGTERM), and is killed after {KILL_S:.0f} s."
+            )
+            self._link.signal(signal.SIGTERM, self._link.alive)
+            progress.kill_at = time.monotonic() + KILL_S
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _result(self) -> CellValue | None:
+        progress = self._progress
+        self._say_what_was_cut()
+        nodes = {rank: self._link.ranks[rank].node for rank in self._ranks}
+        if progress.lost:
+            raise RanksLostError(self._why_lost(progress.lost))
+        failures = []
+        for rank, message in progress.replied.items():
+            content = message["content"]
+            if content["status"] != "ok":
+                at = str(message["header"]["date"])
+                name, text = content.get("ename", "Aborted"), content.get("evalue", "")
+                failures.append(RankFailure(rank, name, text, content.get("traceback", []), at))
+        failures.sort(key=lambda failure: (failure.consequence, failure.at))
+        if failures and progress.interrupts and failures[0].name == "KeyboardInterrupt":
+            ranks = span(failure.rank for failure in failures)
+            raise RanksInterrupt(f"interrupted on ranks [{ranks}]")
+        if failures:
+            raise RankCellError(failures, nodes)
+        return CellValue(progress.value) if progress.value is not None else None
+
+    def _say_what_was_cut(self) -> None:
+        for rank, message in sorted(self._progress.replied.items()):
+            cut = message["content"].get("cut")
+            if cut:
+                failure = f" ({cut['failure']})" if cut["failure"] else ""
+                where = cut["path"] or "no file"
+                self._display.line(
+                    f"[{rank}] printed {cut['bytes'] / 1e6:.1f} MB more, which is in {where}{failure}"
+                )
+
+    def _why_lost(self, lost: set[int]) -> str:
+        text = self._link.message or next(
+            (self._link.deaths[rank] for rank in sorted(lost) if rank in self._link.deaths),
+            f"{_counted(sorted(lost))} ended",
+        )
+        if "SIGKILL" in text:
+            text += ", which the kernel also sends when memory runs out"
+        return (
+            f"{text}. The rank group has ended with it; the variables of this notebook are kept. "
+            "`%ranks start` attaches new ranks"
+        )
+
+
+@contextlib.contextmanager
+def _interrupts(request: RankRequest) -> Iterator[None]:
+    """Make an interrupt of this kernel an event of the request, so that none comes between two
+    statements that belong together."""
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        request.put(RankEvent("interrupt", -1, {}))
+
+    try:
+        before = signal.signal(signal.SIGINT, note)
+    except ValueError:  # not on the main thread, where no interrupt arrives
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _counted(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {span(ranks)}"
+
+
+def _described(places: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """Return lines that tell where ranks are, one for all ranks at the same place."""
+    groups: dict[str, list[int]] = {}
+    for rank, place in places.items():
+        if place["line"] is None:
+            text = "not in the cell"
+        else:
+            text = f"line {place['line']}: {place['text']}"
+            if place["called"]:
+                text += f" (in {place['called']})"
+        groups.setdefault(text, []).append(rank)
+    return [f"[{span(ranks)}] {text}" for text, ranks in groups.items()]

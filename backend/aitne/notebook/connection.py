@@ -1,0 +1,203 @@
+"""Files by which the kernel of a session and the ranks of a rank group find each other.
+
+A rank group has the folder ``~/.aitne/ranks/<job id>``, which only its owner can read, in the home
+folder that all nodes and containers share; ``AITNE_RANKS_FOLDER`` names another. ``engine.json`` and ``client.json`` contain addresses and
+keys for engines and kernels, ``status.json`` the state of the group. All three are removed when the
+group ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+FOLDER = "AITNE_RANKS_FOLDER"
+"""Environment variable: folder of the rank group to which this process belongs."""
+ENGINE, CLIENT, STATUS = "engine.json", "client.json", "status.json"
+_LOOK_S = 0.05
+_MOST_BYTES = 4 << 20
+
+
+class ConnectionFilesError(Exception):
+    """Error: the files of a rank group cannot be used, and why."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One rank of a group, as ``client.json`` describes it."""
+
+    rank: int
+    node: str
+    local_rank: int
+    pid: int
+    gpu: str = ""
+    """Name of its GPU, such as ``0: NVIDIA H100``; empty without one."""
+    started_at: float = 0.0
+    """Unix time at which it started."""
+    python: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Version of each package that kernel and ranks should agree on, if it is installed."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """State of a rank group, as ``status.json`` describes it."""
+
+    group: str
+    session: str
+    state: str
+    """``starting``, ``ready`` or ``ending``."""
+    size: int
+    registered: int
+    """Number of ranks that have started."""
+    busy: tuple[int, ...] = ()
+    release_at: float | None = None
+    """Unix time at which the group ends if no cell is executed until then; None without a limit."""
+    message: str = ""
+    """Why the group ends; empty before."""
+
+
+def own_folder(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder of the rank group to which a process with these environment variables
+    belongs; None if it belongs to none."""
+    chosen, job = environ.get(FOLDER), environ.get("AITNE_JOB_ID")
+    if chosen:
+        return Path(chosen).expanduser()
+    return groups_folder() / job if job else None
+
+
+def groups_folder() -> Path:
+    """Return the folder that contains the folders of this user's rank groups."""
+    return Path.home() / ".aitne" / "ranks"
+
+
+def create(folder: Path) -> None:
+    """Create the folder of a group, which only its owner can read, without files of an earlier
+    attempt of its job.
+
+    Raises:
+        ConnectionFilesError: it exists and belongs to another account, or cannot be created.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise ConnectionFilesError(
+            f"{folder} cannot be created: {error.strerror}. Make the home folder writable on the nodes"
+        ) from error
+    _check(folder)
+
+
+def _check(folder: Path) -> None:
+    """Raise ``ConnectionFilesError`` if others than the owner could read or replace the files."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise ConnectionFilesError(
+            f"{folder} is not a folder that only this account can read. Remove it, and start the ranks again"
+        )
+
+
+def write(folder: Path, name: str, content: Mapping[str, Any]) -> None:
+    """Write a file of a group, in one step, readable by its owner only. Raises ``OSError``."""
+    part = folder / f".{name}.{os.getpid()}"
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        json.dump(content, stream)
+    part.replace(folder / name)
+
+
+def read(folder: Path, name: str) -> dict[str, Any]:
+    """Return the content of a file of a group.
+
+    Raises:
+        FileNotFoundError: there is none, because the group has not started or has ended.
+        ConnectionFilesError: it is not a file that this account alone has written.
+    """
+    _check(folder)
+    descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, encoding="utf-8") as stream:
+        text = stream.read(_MOST_BYTES)
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ConnectionFilesError(f"{folder / name} is damaged: {error}") from error
+    if not isinstance(content, dict):
+        raise ConnectionFilesError(f"{folder / name} is damaged: it is not a JSON object")
+    return content
+
+
+def wait_for(folder: Path, name: str, timeout_s: float) -> dict[str, Any]:
+    """Return the content of a file of a group as soon as it exists.
+
+    Raises:
+        ConnectionFilesError: it did not appear within ``timeout_s`` seconds.
+    """
+    give_up = time.monotonic() + timeout_s
+    while True:
+        # Listing a folder makes NFS look at the server again; opening a name alone may not.
+        with contextlib.suppress(FileNotFoundError):
+            if name in os.listdir(folder):
+                return read(folder, name)
+        if time.monotonic() >= give_up:
+            raise ConnectionFilesError(
+                f"{folder / name} did not appear within {timeout_s:.0f} s: the first node of the rank group has not "
+                "started, or does not share the home folder"
+            )
+        time.sleep(_LOOK_S)
+
+
+def remove(folder: Path) -> None:
+    """Remove the folder of a group that has ended."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_status(folder: Path, status: Status) -> None:
+    """Write ``status.json``. Raises ``OSError``."""
+    write(folder, STATUS, asdict(status))
+
+
+def read_status(folder: Path) -> Status:
+    """Return the state of a group.
+
+    Raises:
+        FileNotFoundError: the group has not started or has ended.
+        ConnectionFilesError: the file is damaged.
+    """
+    content = read(folder, STATUS)
+    try:
+        return Status(**{**content, "busy": tuple(content["busy"])})
+    except (KeyError, TypeError) as error:
+        raise ConnectionFilesError(f"{folder / STATUS} is damaged: {error}") from error
+
+
+def ranks_of(client: Mapping[str, Any]) -> list[Rank]:
+    """Return the ranks that the content of ``client.json`` describes.
+
+    Raises:
+        ConnectionFilesError: the content is damaged.
+    """
+    try:
+        return sorted((Rank(**rank) for rank in client["ranks"]), key=lambda rank: rank.rank)
+    except (KeyError, TypeError) as error:
+        raise ConnectionFilesError(f"{CLIENT} is damaged: {error}") from error
+
+
+def folders() -> Iterator[Path]:
+    """Return the folders of this user's rank groups: the one that ``AITNE_RANKS_FOLDER`` names, or
+    else all in ``~/.aitne/ranks``."""
+    chosen = os.environ.get(FOLDER)
+    if chosen:
+        yield Path(chosen).expanduser()
+        return
+    with contextlib.suppress(OSError):
+        yield from sorted(path for path in groups_folder().iterdir() if path.is_dir())

@@ -1,0 +1,471 @@
+"""Controller of a rank group: ipyparallel's controller with the state of the group.
+
+The engine of rank 0 forks it before it imports anything large. It lives as long as the group, writes
+the files by which engines and kernels connect, passes signals to the monitors, measures how long the
+group has been idle, and announces to kernels which rank has ended and when the group will end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import multiprocessing
+import os
+import select
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aitne.launch import addresses
+from aitne.notebook import connection
+
+_PERIOD_MS = 500
+_MISSED = 40
+"""Heartbeats that an engine may miss: its node counts as lost after 20 s."""
+_TICK_MS = 500
+_REGISTER_S = 600
+_STATUS_S = 1.0
+_SAMPLE_S = 1.0
+_LAST_S = 5.0
+"""Seconds after the end of rank 0 within which the other ranks have ended too."""
+_REQUESTS = ("execute_request", "apply_request", "push_request", "pull_request")
+"""Types of the requests that count as work."""
+_DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """What the controller must know of its group."""
+
+    group: str
+    session: str
+    size: int
+    idle_s: float | None
+    folder: Path
+
+
+def own_address(environ: Mapping[str, str]) -> str:
+    """Return the IPv4 address under which other nodes reach this one.
+
+    It is that of ``AITNE_NETWORK_INTERFACE`` if that is set, or else the first one that is not a
+    loopback address. Raises ``LaunchError`` if this node does not have the chosen interface.
+    """
+    for address in addresses.own_addresses(0, environ, 2):
+        host = addresses.split(address.removesuffix(":0") + ":1")[0]
+        if host.replace(".", "").isdigit():
+            return host
+    return addresses.LOCAL
+
+
+def run(settings: GroupSettings) -> None:
+    """Run the controller until all ranks of the group have ended."""
+    os.umask(0o077)
+    logging.disable(logging.WARNING)  # the log of the job is for its user
+    parent = os.pidfd_open(os.getppid())
+    # Its helpers end with it, however it ends; without this, those of a killed controller would stay.
+    libc = ctypes.CDLL(None)
+    os.register_at_fork(after_in_child=lambda: libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL))
+    multiprocessing.set_start_method("fork", force=True)
+    private = Path(tempfile.mkdtemp(prefix="aitne-notebook-"))
+    try:
+        _controller(settings, private, parent)
+    finally:
+        connection.remove(settings.folder)
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
+    from ipyparallel.controller import app as module
+    from ipyparallel.controller.hub import Hub
+    from jupyter_client.session import DELIM
+    from tornado.ioloop import PeriodicCallback
+
+    class RankHub(Hub):  # type: ignore[misc]
+        """Hub that knows the ranks of its group."""
+
+        def __init__(self, **arguments: Any) -> None:
+            super().__init__(**arguments)
+            self.group = Group(settings, self, private)
+            self.query_handlers.update(self.group.handlers())
+
+        def dispatch_monitor_traffic(self, message: list[Any]) -> None:
+            """Handle what passes through the queues, except first messages of sockets."""
+            if message[1] != DELIM:
+                super().dispatch_monitor_traffic(message)
+
+        def monitor_iopub_message(self, topics: list[bytes], message: Any) -> None:
+            """Note which rank works; other output is not examined, because it may be much."""
+            if topics[0].endswith(b".status"):
+                self.group.worked(self.session.deserialize(message, content=True))
+
+        def _save_engine_state(self) -> None:
+            """Do nothing: a controller is never restored."""
+
+        def finish_registration(self, heart: bytes) -> None:
+            super().finish_registration(heart)
+            self.group.changed()
+
+        def unregister_engine(self, ident: Any, msg: Any) -> None:
+            super().unregister_engine(ident, msg)
+            self.group.left(msg["content"]["id"])
+
+    class Controller(module.IPController):  # type: ignore[misc]
+        """ipyparallel's controller without an end of its own at signals."""
+
+        def construct_url(self, kind: str, channel: str, index: Any = None) -> str:
+            # As it comes, it binds ipc://PATH-N, but clients of a monitor connect to ipc://PATH:N.
+            info = getattr(self, f"{kind}_info")
+            port = info[channel] if index is None else info[channel][index]
+            return f"{info['interface']}:{port}"
+
+        def init_signal(self) -> None:
+            # Ranks get these signals too; it ends when they have ended.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGABRT):
+                signal.signal(number, signal.SIG_IGN)
+
+        def save_connection_dict(self, name: str, content: dict[str, Any]) -> None:
+            if name == self.client_json_file:
+                self.hub.group.client = content
+            else:
+                connection.write(settings.folder, connection.ENGINE, content)
+
+        def cleanup_connection_files(self) -> None:
+            """Leave the files to ``run``, which removes the folder."""
+
+        def end(self) -> None:
+            logging.disable()  # it reports the end of its helpers
+            self.terminate_children()
+            self.loop.stop()
+
+    module.Hub = RankHub
+    module.IPController = Controller
+    key = private / "key"
+    key.touch(0o600)
+    key.write_text(os.urandom(32).hex())
+    address = own_address(os.environ)
+    app = Controller.instance()
+    app.initialize(
+        [
+            f"--profile-dir={private / 'profile'}",
+            "--IPController.enable_curve=True",
+            f"--Session.keyfile={key}",
+            f"--IPController.engine_ip={address}",
+            f"--IPController.client_ip={address}",
+            f"--IPController.location={address}",
+            "--IPController.monitor_transport=ipc",
+            f"--IPController.monitor_ip={private / 'm'}",
+            "--nodb",
+            "--TaskScheduler.scheme_name=none",
+            # A busy node may take longer than 30 s; an engine that was given up would never be back.
+            f"--IPController.registration_timeout={_REGISTER_S}",
+            f"--HeartMonitor.period={_PERIOD_MS}",
+            f"--HeartMonitor.max_heartmonitor_misses={_MISSED}",
+        ]
+    )
+    group = app.hub.group
+    group.end = app.end
+    group.changed()
+    gone_at: float | None = None
+
+    def tick() -> None:
+        nonlocal gone_at
+        if gone_at is None and select.select([parent], [], [], 0)[0]:
+            gone_at = time.monotonic()
+        if gone_at is not None and time.monotonic() - gone_at > _LAST_S:
+            app.end()
+        group.tick()
+
+    ticks = PeriodicCallback(tick, _TICK_MS)
+    ticks.start()
+    app.start()
+
+
+class Group:
+    """State of a rank group in its controller.
+
+    Args:
+        settings: what is known of the group.
+        hub: the hub of the controller.
+        private: folder that is needed until all ranks have registered.
+    """
+
+    def __init__(self, settings: GroupSettings, hub: Any, private: Path) -> None:
+        self._settings = settings
+        self._hub = hub
+        self._private = private
+        self.client: dict[str, Any] = {}
+        self.end: Any = None
+        self._ranks: dict[int, connection.Rank] = {}
+        self._monitors: dict[int, bytes] = {}
+        self._dead: set[int] = set()
+        self._busy: dict[int, dict[str, Any]] = {}
+        self._worked_at = time.time()
+        self._message = ""
+        self._ready = False
+        self._announced = False
+        self._written = 0.0
+        self._dirty = True
+        self._orders = 0
+        self._samples: dict[int, tuple[int, dict[int, Any], asyncio.Event]] = {}
+
+    def handlers(self) -> dict[str, Any]:
+        """Return the handler of each type of message that only this controller knows."""
+        return {
+            "node_request": self._node,
+            "death_request": self._death,
+            "sample_request": self._sampled,
+            "signal_request": self._signal,
+            "ranks_request": self._table,
+            "release_request": self._release,
+        }
+
+    # --- what the hub notices --------------------------------------------------------------------
+
+    def worked(self, message: Mapping[str, Any]) -> None:
+        """Note that an engine has begun or ended a request."""
+        parent = message.get("parent_header") or {}
+        if parent.get("msg_type") not in _REQUESTS:
+            return
+        engine = str(message["metadata"].get("engine", "")).encode()
+        rank = self._hub.by_ident.get(engine)
+        if rank is None:
+            return
+        self._worked_at = time.time()
+        self._announced = False
+        if message["content"].get("execution_state") == "busy":
+            self._busy[rank] = {"since": time.time(), "client": parent.get("session", "")}
+        else:
+            self._busy.pop(rank, None)
+        self._dirty = True
+
+    def left(self, rank: int) -> None:
+        """Note that the hub no longer knows a rank."""
+        self._busy.pop(rank, None)
+        if rank in self._dead:
+            return
+        # A node that is lost cannot report; its hearts have stopped.
+        node = self._ranks[rank].node if rank in self._ranks else "its node"
+        self._lost(
+            rank, f"rank {rank} on {node} no longer answers: its node may be lost", None, None
+        )
+
+    def changed(self) -> None:
+        """Note that ranks have registered, and write the files if that was the last one."""
+        if (
+            not self._ready
+            and len(self._hub.engines) == self._settings.size == len(self._ranks)
+            and not self._dead
+        ):
+            self._ready = True
+            self._worked_at = time.time()
+            # All sockets in it are connected; nothing of it remains even after SIGKILL.
+            shutil.rmtree(self._private, ignore_errors=True)
+            connection.write(
+                self._settings.folder,
+                connection.CLIENT,
+                {
+                    **self.client,
+                    "group": self._settings.group,
+                    "session": self._settings.session,
+                    "ranks": [asdict(self._ranks[rank]) for rank in sorted(self._ranks)],
+                },
+            )
+        self._write_status()
+
+    def tick(self) -> None:
+        """Write the state if it has changed, and end a group that has been idle for too long."""
+        now = time.time()
+        idle_s = self._settings.idle_s
+        if self._busy:
+            self._worked_at = now
+        if self._ready and idle_s is not None and not self._message:
+            left_s = self._worked_at + idle_s - now
+            if left_s <= 0:
+                self._end_group(f"Released after {_duration(idle_s)} without work")
+            elif left_s <= min(120.0, idle_s / 5) and not self._announced:
+                self._announced = True
+                self._dirty = True
+                self._tell("idle_notification", {"release_at": self._worked_at + idle_s})
+        if self._dirty and now - self._written >= _STATUS_S:
+            self._write_status()
+
+    # --- messages of monitors --------------------------------------------------------------------
+
+    def _node(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
+        content = message["content"]
+        for report in content["ranks"]:
+            fields = {name: report[name] for name in connection.Rank.__dataclass_fields__}
+            self._ranks[report["rank"]] = connection.Rank(**fields)
+            self._monitors[report["rank"]] = idents[0]
+        self.changed()
+
+    def _death(self, _idents: list[bytes], message: Mapping[str, Any]) -> None:
+        content = message["content"]
+        rank, number, code = content["rank"], content["signal"], content["code"]
+        node = self._ranks[rank].node if rank in self._ranks else "its node"
+        if number is not None:
+            how = f"was ended by signal {number} ({_signal_name(number)})"
+        else:
+            how = "has ended" if code is None else f"has ended with exit code {code}"
+        self._lost(rank, f"rank {rank} on {node} {how}", number, code)
+
+    def _lost(self, rank: int, text: str, number: int | None, code: int | None) -> None:
+        if rank in self._dead:
+            return
+        self._dead.add(rank)
+        if not self._message:
+            self._end_group(text)
+        self._tell(
+            "death_notification", {"rank": rank, "signal": number, "code": code, "text": text}
+        )
+        self._hub.unregister_engine([b"monitor"], {"content": {"id": rank}})
+        self._dirty = True
+        if len(self._dead) == self._settings.size and self.end is not None:
+            self._tell("end_notification", {"message": self._message})
+            self._hub.loop.call_later(0.2, self.end)
+
+    def _sampled(self, _idents: list[bytes], message: Mapping[str, Any]) -> None:
+        content = message["content"]
+        if content["order"] in self._samples:
+            awaited, found, done = self._samples[content["order"]]
+            found.update({int(rank): sample for rank, sample in content["ranks"].items()})
+            if len(found) >= awaited:
+                done.set()
+
+    # --- requests of kernels ---------------------------------------------------------------------
+
+    def _signal(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
+        content = message["content"]
+        number = int(content["number"])
+        if number not in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            raise ValueError(f"signal {number} is not one that kernels may send")
+        if number != signal.SIGINT and not self._message:
+            self._end_group("Ended by a second interrupt", stop=False)
+        self._order_signal(number, content["ranks"])
+        self._reply("signal_reply", {"ranks": content["ranks"]}, idents, message)
+
+    def _release(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
+        self._end_group("Released")
+        self._reply("release_reply", {}, idents, message)
+
+    async def _table(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
+        samples: dict[int, Any] = {}
+        if message["content"].get("memory"):
+            samples = await self._sample()
+        now = time.time()
+        rows = [
+            {
+                **asdict(rank),
+                "busy_s": now - self._busy[number]["since"] if number in self._busy else None,
+                "client": self._busy[number]["client"] if number in self._busy else None,
+                "memory": samples.get(number, {}).get("memory"),
+                "gpu_memory": samples.get(number, {}).get("gpu_memory"),
+            }
+            for number, rank in sorted(self._ranks.items())
+            if number not in self._dead
+        ]
+        self._reply(
+            "ranks_reply", {"ranks": rows, "status": asdict(self.status())}, idents, message
+        )
+
+    async def _sample(self) -> dict[int, Any]:
+        """Return what the monitors measure of the ranks now, or what has arrived after a second."""
+        alive = [rank for rank in self._monitors if rank not in self._dead]
+        if not alive:
+            return {}
+        self._orders += 1
+        order, done, found = self._orders, asyncio.Event(), {}
+        self._samples[order] = (len(alive), found, done)
+        for monitor in {self._monitors[rank] for rank in alive}:
+            self._hub.session.send(
+                self._hub.query, "sample_order", {"order": order}, ident=[monitor]
+            )
+        try:
+            await asyncio.wait_for(done.wait(), _SAMPLE_S)
+        except TimeoutError:
+            pass  # the monitor of a lost node
+        finally:
+            del self._samples[order]
+        return found
+
+    # --- the state -------------------------------------------------------------------------------
+
+    def status(self) -> connection.Status:
+        """Return the state of the group."""
+        idle_s = self._settings.idle_s
+        ending = bool(self._message)
+        waits = self._ready and idle_s is not None and not self._busy and not ending
+        return connection.Status(
+            group=self._settings.group,
+            session=self._settings.session,
+            state="ending" if ending else "ready" if self._ready else "starting",
+            size=self._settings.size,
+            registered=len(self._hub.engines),
+            busy=tuple(sorted(self._busy)),
+            release_at=self._worked_at + idle_s if waits and idle_s is not None else None,
+            message=self._message,
+        )
+
+    def _end_group(self, message: str, *, stop: bool = True) -> None:
+        """Note why the group ends and, unless something else does, ask its ranks to end."""
+        if self._message:
+            return
+        self._message = message
+        self._write_status()
+        self._leave_outcome(message)
+        self._tell("end_notification", {"message": message})
+        if stop:
+            self._order_signal(
+                signal.SIGTERM, [rank for rank in self._ranks if rank not in self._dead]
+            )
+
+    def _leave_outcome(self, message: str) -> None:
+        """Write why the group ends to the log of its job."""
+        os.write(2, f"aitne: {message}\n".encode())
+
+    def _order_signal(self, number: int, ranks: list[int]) -> None:
+        for monitor in {self._monitors[rank] for rank in ranks if rank in self._monitors}:
+            here = [rank for rank in ranks if self._monitors.get(rank) == monitor]
+            self._hub.session.send(
+                self._hub.query, "signal_order", {"number": number, "ranks": here}, ident=[monitor]
+            )
+
+    def _tell(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Send a message to all kernels."""
+        self._hub.session.send(self._hub.notifier, kind, content=dict(content))
+
+    def _reply(
+        self,
+        kind: str,
+        content: Mapping[str, Any],
+        idents: list[bytes],
+        parent: Mapping[str, Any],
+    ) -> None:
+        self._hub.session.send(
+            self._hub.query, kind, content=dict(content), ident=idents[:1], parent=parent
+        )
+
+    def _write_status(self) -> None:
+        self._dirty = False
+        self._written = time.time()
+        connection.write_status(self._settings.folder, self.status())
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def _duration(seconds: float) -> str:
+    if seconds >= 60 and seconds % 60 == 0:
+        return "1 minute" if seconds == 60 else f"{seconds / 60:.0f} minutes"
+    return f"{seconds:.0f} seconds"

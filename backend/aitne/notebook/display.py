@@ -1,0 +1,243 @@
+"""Display of what ranks print and show: only what is new, with equal output of several ranks once.
+
+Each rank's output keeps its order. Lines and figures that ranks produce at about the same time and
+that are equal are shown once, as ``[0-7] epoch 1``. Unfinished lines, such as progress bars, are
+shown in one area that is updated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FOLD_S = 0.3
+"""Seconds for which a line waits for equal lines of other ranks."""
+_LIVE_S = 0.25
+_MOST_LIVE = 200
+_MOST_LIVE_LINES = 64
+
+
+def span(ranks: Iterable[int]) -> str:
+    """Return ranks as text: ``0-3,7``."""
+    spans: list[list[int]] = []
+    for rank in sorted(ranks):
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A line, or a figure or table, of a rank."""
+
+    key: tuple[str, str]
+    """Its kind (``stdout``, ``stderr``, ``rich``, ``update``, ``clear``) and text; equal for equal
+    items."""
+    at: float
+    message: Mapping[str, Any] | None = None
+
+
+class Screen:
+    """Where output is shown: the output area of the cell that runs in this kernel."""
+
+    def write(self, stream: str, text: str) -> None:
+        """Print text to ``stdout`` or ``stderr``."""
+        target = sys.stderr if stream == "stderr" else sys.stdout
+        target.write(text)
+        target.flush()
+
+    def show(
+        self, data: Mapping[str, Any], metadata: Mapping[str, Any], name: str, *, update: bool
+    ) -> None:
+        """Show a figure or table, or replace the one that was shown as ``name``."""
+        from IPython.display import publish_display_data
+
+        publish_display_data(
+            data=dict(data), metadata=dict(metadata), transient={"display_id": name}, update=update
+        )
+
+
+class CellDisplay:
+    """Output of one cell on several ranks.
+
+    Args:
+        ranks: the ranks that execute the cell.
+        screen: where it is shown.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(
+        self,
+        ranks: Iterable[int],
+        screen: Screen | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._waiting: dict[int, deque[_Item]] = {rank: deque() for rank in ranks}
+        self._partial: dict[tuple[int, str], str] = {}
+        self._screen = screen or Screen()
+        self._clock = clock
+        self._fronts: dict[tuple[str, str], list[int]] = {}
+        self._name = uuid.uuid4().hex
+        self._shown: dict[int, str] = {}
+        self._clear: set[int] = set()
+        self._count = 0
+        self._live_text = ""
+        self._live_shown = False
+        self._live_at = 0.0
+        self.printed: list[str] = []
+        """What was printed, for a page that was closed meanwhile."""
+
+    # --- input -----------------------------------------------------------------------------------
+
+    def output(self, rank: int, message: Mapping[str, Any]) -> None:
+        """Take a message with output of a rank."""
+        kind, content = message["header"]["msg_type"], message["content"]
+        if kind == "stream":
+            self._stream(rank, content["name"], content["text"])
+        elif kind in ("display_data", "update_display_data"):
+            name = (content.get("transient") or {}).get("display_id")
+            data = content["data"]
+            if kind == "update_display_data":
+                text = f"{rank} {name}"
+            else:
+                text = hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode())
+                text = text.hexdigest()
+            label = "update" if kind == "update_display_data" else "rich"
+            self._add(rank, _Item((label, text), self._clock(), content))
+        elif kind == "clear_output":
+            self._add(rank, _Item(("clear", ""), self._clock()))
+
+    def line(self, text: str, stream: str = "stderr") -> None:
+        """Print a line that is not of a rank, at once."""
+        self._print(stream, f"{text}\n")
+
+    def _stream(self, rank: int, stream: str, text: str) -> None:
+        text = self._partial.pop((rank, stream), "") + text
+        *lines, rest = text.split("\n")
+        for line in lines:
+            self._add(rank, _Item((stream, _overwritten(line)), self._clock()))
+        if rest:
+            self._partial[rank, stream] = _overwritten(rest, keep=True)
+
+    def _add(self, rank: int, item: _Item) -> None:
+        waiting = self._waiting[rank]
+        waiting.append(item)
+        if len(waiting) == 1:
+            self._fronts.setdefault(item.key, []).append(rank)
+
+    # --- output ----------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float | None:
+        """Time at which ``flush`` has something to show; None if it has nothing."""
+        times = [items[0].at + FOLD_S for items in self._waiting.values() if items]
+        if self._partial or self._live_text:
+            times.append(self._live_at + _LIVE_S)
+        return min(times, default=None)
+
+    def flush(self, *, all_items: bool = False) -> None:
+        """Show what has waited long enough, or what all ranks have; with ``all_items`` all."""
+        now = self._clock()
+        text: list[str] = []
+        stream = ""
+        while self._fronts:
+            key = self._next(now, all_items=all_items)
+            if key is None:
+                break
+            ranks = self._fronts.pop(key)
+            items = [self._waiting[rank].popleft() for rank in ranks]
+            for rank in ranks:
+                if self._waiting[rank]:
+                    front = self._waiting[rank][0].key
+                    self._fronts.setdefault(front, []).append(rank)
+            if key[0] in ("stdout", "stderr"):
+                if key[0] != stream:
+                    self._print(stream, "".join(text))
+                    text, stream = [], key[0]
+                text.append(f"[{span(ranks)}] {key[1]}\n")
+            elif key[0] == "clear":
+                self._clear.update(ranks)
+            else:
+                self._print(stream, "".join(text))
+                text = []
+                self._rich(key[0], ranks, items[0].message or {})
+        self._print(stream, "".join(text))
+        self._live(now, at_once=all_items)
+
+    def finish(self) -> None:
+        """Show everything that is left."""
+        for (rank, stream), rest in sorted(self._partial.items()):
+            self._add(rank, _Item((stream, _overwritten(rest)), self._clock()))
+        self._partial.clear()
+        self.flush(all_items=True)
+
+    def _next(self, now: float, *, all_items: bool) -> tuple[str, str] | None:
+        """Return the item to show next: one that all ranks have, or else the oldest, if it need not
+        wait any longer."""
+        key = min(self._fronts, key=lambda key: self._waiting[self._fronts[key][0]][0].at)
+        item = self._waiting[self._fronts[key][0]][0]
+        everywhere = len(self._fronts[key]) == len(self._waiting)
+        if everywhere or all_items or now - item.at >= FOLD_S:
+            return key
+        complete = sum(len(ranks) for ranks in self._fronts.values()) == len(self._waiting)
+        return key if complete else None
+
+    def _print(self, stream: str, text: str) -> None:
+        if text:
+            self.printed.append(text)
+            self._screen.write(stream, text)
+
+    def _rich(self, label: str, ranks: list[int], content: Mapping[str, Any]) -> None:
+        data, metadata = content.get("data", {}), content.get("metadata") or {}
+        name = (content.get("transient") or {}).get("display_id")
+        if label == "update":
+            self._screen.show(data, metadata, f"{self._name}-{ranks[0]}-{name}", update=True)
+            return
+        if len(ranks) == 1 and ranks[0] in self._clear and ranks[0] in self._shown:
+            self._clear.discard(ranks[0])
+            self._screen.show(data, metadata, self._shown[ranks[0]], update=True)
+            return
+        self._clear.difference_update(ranks)
+        self._count += 1
+        shown = f"{self._name}-{ranks[0]}-{name}" if name else f"{self._name}-{self._count}"
+        for rank in ranks:
+            self._shown[rank] = shown
+        self._print("stdout", f"[{span(ranks)}]\n")
+        self._screen.show(data, metadata, shown, update=False)
+
+    def _live(self, now: float, *, at_once: bool) -> None:
+        if now - self._live_at < _LIVE_S and not at_once:
+            return
+        groups: dict[str, list[int]] = {}
+        for (rank, _), rest in sorted(self._partial.items()):
+            groups.setdefault(_overwritten(rest)[:_MOST_LIVE], []).append(rank)
+        lines = [f"[{span(ranks)}] {text}" for text, ranks in groups.items()]
+        if len(lines) > _MOST_LIVE_LINES:
+            lines = [*lines[:_MOST_LIVE_LINES], f"… {len(lines) - _MOST_LIVE_LINES} more"]
+        text = "\n".join(lines)
+        if text == self._live_text:
+            return
+        self._live_at, self._live_text = now, text
+        data = {"text/plain": text, "text/html": f"<pre>{html.escape(text)}</pre>" if text else ""}
+        self._screen.show(data, {}, f"{self._name}-live", update=self._live_shown)
+        self._live_shown = True
+
+
+def _overwritten(line: str, *, keep: bool = False) -> str:
+    """Return what a terminal shows of a line with carriage returns: what follows the last one.
+
+    With ``keep`` a final carriage return remains, because text that follows will overwrite the line.
+    """
+    ended = line.endswith("\r")
+    shown = line.rstrip("\r").rpartition("\r")[2]
+    return shown + "\r" if keep and ended else shown

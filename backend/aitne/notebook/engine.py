@@ -1,0 +1,126 @@
+"""``python -m aitne.notebook.engine``: one rank of a rank group, which executes cells.
+
+The engine is ipyparallel's, with the rank as its number. That of rank 0 forks the controller of the
+group first, and the first one of each node the node's monitor.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aitne.launch.world import RankTopology, detect
+from aitne.notebook import connection, controller, groups, monitor
+
+_START_S = 120.0
+_MISSED = 20
+"""Heartbeats of the controller, of about a second each, after which an engine without them ends."""
+
+
+def main() -> None:
+    """Run the engine of this rank. Does not return: exits with code 0 when the rank is released."""
+    folder = connection.own_folder(os.environ)
+    if folder is None:
+        sys.exit(f"aitne: {connection.FOLDER} must name the folder of the rank group outside a job")
+    try:
+        _run(folder)
+    except connection.ConnectionFilesError as error:
+        sys.exit(f"aitne: {error}")
+
+
+def _run(folder: Path) -> None:
+    world = detect(os.environ)
+    node = int(os.environ.get("AITNE_NODE_RANK", world.cross_rank))
+    if world.rank == 0:
+        connection.create(folder)
+        idle_s, session = os.environ.get("AITNE_RANKS_IDLE_S"), os.environ.get("AITNE_SESSION", "")
+        settings = controller.GroupSettings(
+            folder.name, session, world.size, float(idle_s) if idle_s else None, folder
+        )
+        status = connection.Status(folder.name, session, "starting", world.size, 0)
+        connection.write_status(folder, status)
+        pid = _fork(lambda: controller.run(settings))
+    elif world.local_rank == 0:
+        connection.wait_for(folder, connection.STATUS, _START_S)
+    if world.local_rank == 0:
+        _fork(lambda: monitor.run(folder, node, world.local_size))
+    if world.rank == 0:
+        log = os.dup(2)  # the engine will take descriptor 2 for the output of cells
+        threading.Thread(
+            target=_follow, args=(pid, log, folder), name="aitne-controller", daemon=True
+        ).start()
+    info = connection.wait_for(folder, connection.ENGINE, _START_S)
+    monitor.register(folder, node, _report(world))
+    _serve(world, info, folder)
+
+
+def _fork(work: Callable[[], None]) -> int:
+    """Run ``work`` in a child process, and return its process id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException as error:  # noqa: BLE001 - a child must not return into its parent's code
+        os.write(2, f"aitne: {error!r}\n".encode())
+    finally:
+        os._exit(code)
+
+
+def _follow(pid: int, log: int, folder: Path) -> None:
+    """End this rank when the controller has ended before it: no cell could reach the group."""
+    select.select([os.pidfd_open(pid)], [], [])
+    connection.remove(folder)
+    os.write(log, b"aitne: the controller of the rank group has ended; the group ends with it\n")
+    os._exit(1)
+
+
+def _report(world: RankTopology) -> dict[str, Any]:
+    return {
+        "rank": world.rank,
+        "local_rank": world.local_rank,
+        "device": _device(world),
+        "started_at": time.time(),
+        "python": platform.python_version(),
+        "versions": groups.versions(),
+    }
+
+
+def _device(world: RankTopology) -> str:
+    """Return the index or UUID of this rank's GPU as torch would choose it."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return str(world.local_rank) if os.path.exists("/dev/nvidiactl") else ""
+    devices = [device.strip() for device in visible.split(",") if device.strip()]
+    return devices[world.local_rank % len(devices)] if devices else ""
+
+
+def _serve(world: RankTopology, info: dict[str, Any], folder: Path) -> None:
+    from aitne.notebook import rank_kernel
+    from aitne.notebook.output import OutputLimit
+
+    job_dir = os.environ.get("AITNE_JOB_DIR")
+    outputs = Path(job_dir) / "outputs" if job_dir else folder.with_name(f"{folder.name}-outputs")
+    limit = OutputLimit(world.rank, world.size, outputs)
+    rank_kernel.serve(world.rank, info, str(_profile(folder, world.rank)), limit, _MISSED)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _profile(folder: Path, rank: int) -> Path:
+    path = folder / f"profile-{rank}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+if __name__ == "__main__":
+    main()

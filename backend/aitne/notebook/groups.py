@@ -1,0 +1,312 @@
+"""Rank groups of this session: start, wait, attach, and release.
+
+With a platform, the groups of a session are jobs, which ``aitne.client`` starts and ends. Without
+one, a group that was started by hand is found by its files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import platform
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aitne.notebook import connection, values
+
+AGREED = ("torch", "numpy", "ipyparallel", "aitne")
+"""Packages whose versions kernel and ranks should agree on."""
+SESSION = "AITNE_SESSION"
+"""Environment variable with the id of the session to which a kernel belongs."""
+_LOOK_S = 0.5
+_READY_S = 120.0
+_END_S = 30.0
+_LOST_S = 20.0
+
+
+class RanksError(Exception):
+    """Error for the user of a notebook: what does not work with ranks, and what to do."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"RanksError: {self}"]
+
+
+def versions() -> dict[str, str]:
+    """Return the version of each package that kernel and ranks should agree on. Imports none."""
+    found = {}
+    for name in AGREED:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+class RankGroup:
+    """A rank group to which this kernel is attached.
+
+    Args:
+        folder: folder of the group.
+        notify: called on another thread with the kind of a notice (``death``, ``end``, ``idle``) and
+            its content.
+    Raises:
+        FileNotFoundError: the group is not ready, or has ended.
+        RanksError: it does not answer.
+    """
+
+    def __init__(
+        self, folder: Path, notify: Callable[[str, Mapping[str, Any]], None] | None = None
+    ) -> None:
+        from aitne.notebook.link import RankAnswerError, RankLink
+
+        info = connection.read(folder, connection.CLIENT)
+        self.folder = folder
+        self.id = str(info["group"])
+        try:
+            self.link = RankLink(info, notify or (lambda _kind, _content: None))
+        except RankAnswerError as error:
+            raise RanksError(str(error)) from error
+
+    @property
+    def ranks(self) -> list[int]:
+        """Return the numbers of all ranks."""
+        return sorted(self.link.ranks)
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the group ends or has ended."""
+        return bool(self.link.message) or not (self.folder / connection.CLIENT).exists()
+
+    def chosen(self, count: int | None, *, one_per_node: bool) -> list[int]:
+        """Return the ranks for a cell: the first ``count`` of all, or of the first rank of each node.
+
+        Raises:
+            RanksError: there are fewer.
+        """
+        ranks = [
+            number
+            for number, rank in sorted(self.link.ranks.items())
+            if not one_per_node or rank.local_rank == 0
+        ]
+        if count is not None and not 1 <= count <= len(ranks):
+            what = "nodes" if one_per_node else "ranks"
+            raise RanksError(f"-n {count} does not fit: the group has {len(ranks)} {what}")
+        return ranks[:count]
+
+    def differences(self) -> list[str]:
+        """Return a sentence for each version in which kernel and ranks differ."""
+        own = {"Python": platform.python_version(), **versions()}
+        found = []
+        for name, version in own.items():
+            by_version: dict[str, list[int]] = {}
+            for number, rank in self.link.ranks.items():
+                theirs = rank.python if name == "Python" else rank.versions.get(name)
+                if theirs is not None and theirs != version:
+                    by_version.setdefault(theirs, []).append(number)
+            for theirs, numbers in by_version.items():
+                who = "The ranks" if len(numbers) == len(self.link.ranks) else f"Ranks {numbers}"
+                found.append(
+                    f"{who} have {name} {theirs}, and this notebook has {version}: values that one of them pickles "
+                    "may not be readable for the other."
+                )
+        return found
+
+    @property
+    def same_python(self) -> bool:
+        """Return whether kernel and ranks have the same minor version of Python."""
+        own = platform.python_version().split(".")[:2]
+        return all(rank.python.split(".")[:2] == own for rank in self.link.ranks.values())
+
+    def push(self, named: Mapping[str, Any]) -> None:
+        """Set variables on all ranks.
+
+        Raises:
+            RanksError: a value cannot be sent, or a rank cannot read it.
+        """
+        encoder = values.Encoder(same_python=self.same_python)
+        try:
+            content = {
+                "values": {name: encoder.encode(value, name) for name, value in named.items()}
+            }
+        except values.ValueTransferError as error:
+            raise RanksError(str(error)) from error
+        self._request("push_request", content, self.ranks, encoder.buffers)
+
+    def pull(self, names: Sequence[str], ranks: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """Return the values of variables on ranks, by rank and name.
+
+        Raises:
+            RanksError: a value is not defined, cannot be sent or cannot be read here.
+        """
+        python = list(platform.python_version_tuple()[:2])
+        content = {"names": list(names), "python": python}
+        replies = self._request("pull_request", content, ranks)
+        try:
+            return {
+                rank: {
+                    name: values.decode(description, reply["buffers"])
+                    for name, description in reply["content"]["values"].items()
+                }
+                for rank, reply in replies.items()
+            }
+        except values.ValueTransferError as error:
+            raise RanksError(str(error)) from error
+
+    def release(self) -> None:
+        """End the group without a platform: ask its controller, and wait until it has ended."""
+        from aitne.notebook.link import RankAnswerError
+
+        with contextlib.suppress(RankAnswerError):
+            self.link.ask("release_request")
+        give_up = time.monotonic() + _END_S
+        while self.folder.exists() and time.monotonic() < give_up:
+            time.sleep(_LOOK_S)
+
+    def interrupt(self) -> None:
+        """Send SIGINT to all ranks."""
+        self.link.signal(signal.SIGINT, self.link.alive)
+
+    def close(self) -> None:
+        """Detach this kernel; the group continues."""
+        self.link.close()
+
+    def _request(
+        self,
+        kind: str,
+        content: Mapping[str, Any],
+        ranks: Sequence[int],
+        buffers: Sequence[Any] = (),
+    ) -> dict[int, Any]:
+        """Return the replies of ranks to a request. Raises ``RanksError``."""
+        request = self.link.start(kind, content, ranks, buffers)
+        replies: dict[int, Any] = {}
+        try:
+            while len(replies) < len(ranks):
+                event = request.next(_LOOK_S)
+                if event is not None and event.kind == "reply":
+                    replies[event.rank] = event.message
+                elif (event is not None and event.kind == "lost") or self.ended:
+                    raise RanksError(self.link.message or "the rank group has ended")
+        finally:
+            self.link.finish(request)
+        for rank, reply in sorted(replies.items()):
+            if reply["content"]["status"] != "ok":
+                raise RanksError(f"rank {rank}: {reply['content'].get('message', 'failed')}")
+        return replies
+
+
+class SessionRanks:
+    """The rank groups of the session to which this kernel belongs.
+
+    Args:
+        environ: environment variables of the kernel.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.session = environ.get(SESSION, "")
+        self._with_platform = bool(self.session and environ.get("AITNE_TOKEN"))
+        self._client: Any = None
+
+    @property
+    def client(self) -> Any:
+        """Return the client of the platform. Raises ``RanksError`` outside a session."""
+        if not self._with_platform:
+            raise RanksError(
+                "This notebook does not belong to a session of the platform, so ranks cannot be started from it. Ranks "
+                f"that run already are found if {connection.FOLDER} names the folder of their group."
+            )
+        if self._client is None:
+            from aitne import Client
+
+            self._client = Client()
+        return self._client
+
+    @property
+    def with_platform(self) -> bool:
+        """Return whether this kernel belongs to a session of a platform."""
+        return self._with_platform
+
+    def statuses(self) -> list[tuple[Path, connection.Status]]:
+        """Return folder and state of each group of this session that has started and not ended."""
+        found = []
+        for folder in connection.folders():
+            with contextlib.suppress(OSError, connection.ConnectionFilesError):
+                status = connection.read_status(folder)
+                if not self.session or not status.session or status.session == self.session:
+                    found.append((folder, status))
+        return found
+
+    def ready(self) -> list[Path]:
+        """Return the folders of the groups of this session that can execute cells."""
+        return [folder for folder, status in self.statuses() if status.state == "ready"]
+
+    def start(self, ranks: int, **options: Any) -> str:
+        """Request a rank group for this session, and return its id. ``options`` are the other
+        fields of the request. Errors are the client's."""
+        return str(self.client.sessions.start_ranks(self.session, ranks, **options).id)
+
+    def wait(self, group: str, say: Callable[[str], None]) -> Path:
+        """Wait until a group can execute cells, and return its folder.
+
+        Args:
+            group: id of its job.
+            say: called with a line about its stage whenever that changes.
+        Raises:
+            RanksError: it has ended before.
+        """
+        folder = connection.groups_folder() / group
+        for job in self.client.jobs.watch(group):
+            if job.ended:
+                raise RanksError(
+                    job.message or f"The rank group is {job.state}: {job.reason or 'see its log'}."
+                )
+            say(_stage(job))
+            if job.state == "RUNNING":
+                return self.wait_started(folder, say)
+        raise RanksError("the platform no longer reports on the rank group")
+
+    def wait_started(self, folder: Path, say: Callable[[str], None]) -> Path:
+        """Wait until the ranks of a group that runs have started. Arguments as those of ``wait``."""
+        give_up = time.monotonic() + _READY_S
+        while time.monotonic() < give_up:
+            with contextlib.suppress(FileNotFoundError):
+                status = connection.read_status(folder)
+                if status.state == "ready":
+                    return folder
+                if status.state == "ending":
+                    raise RanksError(f"The rank group has ended: {status.message}.")
+                say(f"{status.registered} of {status.size} ranks have started")
+            time.sleep(_LOOK_S)
+        raise RanksError(
+            f"The ranks have not started within {_READY_S:.0f} s. The log of the group's job has the reason; "
+            "`%ranks` waits on if they are only slow"
+        )
+
+    def why_ended(self, group: str) -> str | None:
+        """Return the platform's message about a group that has ended; None if it has none."""
+        if not self._with_platform:
+            return None
+        from aitne.client.errors import AitneError
+
+        try:
+            job = self.client.jobs.get(group)
+        except (AitneError, OSError):
+            return None
+        return str(job.message) if job.ended and job.message else None
+
+    def release(self, group: str) -> None:
+        """Request the end of a group by the platform. Errors are the client's."""
+        self.client.sessions.release_ranks(self.session, group)
+
+
+def _stage(job: Any) -> str:
+    """Return a line about the stage of a group's job."""
+    if job.state == "RUNNING":
+        return f"running on {', '.join(job.nodes)}: its ranks start"
+    line = f"{job.state.lower()}: {job.reason}" if job.reason else job.state.lower()
+    if job.message:
+        line += f" - {job.message}"
+    if job.expected_start_at is not None:
+        line += f"; expected start {job.expected_start_at.astimezone():%Y-%m-%d %H:%M}"
+    return line

@@ -1,0 +1,114 @@
+"""Bound on the output of a cell on one rank: what exceeds it goes to a file of the rank."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+TEXT_BYTES = 8 << 20
+"""Text that all ranks together may send to the notebook for a cell."""
+_LEAST_TEXT = 128 << 10
+_MOST_TEXT = 2 << 20
+RICH_BYTES = 32 << 20
+"""Bytes of figures and tables that a rank may send for a cell."""
+_MOST_FILE = 1 << 30
+RICH = ("display_data", "execute_result", "update_display_data")
+
+
+class OutputLimit:
+    """Counts the output of a cell on this rank.
+
+    Args:
+        rank: this rank.
+        size: number of ranks.
+        folder: folder for the files with further output.
+    """
+
+    def __init__(self, rank: int, size: int, folder: Path) -> None:
+        self._rank = rank
+        self._folder = folder
+        self._most_text = min(_MOST_TEXT, max(_LEAST_TEXT, TEXT_BYTES // size))
+        self._lock = threading.RLock()
+        self._cell = 0
+        self._text = self._rich = self._more = 0
+        self._file: IO[bytes] | None = None
+        self._path = ""
+        self._failure = ""
+
+    def begin(self) -> None:
+        """Begin with a new cell."""
+        with self._lock:
+            self._close()
+            self._cell += 1
+            self._text = self._rich = self._more = 0
+            self._path = self._failure = ""
+
+    def end(self) -> dict[str, Any] | None:
+        """Return how much text of the cell was not sent, and the path of the file that has it; None
+        if all was sent."""
+        with self._lock:
+            self._close()
+            if not self._more:
+                return None
+            return {"bytes": self._more, "path": self._path, "failure": self._failure}
+
+    def text(self, text: str) -> str:
+        """Count text that was printed, and return the part of it that may be sent."""
+        with self._lock:
+            left = self._most_text - self._text
+            if left >= len(text) * 4:  # no character has more bytes
+                self._text += len(text.encode("utf-8", "replace"))
+                return text
+            content = text.encode("utf-8", "replace")
+            self._text += len(content)
+            if len(content) <= left:
+                return text
+            cut = max(0, left)
+            cut = content.rfind(b"\n", 0, cut) + 1 or cut
+            while cut and content[cut] & 0xC0 == 0x80:  # not within a character
+                cut -= 1
+            self._keep(content[cut:])
+            return content[:cut].decode()
+
+    def rich(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Count a figure or table, and return what may be sent instead of it: itself, or a sentence."""
+        size = sum(
+            len(each) if isinstance(each, (str, bytes)) else len(json.dumps(each, default=str))
+            for each in content.get("data", {}).values()
+        )
+        with self._lock:
+            self._rich += size
+            if self._rich <= RICH_BYTES:
+                return content
+        sentence = (
+            f"(output of {size >> 20} MiB is not shown: a rank can show {RICH_BYTES >> 20} MiB of figures and "
+            "tables in a cell. Save it to a file instead.)"
+        )
+        return {**content, "data": {"text/plain": sentence}, "metadata": {}}
+
+    def _keep(self, content: bytes) -> None:
+        self._more += len(content)
+        if self._failure or self._more > _MOST_FILE:
+            self._failure = self._failure or f"it has {_MOST_FILE >> 30} GiB, and the rest is lost"
+            return
+        try:
+            if self._file is None:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path = self._folder / f"cell-{self._cell}-rank-{self._rank}.txt"
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+                self._file = os.fdopen(os.open(path, flags, 0o600), "wb")
+                self._path = str(path)
+            self._file.write(content)
+        except OSError as error:
+            self._failure = f"it cannot be written: {error.strerror}"
+
+    def _close(self) -> None:
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError as error:
+                self._failure = self._failure or f"it cannot be written: {error.strerror}"
+            self._file = None

@@ -1,0 +1,186 @@
+"""ipyparallel's engine and kernel as a rank uses them: with bounded output, values without pickle,
+and an answer to the question where a cell is.
+
+Only an engine imports this module, after it has forked the controller and the monitor.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import logging
+import os
+import platform
+import sys
+import threading
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from ipykernel.compiler import get_tmp_directory
+from ipykernel.iostream import OutStream
+from ipyparallel.engine import app as module
+from ipyparallel.engine.kernel import IPythonParallelKernel
+from traitlets import Type
+
+from aitne.notebook import values
+from aitne.notebook.output import RICH, OutputLimit
+
+_STOP_S = 1.0
+_MOST_LINE = 200
+
+
+def serve(
+    rank: int, info: Mapping[str, Any], profile: str, limit: OutputLimit, missed: int
+) -> None:
+    """Execute cells until the rank is asked to end.
+
+    Args:
+        rank: number of this engine.
+        info: content of ``engine.json``.
+        profile: folder for ipyparallel's profile.
+        limit: bound on the output of a cell.
+        missed: heartbeats of the controller that may be missed before the engine ends.
+    """
+    RankKernel.limit = limit
+    RankStream.limit = limit
+    module.Kernel = RankKernel
+    app = Engine.instance()
+    app.connection_info_env = json.dumps(info)  # not from the environment, which cells can read
+    app.initialize(
+        [
+            f"--IPEngine.id={rank}",
+            f"--profile-dir={profile}",
+            "--IPEngine.timeout=60",
+            "--IPEngine.enable_nanny=False",
+            f"--IPEngine.max_heartbeat_misses={missed}",
+            "--log-level=CRITICAL",
+        ]
+    )
+    app.start()
+
+
+class RankStream(OutStream):  # type: ignore[misc]
+    """Standard output or error of a rank, which sends no more than the bound permits."""
+
+    limit: OutputLimit
+
+    def write(self, text: str) -> int:
+        """Print ``text``; what exceeds the bound goes to the file of the rank."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        allowed = self.limit.text(text)
+        if allowed:
+            super().write(allowed)
+        return len(text)
+
+
+class Engine(module.IPEngine):  # type: ignore[misc]
+    """As it comes, SIGTERM waits for the running cell, and every end has exit code 1."""
+
+    out_stream_factory = Type(RankStream)
+
+    def _signal_stop(self, number: int, frame: FrameType | None) -> None:
+        self.log.setLevel(logging.CRITICAL + 1)  # an order to end is not a failure
+        super()._signal_stop(number, frame)
+        stop = threading.Timer(_STOP_S, os._exit, [0])
+        stop.daemon = True
+        stop.start()
+
+
+class RankKernel(IPythonParallelKernel):  # type: ignore[misc]
+    """Kernel of a rank."""
+
+    limit: OutputLimit
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.shell_handlers["push_request"] = self.push_request
+        self.shell_handlers["pull_request"] = self.pull_request
+        self.control_handlers["where_request"] = self.where_request
+        self._cells_in = get_tmp_directory()
+        self._bound_rich_output()
+
+    async def _abort_queues(self, *_arguments: Any, **_named: Any) -> None:
+        """Do nothing: as it comes, a cell that arrives while an error is handled is dropped."""
+
+    async def do_execute(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        """Execute a cell, and add to the reply how much of its output was not sent."""
+        self.limit.begin()
+        reply: dict[str, Any] = await super().do_execute(*arguments, **named)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        cut = self.limit.end()
+        return {**reply, "cut": cut} if cut else reply
+
+    def push_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
+        """Set variables to the values in a message."""
+        try:
+            for name, description in parent["content"]["values"].items():
+                self.shell.user_ns[name] = values.decode(description, parent["buffers"])
+            content: dict[str, Any] = {"status": "ok"}
+        except values.ValueTransferError as error:
+            content = {"status": "error", "message": str(error)}
+        self._answer("push_reply", stream, ident, parent, content)
+
+    def pull_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
+        """Send the values of variables."""
+        wanted = parent["content"]
+        encoder = values.Encoder(
+            same_python=platform.python_version_tuple()[:2] == tuple(wanted["python"])
+        )
+        try:
+            missing = [name for name in wanted["names"] if name not in self.shell.user_ns]
+            if missing:
+                raise values.ValueTransferError(f"{missing[0]} is not defined")
+            found = {
+                name: encoder.encode(self.shell.user_ns[name], name) for name in wanted["names"]
+            }
+            content: dict[str, Any] = {"status": "ok", "values": found}
+        except values.ValueTransferError as error:
+            content = {"status": "error", "message": str(error)}
+            encoder.buffers.clear()
+        self._answer("pull_reply", stream, ident, parent, content, encoder.buffers)
+
+    def where_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
+        """Send the line of the cell that the main thread executes. Runs on the control thread."""
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        self._answer("where_reply", stream, ident, parent, self._place(frame))
+
+    def _place(self, frame: FrameType | None) -> dict[str, Any]:
+        innermost = frame
+        while frame is not None and not frame.f_code.co_filename.startswith(self._cells_in):
+            frame = frame.f_back
+        if frame is None or innermost is None:
+            return {"line": None}
+        called = "" if innermost is frame else innermost.f_code.co_qualname
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        return {"line": frame.f_lineno, "text": text[:_MOST_LINE], "called": called}
+
+    def _answer(
+        self,
+        kind: str,
+        stream: Any,
+        ident: Any,
+        parent: Mapping[str, Any],
+        content: Mapping[str, Any],
+        buffers: list[Any] | None = None,
+    ) -> None:
+        metadata = self.init_metadata(parent) | {"status": content.get("status", "ok")}
+        self.session.send(
+            stream, kind, content, parent=parent, ident=ident, buffers=buffers, metadata=metadata
+        )
+
+    def _bound_rich_output(self) -> None:
+        send = self.session.send
+
+        def bounded(
+            stream: Any, message: Any, content: Any = None, *others: Any, **named: Any
+        ) -> Any:
+            if isinstance(message, dict) and message.get("msg_type") in RICH:
+                message = {**message, "content": self.limit.rich(message["content"])}
+            elif message in RICH:
+                content = self.limit.rich(content)
+            return send(stream, message, content, *others, **named)
+
+        self.session.send = bounded

@@ -1,0 +1,130 @@
+"""Values that kernel and ranks send each other."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import pytest
+
+from aitne.notebook.values import Encoder, ValueTransferError, decode
+
+
+def _through(value: Any) -> Any:
+    encoder = Encoder()
+    description = json.loads(json.dumps(encoder.encode(value, "x")))
+    return decode(description, [bytes(memoryview(each)) for each in encoder.buffers])
+
+
+def _kinds(value: Any) -> str:
+    return json.dumps(Encoder().encode(value, "x"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        3,
+        2**80,
+        0.1,
+        math.inf,
+        "ä",
+        b"\0",
+        bytearray(b"x"),
+        [1, (2, [3])],
+        {"a": 1, 2: None, None: {"b": ()}},
+        OrderedDict([("b", 1), ("a", 2)]),
+        {1, 2},
+        range(3),
+    ],
+)
+def test_a_value_arrives_equal_and_of_its_type(value: Any) -> None:
+    arrived = _through(value)
+    assert arrived == value
+    assert type(arrived) is type(value)
+
+
+def test_arrays_arrive_without_pickle() -> None:
+    numpy = pytest.importorskip("numpy")
+    cases = [
+        numpy.arange(6.0).reshape(2, 3),
+        numpy.arange(6).reshape(2, 3).T,
+        numpy.array(5),
+        numpy.zeros((0, 3), dtype="float32"),
+        numpy.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]),
+        numpy.array(["2026-01-01"], dtype="datetime64[D]"),
+    ]
+    for array in cases:
+        assert "pickle" not in _kinds(array)
+        arrived = _through({"k": [array]})["k"][0]
+        assert arrived.dtype == array.dtype
+        assert arrived.shape == array.shape
+        assert (arrived == array).all()
+        assert arrived.flags.writeable
+
+
+def test_tensors_arrive_without_pickle() -> None:
+    torch = pytest.importorskip("torch")
+    cases = [
+        torch.arange(6.0).reshape(2, 3).t(),
+        torch.tensor(5),
+        torch.zeros(0, 3),
+        torch.ones(3, dtype=torch.bfloat16),
+        torch.ones(2, requires_grad=True),
+        torch.tensor([True, False]),
+    ]
+    for tensor in cases:
+        assert "pickle" not in _kinds(tensor)
+        arrived = _through(tensor)
+        assert arrived.dtype == tensor.dtype
+        assert arrived.requires_grad == tensor.requires_grad
+        assert torch.equal(arrived, tensor)
+
+
+class _Config:
+    def __init__(self) -> None:
+        self.callbacks = [1, {"lock": threading.Lock()}]
+
+
+def test_a_value_that_cannot_be_pickled_is_named_with_its_path() -> None:
+    with pytest.raises(
+        ValueTransferError, match=r"^config\['a'\]\.callbacks\[1\]\['lock'\] cannot be sent: "
+    ) as failed:
+        Encoder().encode({"a": _Config()}, "config")
+    assert "lock" in str(failed.value)
+
+
+def test_what_a_function_holds_is_named_with_its_path() -> None:
+    pytest.importorskip("cloudpickle")
+    lock = threading.Lock()
+
+    def work() -> bool:
+        return lock.locked()
+
+    with pytest.raises(ValueTransferError, match=r"^work\.lock cannot be sent: "):
+        Encoder().encode(work, "work")
+
+
+def test_functions_are_not_sent_by_value_to_another_python() -> None:
+    def work() -> None:
+        pass
+
+    with pytest.raises(ValueTransferError, match=r"^work cannot be sent: "):
+        Encoder(same_python=False).encode(work, "work")
+
+
+def test_a_list_that_contains_itself_arrives() -> None:
+    value: list[Any] = [1]
+    value.append(value)
+    arrived = _through(value)
+    assert arrived[0] == 1
+    assert arrived[1] is arrived or arrived[1][1] is arrived[1]
+
+
+def test_a_damaged_description_is_refused() -> None:
+    with pytest.raises(ValueTransferError, match="cannot be read here"):
+        decode({"is": "bytes", "buffer": 3}, [])
