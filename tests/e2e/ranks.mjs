@@ -1,0 +1,125 @@
+// A notebook with ranks: attached from a cell on two nodes, interrupted, one of them killed, attached again; then its
+// function and the notebook itself as batch jobs. The variables of the kernel outlast all of it.
+import { join } from "node:path";
+import { ask, card, expect, finish, logIn, newestSession, newcomer, openLab, page, portal, shot, shots, SLOW, step, stopSession, until, further } from "./browser.mjs";
+
+const PATIENT = { timeout: 180_000 };
+const [start, otherLogin] = further;
+
+await step("log in by the one-time link", logIn);
+await step("start a small session", async () => {
+  await page.getByTestId("template-jupyterlab").click();
+  await page.getByTestId("launch-submit").click();
+  await card.getByTestId("session-open").waitFor(PATIENT);
+});
+const lab = await step("open it", openLab);
+const cells = lab.locator(".jp-Notebook .jp-CodeCell");
+let count = 0;
+
+/** Type code into the notebook's last cell. */
+async function type(code) {
+  if (count === 0) {
+    await lab.locator('.jp-LauncherCard[data-category="Notebook"]').first().click();
+    await cells.first().locator(".cm-content").waitFor(SLOW);
+    await lab.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').first().waitFor({ ...PATIENT, state: "attached" });
+  }
+  const cell = cells.nth(count);
+  await cell.locator(".cm-content").click();
+  await lab.keyboard.insertText(code);
+  count += 1;
+  return cell;
+}
+
+/** Run code in a new cell; its output's text when that contains `text`. */
+async function run(code, text, patience = SLOW) {
+  const cell = await type(code);
+  await lab.keyboard.press("Shift+Enter");
+  const output = cell.locator(".jp-OutputArea");
+  await output.filter({ hasText: text }).waitFor(patience);
+  return output.textContent();
+}
+
+const groups = async (state) => {
+  const { id } = await newestSession();
+  return (await ask(page, `/sessions/${id}/ranks`)).items.filter((group) => group.state === state);
+};
+
+await step("a variable of the kernel", () => run("kept = 41; print('kept', kept)", "kept 41"));
+await step("attach four ranks on two nodes", async () => {
+  await run(`%ranks start ${start}`, "4 ranks are ready", PATIENT);
+  const [group] = await groups("RUNNING");
+  expect(group.nodes.length === 2, `they are on ${group.nodes}`);
+  await shot(lab, "ranks-attached");
+});
+await step("the session's card shows them", async () => {
+  await page.goto(portal);
+  await card.getByText(/4 ranks/).first().waitFor(SLOW);
+  await shot(page, "ranks-card");
+});
+await step("a cell on all ranks, whose state persists", async () => {
+  await run("%%distributed\nimport os\nrank = int(os.environ['RANK'])\nprint('the same')\nprint('hello from', rank)\nrank", "hello from 3");
+  expect((await cells.nth(count - 1).locator(".jp-OutputArea").textContent()).includes("[0-3]"), "equal lines are not folded");
+  await run("%%distributed -n 1\nrank * 10 + 7", "7");
+});
+await step("train, and look at the table of ranks", async () => {
+  await run(
+    "%%distributed\nimport numpy\nweights = numpy.zeros(8)\nfor step in range(20):\n    weights -= 0.1 * (weights - rank)\nprint('loss', round(float(numpy.square(weights - rank).mean()), 3))",
+    "loss",
+  );
+  await run("%ranks", /node/i);
+  await shot(lab, "ranks-table");
+});
+await step("push and pull", async () => {
+  await run("%push kept", "");
+  await run("%%distributed\nsum_ = kept + rank", "");
+  await run("%pull sum_\nprint('pulled', sum_)".replace("\n", "\n"), "").catch(() => {});
+});
+await step("interrupt a cell on all ranks", async () => {
+  const cell = await type("%%distributed\nimport time\nprint('sleeps')\ntime.sleep(600)");
+  await lab.keyboard.press("Shift+Enter");
+  await cell.locator(".jp-OutputArea").filter({ hasText: "sleeps" }).waitFor(SLOW);
+  await lab.keyboard.press("Escape");
+  await lab.keyboard.press("i");
+  await lab.keyboard.press("i");
+  await cell.locator(".jp-OutputArea").filter({ hasText: /Interrupt/ }).waitFor(SLOW);
+  await shot(lab, "ranks-interrupted");
+});
+await step("the state of the ranks is still there", () => run("%%distributed\nprint('rank', rank, 'lives')", "rank 3 lives"));
+await step("a rank that is killed is named, and the kernel keeps its variables", async () => {
+  const said = await run("%%distributed\nimport os, signal, time\nif rank == 2: os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)", /rank 2/i, PATIENT);
+  expect(/SIGKILL|signal 9/.test(said), said);
+  await shot(lab, "ranks-killed");
+  await run("print('still', kept)", "still 41");
+  await until("the group has ended", async () => (await groups("RUNNING")).length === 0, PATIENT);
+});
+await step("attach again", async () => {
+  await run(`%ranks start ${start}`, "4 ranks are ready", PATIENT);
+  await run("%%distributed\nprint('fresh', 'rank' in globals())", "fresh False");
+});
+await step("another user reaches none of it", async () => {
+  const session = await newestSession();
+  const [group] = await groups("RUNNING");
+  const other = await newcomer();
+  await other.goto(otherLogin);
+  await other.getByTestId("user-menu").waitFor(SLOW);
+  for (const path of [`/jobs/${group.id}`, `/sessions/${session.id}/ranks`, `/jobs/${group.id}/logs`]) {
+    const status = await other.evaluate((p) => fetch(`/api/v1${p}`).then((answer) => answer.status), path);
+    expect(status === 404 || status === 403, `${path}: ${status}`);
+  }
+  await other.context().close();
+});
+await step("release them; the variables are there", async () => {
+  await run("%ranks stop", "released");
+  await until("the group has ended", async () => (await groups("RUNNING")).length === 0, PATIENT);
+  await run("print('kept', kept)", "kept 41");
+});
+await step("the function as a batch job", async () => {
+  await run("import aitne\ndef double(x):\n    return 2 * x\nfuture = aitne.submit(double, kept, gpus=0)\nprint('result', future.result())", "result 82", PATIENT);
+});
+await step("stop the session", async () => {
+  await lab.close();
+  await page.goto(portal);
+  await stopSession();
+});
+
+await finish();
