@@ -48,6 +48,7 @@ def _login_link(platform: RunningPlatform, token: str) -> str:
 def test_ranks_are_attached_and_released_from_a_notebook(
     two_nodes: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
+    assert two_nodes.aitne("admin", "user", "create", "bob").returncode == 0
     other = _login_link(two_nodes, two_nodes.token_of("bob"))
     walk("ranks.mjs", two_nodes, two_nodes.token, chromium, tmp_path, START, other)
 
