@@ -32,13 +32,14 @@ from aitne.core.ports.files import JobFiles, LogChunk
 from aitne.core.ports.outside import OutsideJobs
 from aitne.core.ports.store import CreatedJob, Idempotency, NewJob, Page, Store
 from aitne.core.sweeps import expand
-from aitne.core.users.policy import PolicyAction, decide, not_in_session, require
+from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.follow import LogFollower
 from aitne.services.jobs.forecast import Forecaster, StartForecast
 from aitne.services.jobs.outside import check_log, check_not_outside
 from aitne.services.jobs.render import Renderer
 from aitne.services.platform.maintenance import held_because, reaches_into
+from aitne.services.users.session_tokens import own_jobs
 
 MAX_LOG_READ = 8 << 20
 
@@ -225,7 +226,7 @@ class JobService:
         """
         _check_scope(PolicyAction.JOB_READ, actor)
         return await self._store.list_jobs(
-            _narrowed(actor, job_filter),
+            own_jobs(actor, job_filter),
             visible_to=_eyes(actor),
             cursor=cursor,
             limit=limit,
@@ -240,7 +241,7 @@ class JobService:
         Raises ``NotAllowed`` if the credential may not read.
         """
         _check_scope(PolicyAction.JOB_READ, actor)
-        return await self._store.count_jobs(_narrowed(actor, job_filter), visible_to=_eyes(actor))
+        return await self._store.count_jobs(own_jobs(actor, job_filter), visible_to=_eyes(actor))
 
     async def cancel(self, actor: Actor, job_id: UUID) -> Job:
         """Request the cancellation of the job and return it; a job that has ended is returned
@@ -478,18 +479,6 @@ def _eyes(actor: Actor) -> str | None:
     administrator, who may see all jobs.
     """
     return None if actor.is_admin else actor.name
-
-
-def _narrowed(actor: Actor, job_filter: JobFilter) -> JobFilter:
-    """Return the filter or, for a session token, the filter for the actor's own jobs alone.
-
-    Raises ``NotAllowed`` if a session token asks for the jobs of another user.
-    """
-    if actor.session is None:
-        return job_filter
-    if job_filter.owner not in (None, actor.name):
-        raise NotAllowed(not_in_session("show the jobs of other users"))
-    return job_filter.model_copy(update={"owner": actor.name})
 
 
 def _check_scope(action: PolicyAction, actor: Actor) -> None:

@@ -24,6 +24,7 @@ from aitne.services.users.arrivals import IdentityUnavailable, LoginService
 from aitne.services.users.devices import device_words
 from aitne.services.users.known_browsers import KnownBrowsers
 from aitne.services.users.second_factor import Enrolment, SecondFactors
+from aitne.services.users.session_tokens import owner_of
 
 TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
 TICKET_LIFETIME_S = 300
@@ -361,11 +362,11 @@ class IdentityService:
         return WebSession(actor, login.csrf, login.sign_in.acting_until)
 
     async def actor_of_token(self, token: str) -> Actor:
-        """Return the actor that a personal access token or a session token belongs to. Raises
-        ``NotAuthenticated``.
-        """
+        """Return the actor of an access token or session token. Raises ``NotAuthenticated``."""
         if token.startswith(session_tokens.PREFIX):
-            return await self._actor_in_session(token)
+            user, session = await owner_of(self._store, token)
+            actor = await self._actor(user, frozenset({Scope.READ, Scope.WRITE}))
+            return actor.model_copy(update={"session": session})
         match = None
         if token.startswith(TOKEN_PREFIX):
             match = await self._store.token_user(hashed(token), self._clock())
@@ -383,18 +384,6 @@ class IdentityService:
                 "token_created_by": stored.created_by,
             }
         )
-
-    async def _actor_in_session(self, token: str) -> Actor:
-        job = await self._store.job_of_session_token(hashed(token))
-        user = None if job is None else await self.arrivals.find(job.owner)
-        if job is None or user is None or user.disabled:
-            raise NotAuthenticated(
-                "The token of this session is no longer valid: the session has ended, or its owner "
-                "logged out everywhere or changed the password since it started. Start a new "
-                "session, or use a personal access token."
-            )
-        actor = await self._actor(user, frozenset({Scope.READ, Scope.WRITE}))
-        return actor.model_copy(update={"session": job.id})
 
     async def _enter(
         self, user: User, source: str, visit: RequestOrigin, *, may_have_to_enrol: bool

@@ -1,0 +1,41 @@
+"""Session tokens: whose they are, and which jobs they show."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from aitne.core.errors import NotAllowed, NotAuthenticated
+from aitne.core.models.job import JobFilter
+from aitne.core.models.user import Actor, User
+from aitne.core.ports.store import Store
+from aitne.core.users.policy import not_in_session
+from aitne.services.platform.secrets import hashed
+
+
+async def owner_of(store: Store, token: str) -> tuple[User, UUID]:
+    """Return the owner and the ID of the session that has this session token.
+
+    Raises:
+        NotAuthenticated: no session has it any more, or its owner's account is disabled.
+    """
+    job = await store.job_of_session_token(hashed(token))
+    user = None if job is None else await store.get_user(job.owner)
+    if job is None or user is None or user.disabled:
+        raise NotAuthenticated(
+            "The token of this session is no longer valid: the session has ended, or its owner logged "
+            "out everywhere or changed the password since it started. Start a new session, or use a "
+            "personal access token."
+        )
+    return user, job.id
+
+
+def own_jobs(actor: Actor, job_filter: JobFilter) -> JobFilter:
+    """Return the filter or, for a session token, the filter for the actor's own jobs alone.
+
+    Raises ``NotAllowed`` if a session token asks for the jobs of another user.
+    """
+    if actor.session is None:
+        return job_filter
+    if job_filter.owner not in (None, actor.name):
+        raise NotAllowed(not_in_session("show the jobs of other users"))
+    return job_filter.model_copy(update={"owner": actor.name})
