@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> None:
     if ending.code == 0 and spec.ranks is not None and not of_node:
         from aitne.agent import ranks
 
-        ending.message = ranks.released(spec)
+        ending.message, ending.in_log = ranks.released(spec), False
     if ending.message is not None and not ending.in_log:
         _say(ending.message)
     if of_node:
