@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +202,44 @@ def test_labs_shut_down_ends_the_session(platform: RunningPlatform) -> None:
         return str(next(one["state"] for one in listed if one["id"] == job["id"]))
 
     eventually("it completed", lambda: state() == "COMPLETED")
+
+
+def test_kernel_of_a_session_uses_the_api_with_the_session_token(
+    platform: RunningPlatform, tmp_path: Path
+) -> None:
+    job = session(platform)
+    base = job["url"].removesuffix("/lab")
+    with browser(platform) as client:
+        client.get(job["url"])
+        xsrf = client.cookies.get("_xsrf", path=base.removeprefix(platform.sessions_url) + "/")
+        made = client.post(f"{base}/api/kernels", headers={"X-XSRFToken": xsrf or ""})
+        assert made.status_code == 201, made.text
+    argv, environ = process_of(made.json()["id"])
+    assert "--InteractiveShellApp.extra_extensions=aitne_kernel" in argv
+    program = (
+        "import os; from aitne import Client; client = Client(); print(client.platform.source, "
+        "client.sessions.get(os.environ['AITNE_SESSION']).project == os.environ['AITNE_PROJECT']);"
+        "client.tokens.list()"
+    )
+    # Another home: there, no other credential of this platform is known.
+    own = {name: value for name, value in environ.items() if name.startswith("AITNE_")}
+    env = {**own, "HOME": str(tmp_path), "PYTHONPATH": environ["AITNE_NOTEBOOK"]}
+    ran = subprocess.run([argv[0], "-c", program], env=env, capture_output=True, text=True)
+    assert ran.stdout == "this session True\n", ran.stderr
+    assert "The token of a session does not permit this (list_tokens)" in ran.stderr
+    assert platform.aitne("stop", job["id"], "--yes").returncode == 0
+
+
+def process_of(kernel_id: str) -> tuple[list[str], dict[str, str]]:
+    """Command line and environment of the process of a kernel."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            argv = (entry / "cmdline").read_text().split("\0")
+            if any(f"kernel-{kernel_id}.json" in part for part in argv):
+                assert (entry / "environ").stat().st_mode & 0o077 == 0
+                pairs = (entry / "environ").read_text().split("\0")
+                return argv, dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    raise AssertionError("the kernel was not found")
 
 
 @pytest.fixture
