@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import NoReturn
 
-    from aitne.agent.session_ranks import SessionRanks
+    from aitne.agent.session_ranks import RanksBesideApp
     from aitne.agent.spec import TreeSpec
 
 FAILED = 1
@@ -393,11 +393,11 @@ def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
     from aitne.agent.session import AppRunner  # not needed for a batch job
 
     app = spec.apps[0]
-    ranks: SessionRanks | None = None
+    ranks: RanksBesideApp | None = None
     if spec.hosts_ranks:
-        from aitne.agent.session_ranks import SessionRanks
+        from aitne.agent.session_ranks import RanksBesideApp
 
-        ranks = SessionRanks(spec, programs, reporter, _say)
+        ranks = RanksBesideApp(spec, programs, reporter, _say)
     session = AppRunner(spec, app, programs, reporter, observer.sample, ranks)
     try:
         code = session.run()

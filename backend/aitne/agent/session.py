@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # TLS costs as much memory as all the rest of the agent
     import ssl
     from typing import Any
 
-    from aitne.agent.session_ranks import SessionRanks
+    from aitne.agent.session_ranks import RanksBesideApp
 
 HANDED_OVER = "jupyterhub"
 """Kind of app whose environment comes from JupyterHub, after the app was started."""
@@ -50,7 +50,7 @@ class AppRunner:
         programs: Programs,
         reporter: Reporter,
         on_start: Callable[[], None],
-        ranks: SessionRanks | None = None,
+        ranks: RanksBesideApp | None = None,
     ) -> None:
         """Store the dependencies. ``ranks`` are the ranks of the session; None if it has none."""
         self._ranks = ranks

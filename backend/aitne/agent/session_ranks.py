@@ -31,8 +31,8 @@ killed, and until the reason is reported all the same."""
 _MOST_BYTES = 4_096
 
 
-class SessionRanks:
-    """Ranks of a session, from the start of its app to its end.
+class RanksBesideApp:
+    """Ranks of a session beside its app, from the start of the app to its end.
 
     Args:
         spec: description of the session.

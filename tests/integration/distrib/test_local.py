@@ -218,3 +218,40 @@ def test_plan_refuses_unsupported_backend(
     done = here.aitne("plan", "-f", str(file), "--url", here.url, env={"AITNE_TOKEN": here.token})
     assert done.returncode != 0
     assert "distributed.backend" in done.stderr
+
+
+@pytest.mark.long(third=2)
+def test_session_on_two_nodes_is_ready_and_outlives_its_ranks(
+    owner: Client, here: RunningPlatform
+) -> None:
+    start = ("session", "start", "jupyterlab", "--nodes", "2", "--yes", "--wait", "--json")
+    done = here.aitne(*start)
+    assert done.returncode == 0, f"{done.stderr}\n{here.logs()}"
+    session = json.loads(done.stdout)
+    assert (session["state"], session["nodes"]) == ("READY", ["node01", "node02"])
+    connection = here.home / ".aitne" / "ranks" / session["id"] / "client.json"
+    until(f"the ranks are connected: {log_of(owner, session['id'])}", connection.exists)
+    until(
+        "samples of both nodes",
+        lambda: (
+            {sample["node"] for sample in owner.jobs.metrics(session["id"])["samples"]}
+            == {"node01", "node02"}
+        ),
+    )
+    inside = here.aitne(
+        "attach", session["id"], "--node", "node02", "--", "printenv", "SLURMD_NODENAME"
+    )
+    assert inside.stdout == "node02\n"
+    (last,) = [rank for rank in json.loads(connection.read_text())["ranks"] if rank["rank"] == 1]
+    os.kill(last["pid"], signal.SIGKILL)
+    until("the rank is named", lambda: owner.jobs.get(session["id"]).message is not None)
+    now = owner.jobs.get(session["id"])
+    assert (now.state, now.message) == (
+        "READY",
+        "Rank 1 on node node02 was ended by signal 9 (SIGKILL). The session continues without "
+        "ranks.",
+    )
+    assert not connection.exists()
+    assert here.aitne("stop", session["id"], "--yes").returncode == 0
+    assert owner.jobs.wait(session["id"], timeout_s=60).state == "CANCELLED"
+    assert processes(session["id"]) == {}

@@ -145,3 +145,33 @@ def test_the_profile_arrives(alice: Client) -> None:
     job = alice.jobs.create(two_by_two(write))
     assert alice.jobs.wait(job.id, timeout_s=120).state == "COMPLETED"
     assert alice.jobs.profile(job.id)["steps"] == 7
+
+
+@pytest.mark.long(third=2)
+def test_session_on_two_nodes_outlives_the_agent_of_the_other_node(
+    slurm_cluster: DevCluster, alice: Client
+) -> None:
+    resources = {"nodes": 2, "cpu": 1, "memory": "700M"}
+    file = {"type": "session", "template": "jupyterlab", "resources": resources}
+    session = alice.jobs.create(file)
+    until("it is ready", lambda: alice.jobs.get(session.id).state == "READY")
+    first, second = alice.jobs.get(session.id).nodes
+
+    def measured() -> bool:
+        samples = alice.jobs.metrics(session.id)["samples"]
+        return {sample["node"] for sample in samples} == {first, second}
+
+    until("samples of both nodes", measured)
+    number = str(alice.jobs.get(session.id).scheduler_id)
+    steps = run_as(slurm_cluster, "alice", "squeue", "-h", "-s", "-j", number, "-o", "%i %N")
+    (step,) = [line.split()[0] for line in steps.splitlines() if line.split()[1] == second]
+    run_as(slurm_cluster, "alice", "scancel", "--signal=KILL", step)
+    until("the node is named", lambda: alice.jobs.get(session.id).message is not None)
+    now = alice.jobs.get(session.id)
+    assert (now.state, now.message) == (
+        "READY",
+        f"Node {second} was lost, with the ranks. The session continues without ranks.",
+    ), log_of(alice, session.id)
+    alice.jobs.cancel(session.id)
+    assert alice.jobs.wait(session.id, timeout_s=120).state == "CANCELLED"
+    assert not ranks_of(session.id)
