@@ -58,13 +58,13 @@ class RankGroup:
     def __init__(
         self, folder: Path, notify: Callable[[str, Mapping[str, Any]], None] | None = None
     ) -> None:
-        from aitne.notebook.link import RankAnswerError, RankLink
+        from aitne.notebook.link import GroupConnection, RankAnswerError
 
         info = connection.read(folder, connection.CLIENT)
         self.folder = folder
         self.id = str(info["group"])
         try:
-            self.link = RankLink(info, notify or (lambda _kind, _content: None))
+            self.link = GroupConnection(info, notify or (lambda _kind, _content: None))
         except RankAnswerError as error:
             raise RanksError(str(error)) from error
 
@@ -287,7 +287,7 @@ class SessionRanks:
         """Return the platform's message about a group that has ended; None if it has none."""
         if not self._with_platform:
             return None
-        from aitne.client.errors import AitneError
+        from aitne.core.errors import AitneError
 
         try:
             job = self.client.jobs.get(group)
