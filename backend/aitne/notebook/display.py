@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-FOLD_S = 0.3
+FOLD_S = 0.5
 """Seconds for which a line waits for equal lines of other ranks."""
 _LIVE_S = 0.25
 _MOST_LIVE = 200

@@ -176,7 +176,11 @@ class RankMagics(Magics):
         if ended is not None:
             ended.close()
         for folder in self._session.ready():
-            return self._attach(folder)
+            try:
+                return self._attach(folder)
+            except RanksError as error:
+                if not self._session.forget(folder):
+                    raise RanksError(f"{error}. If the group has ended, remove {folder}") from error
         why = (
             f"The ranks have ended: {ended.link.message}. " if ended and ended.link.message else ""
         )
