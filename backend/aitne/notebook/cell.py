@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from aitne.notebook.display import CellDisplay, span
-from aitne.notebook.link import RankAnswerError, RankEvent, RankLink, RankRequest
+from aitne.notebook.link import GroupConnection, RankAnswerError, RankEvent, RankRequest
 
 KILL_S = 5.0
 """Seconds after the second interrupt at which ranks are killed."""
@@ -32,7 +32,7 @@ _CONSEQUENCE_TEXTS = ("Connection closed by peer", "Connection reset by peer", "
 class RankCellError(Exception):
     """Error: a cell has failed on ranks. Its traceback is that of the first failure."""
 
-    def __init__(self, failures: Sequence[RankFailure], nodes: Mapping[int, str]) -> None:
+    def __init__(self, failures: Sequence[CellFailure], nodes: Mapping[int, str]) -> None:
         self.failures = tuple(failures)
         self._nodes = nodes
         first = self.failures[0]
@@ -71,7 +71,7 @@ class RanksInterrupt(KeyboardInterrupt):
 
 
 @dataclass(frozen=True)
-class RankFailure:
+class CellFailure:
     """The error of a cell on one rank."""
 
     rank: int
@@ -89,7 +89,7 @@ class RankFailure:
 
 @dataclass
 class _Progress:
-    """What is known of a running cell."""
+    """State of a running cell on its ranks."""
 
     begun: set[int] = field(default_factory=set)
     replied: dict[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class CellValue:
         return str(self._data.get("text/plain", ""))
 
 
-class Cell:
+class DistributedCell:
     """A cell that ranks execute.
 
     Args:
@@ -127,7 +127,7 @@ class Cell:
     """
 
     def __init__(
-        self, link: RankLink, code: str, ranks: Sequence[int], display: CellDisplay
+        self, link: GroupConnection, code: str, ranks: Sequence[int], display: CellDisplay
     ) -> None:
         self._link = link
         self._code = code
@@ -332,7 +332,7 @@ class Cell:
             if content["status"] != "ok":
                 at = str(message["header"]["date"])
                 name, text = content.get("ename", "Aborted"), content.get("evalue", "")
-                failures.append(RankFailure(rank, name, text, content.get("traceback", []), at))
+                failures.append(CellFailure(rank, name, text, content.get("traceback", []), at))
         failures.sort(key=lambda failure: (failure.consequence, failure.at))
         if failures and progress.interrupts and failures[0].name == "KeyboardInterrupt":
             ranks = span(failure.rank for failure in failures)

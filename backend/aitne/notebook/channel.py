@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class Channel:
+class MonitorChannel:
     """Connection of a monitor to the controller.
 
     Args:

@@ -21,6 +21,8 @@ from typing import Any
 
 FOLDER = "AITNE_RANKS_FOLDER"
 """Environment variable: folder of the rank group to which this process belongs."""
+SESSION = "AITNE_SESSION"
+"""Environment variable with the id of the session to which a kernel or rank belongs."""
 ENGINE, CLIENT, STATUS = "engine.json", "client.json", "status.json"
 _LOOK_S = 0.05
 _MOST_BYTES = 4 << 20
@@ -193,11 +195,15 @@ def ranks_of(client: Mapping[str, Any]) -> list[Rank]:
 
 
 def folders() -> Iterator[Path]:
-    """Return the folders of this user's rank groups: the one that ``AITNE_RANKS_FOLDER`` names, or
-    else all in ``~/.aitne/ranks``."""
+    """Return the folders of this user's rank groups: the one that ``AITNE_RANKS_FOLDER`` names,
+    then, unless it was started by hand outside a session, all in ``~/.aitne/ranks``."""
     chosen = os.environ.get(FOLDER)
-    if chosen:
-        yield Path(chosen).expanduser()
-        return
+    own = Path(chosen).expanduser() if chosen else None
+    if own is not None:
+        yield own
+        if not os.environ.get(SESSION):
+            return
     with contextlib.suppress(OSError):
-        yield from sorted(path for path in groups_folder().iterdir() if path.is_dir())
+        for path in sorted(groups_folder().iterdir()):
+            if path.is_dir() and path != own:
+                yield path

@@ -42,7 +42,7 @@ _DIE_WITH_PARENT = 1
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """What the controller must know of its group."""
+    """Settings of a rank group for its controller."""
 
     group: str
     session: str
@@ -86,13 +86,14 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
     from ipyparallel.controller.hub import Hub
     from jupyter_client.session import DELIM
     from tornado.ioloop import PeriodicCallback
+    from traitlets.config import Config
 
-    class RankHub(Hub):  # type: ignore[misc]
+    class RankHub(Hub):
         """Hub that knows the ranks of its group."""
 
         def __init__(self, **arguments: Any) -> None:
             super().__init__(**arguments)
-            self.group = Group(settings, self, private)
+            self.group = GroupState(settings, self, private)
             self.query_handlers.update(self.group.handlers())
 
         def dispatch_monitor_traffic(self, message: list[Any]) -> None:
@@ -116,7 +117,7 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
             super().unregister_engine(ident, msg)
             self.group.left(msg["content"]["id"])
 
-    class Controller(module.IPController):  # type: ignore[misc]
+    class Controller(module.IPController):
         """ipyparallel's controller without an end of its own at signals."""
 
         def construct_url(self, kind: str, channel: str, index: Any = None) -> str:
@@ -146,16 +147,14 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
 
     module.Hub = RankHub
     module.IPController = Controller
-    key = private / "key"
-    key.touch(0o600)
-    key.write_text(os.urandom(32).hex())
     address = own_address(os.environ)
     app = Controller.instance()
+    # Not an argument, which every account of the node could read.
+    app.update_config(Config({"Session": {"key": os.urandom(32).hex().encode()}}))
     app.initialize(
         [
             f"--profile-dir={private / 'profile'}",
             "--IPController.enable_curve=True",
-            f"--Session.keyfile={key}",
             f"--IPController.engine_ip={address}",
             f"--IPController.client_ip={address}",
             f"--IPController.location={address}",
@@ -187,7 +186,7 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
     app.start()
 
 
-class Group:
+class GroupState:
     """State of a rank group in its controller.
 
     Args:
@@ -381,7 +380,8 @@ class Group:
         if not alive:
             return {}
         self._orders += 1
-        order, done, found = self._orders, asyncio.Event(), {}
+        order, done = self._orders, asyncio.Event()
+        found: dict[int, Any] = {}
         self._samples[order] = (len(alive), found, done)
         for monitor in {self._monitors[rank] for rank in alive}:
             self._hub.session.send(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-FOLD_S = 0.3
+FOLD_S = 0.5
 """Seconds for which a line waits for equal lines of other ranks."""
 _LIVE_S = 0.25
 _MOST_LIVE = 200
@@ -48,7 +48,7 @@ class _Item:
 
 
 class Screen:
-    """Where output is shown: the output area of the cell that runs in this kernel."""
+    """Output area of the cell that runs in this kernel."""
 
     def write(self, stream: str, text: str) -> None:
         """Print text to ``stdout`` or ``stderr``."""
@@ -108,11 +108,10 @@ class CellDisplay:
             name = (content.get("transient") or {}).get("display_id")
             data = content["data"]
             if kind == "update_display_data":
-                text = f"{rank} {name}"
+                label, text = "update", f"{rank} {name}"
             else:
-                text = hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode())
-                text = text.hexdigest()
-            label = "update" if kind == "update_display_data" else "rich"
+                content_bytes = json.dumps(data, sort_keys=True, default=str).encode()
+                label, text = "rich", hashlib.sha256(content_bytes).hexdigest()
             self._add(rank, _Item((label, text), self._clock(), content))
         elif kind == "clear_output":
             self._add(rank, _Item(("clear", ""), self._clock()))

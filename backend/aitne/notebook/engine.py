@@ -40,7 +40,10 @@ def _run(folder: Path) -> None:
     node = int(os.environ.get("AITNE_NODE_RANK", world.cross_rank))
     if world.rank == 0:
         connection.create(folder)
-        idle_s, session = os.environ.get("AITNE_RANKS_IDLE_S"), os.environ.get("AITNE_SESSION", "")
+        idle_s, session = (
+            os.environ.get("AITNE_RANKS_IDLE_S"),
+            os.environ.get(connection.SESSION, ""),
+        )
         settings = controller.GroupSettings(
             folder.name, session, world.size, float(idle_s) if idle_s else None, folder
         )

@@ -19,8 +19,6 @@ from aitne.notebook import connection, values
 
 AGREED = ("torch", "numpy", "ipyparallel", "aitne")
 """Packages whose versions kernel and ranks should agree on."""
-SESSION = "AITNE_SESSION"
-"""Environment variable with the id of the session to which a kernel belongs."""
 _LOOK_S = 0.5
 _READY_S = 120.0
 _END_S = 30.0
@@ -58,13 +56,13 @@ class RankGroup:
     def __init__(
         self, folder: Path, notify: Callable[[str, Mapping[str, Any]], None] | None = None
     ) -> None:
-        from aitne.notebook.link import RankAnswerError, RankLink
+        from aitne.notebook.link import GroupConnection, RankAnswerError
 
         info = connection.read(folder, connection.CLIENT)
         self.folder = folder
         self.id = str(info["group"])
         try:
-            self.link = RankLink(info, notify or (lambda _kind, _content: None))
+            self.link = GroupConnection(info, notify or (lambda _kind, _content: None))
         except RankAnswerError as error:
             raise RanksError(str(error)) from error
 
@@ -204,7 +202,7 @@ class SessionRanks:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.session = environ.get(SESSION, "")
+        self.session = environ.get(connection.SESSION, "")
         self._with_platform = bool(self.session and environ.get("AITNE_TOKEN"))
         self._client: Any = None
 
@@ -287,13 +285,21 @@ class SessionRanks:
         """Return the platform's message about a group that has ended; None if it has none."""
         if not self._with_platform:
             return None
-        from aitne.client.errors import AitneError
+        from aitne.core.errors import AitneError
 
         try:
             job = self.client.jobs.get(group)
         except (AitneError, OSError):
             return None
         return str(job.message) if job.ended and job.message else None
+
+    def forget(self, folder: Path) -> bool:
+        """Remove the folder of a group that does not answer if the platform knows that it has
+        ended, as after a power failure. Return whether it was removed."""
+        if self.why_ended(folder.name) is None:
+            return False
+        connection.remove(folder)
+        return True
 
     def release(self, group: str) -> None:
         """Request the end of a group by the platform. Errors are the client's."""

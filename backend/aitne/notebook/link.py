@@ -59,7 +59,7 @@ class RankRequest:
             return None
 
 
-class _RankClient(Client):  # type: ignore[misc]
+class _RankClient(Client):
     """ipyparallel's client, which gives replies and output to the request that they belong to."""
 
     def _connect(self, *arguments: Any) -> None:
@@ -131,7 +131,7 @@ class _RankClient(Client):  # type: ignore[misc]
         found[0].put(RankEvent(kind, found[1], message))
 
 
-class RankLink:
+class GroupConnection:
     """Connection of this kernel to a rank group.
 
     Args:
@@ -228,7 +228,7 @@ class RankLink:
         return places
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the group, which continues."""
         self._client.close(linger=0)
 
     def _to_engine(self, kind: str, rank: int, content: Mapping[str, Any]) -> Any:

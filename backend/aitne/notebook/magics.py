@@ -117,7 +117,7 @@ class RankMagics(Magics):
     @cell_magic
     def distributed(self, line: str, cell: str) -> Any:
         """Execute the cell on all ranks, or on the first ``-n`` of them."""
-        from aitne.notebook.cell import Cell, RanksLostError
+        from aitne.notebook.cell import DistributedCell, RanksLostError
         from aitne.notebook.display import CellDisplay
 
         options = _distributed_parser().read(line)
@@ -130,7 +130,7 @@ class RankMagics(Magics):
         display = CellDisplay(ranks)
         self._printed = display.printed
         try:
-            return Cell(group.link, cell, ranks, display).run()
+            return DistributedCell(group.link, cell, ranks, display).run()
         except RanksLostError as error:
             self._detach()
             why = self._session.why_ended(group.id)
@@ -176,7 +176,11 @@ class RankMagics(Magics):
         if ended is not None:
             ended.close()
         for folder in self._session.ready():
-            return self._attach(folder)
+            try:
+                return self._attach(folder)
+            except RanksError as error:
+                if not self._session.forget(folder):
+                    raise RanksError(f"{error}. If the group has ended, remove {folder}") from error
         why = (
             f"The ranks have ended: {ended.link.message}. " if ended and ended.link.message else ""
         )
@@ -309,5 +313,5 @@ class _Line:
 def load(shell: InteractiveShell) -> None:
     """Register the magics with a shell, once."""
     if not isinstance(getattr(shell, "aitne_ranks", None), RankMagics):
-        shell.aitne_ranks = RankMagics(shell)  # type: ignore[attr-defined]
+        shell.aitne_ranks = RankMagics(shell)
         shell.register_magics(shell.aitne_ranks)

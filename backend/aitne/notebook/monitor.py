@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from aitne.notebook import connection
-from aitne.notebook.channel import Channel
+from aitne.notebook.channel import MonitorChannel
 
 _LINE = 64 * 1024
 _START_S = 120.0
@@ -128,7 +128,7 @@ class Monitor:
     def __init__(self, folder: Path, node: int, engines: dict[int, _Engine]) -> None:
         self._engines = engines
         self._gpus = _Gpus()
-        self._channel = Channel(
+        self._channel = MonitorChannel(
             connection.wait_for(folder, connection.ENGINE, _START_S), f"monitor-{node}"
         )
         name = node_name()

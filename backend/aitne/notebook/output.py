@@ -66,10 +66,7 @@ class OutputLimit:
             self._text += len(content)
             if len(content) <= left:
                 return text
-            cut = max(0, left)
-            cut = content.rfind(b"\n", 0, cut) + 1 or cut
-            while cut and content[cut] & 0xC0 == 0x80:  # not within a character
-                cut -= 1
+            cut = content.rfind(b"\n", 0, max(0, left)) + 1  # after a whole line
             self._keep(content[cut:])
             return content[:cut].decode()
 

@@ -6,9 +6,9 @@ Only an engine imports this module, after it has forked the controller and the m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import linecache
-import logging
 import os
 import platform
 import sys
@@ -26,7 +26,7 @@ from traitlets import Type
 from aitne.notebook import values
 from aitne.notebook.output import RICH, OutputLimit
 
-_STOP_S = 1.0
+_STOP_S = 0.3
 _MOST_LINE = 200
 
 
@@ -43,7 +43,7 @@ def serve(
         missed: heartbeats of the controller that may be missed before the engine ends.
     """
     RankKernel.limit = limit
-    RankStream.limit = limit
+    BoundedStream.limit = limit
     module.Kernel = RankKernel
     app = Engine.instance()
     app.connection_info_env = json.dumps(info)  # not from the environment, which cells can read
@@ -57,10 +57,11 @@ def serve(
             "--log-level=CRITICAL",
         ]
     )
-    app.start()
+    with contextlib.suppress(RuntimeError):  # a cell that calls exit() stops the loop
+        app.start()
 
 
-class RankStream(OutStream):  # type: ignore[misc]
+class BoundedStream(OutStream):
     """Standard output or error of a rank, which sends no more than the bound permits."""
 
     limit: OutputLimit
@@ -75,20 +76,19 @@ class RankStream(OutStream):  # type: ignore[misc]
         return len(text)
 
 
-class Engine(module.IPEngine):  # type: ignore[misc]
+class Engine(module.IPEngine):
     """As it comes, SIGTERM waits for the running cell, and every end has exit code 1."""
 
-    out_stream_factory = Type(RankStream)
+    out_stream_factory = Type(BoundedStream)
 
-    def _signal_stop(self, number: int, frame: FrameType | None) -> None:
-        self.log.setLevel(logging.CRITICAL + 1)  # an order to end is not a failure
-        super()._signal_stop(number, frame)
+    def _signal_stop(self, _number: int, _frame: FrameType | None) -> None:
+        # The last output is sent by other threads meanwhile.
         stop = threading.Timer(_STOP_S, os._exit, [0])
         stop.daemon = True
         stop.start()
 
 
-class RankKernel(IPythonParallelKernel):  # type: ignore[misc]
+class RankKernel(IPythonParallelKernel):
     """Kernel of a rank."""
 
     limit: OutputLimit

@@ -74,6 +74,7 @@ class Encoder:
         return len(value) <= _MOST_CHILDREN and all(type(key) in _PLAIN for key in value)
 
     def _container(self, value: Any, path: str, depth: int, parents: set[int]) -> dict[str, Any]:
+        items: list[Any]
         if isinstance(value, dict):
             items = [
                 [key, self._encode(each, f"{path}[{key!r}]", depth + 1, parents)]

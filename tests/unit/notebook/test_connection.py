@@ -59,12 +59,15 @@ def test_files_of_an_earlier_attempt_are_removed(folder: Path) -> None:
 
 def test_groups_of_this_account_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(connection.FOLDER, raising=False)
+    monkeypatch.delenv(connection.SESSION, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("b", "a"):
         connection.create(tmp_path / ".aitne" / "ranks" / name)
     assert [path.name for path in connection.folders()] == ["a", "b"]
     monkeypatch.setenv(connection.FOLDER, "~/chosen")
     assert list(connection.folders()) == [tmp_path / "chosen"]
+    monkeypatch.setenv(connection.SESSION, "session")
+    assert [path.name for path in connection.folders()] == ["chosen", "a", "b"]
 
 
 def test_a_missing_file_is_a_sentence_after_the_time(folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from aitne.notebook.output import RICH_BYTES, OutputLimit
 
 
-def test_what_exceeds_the_bound_is_in_the_file_of_the_rank(tmp_path: Path) -> None:
+def test_output_beyond_the_bound_is_in_the_file_of_the_rank(tmp_path: Path) -> None:
     limit = OutputLimit(3, 64, tmp_path / "outputs")
     limit.begin()
     lines = [f"line {number} ä\n" for number in range(20_000)]
@@ -21,7 +21,7 @@ def test_what_exceeds_the_bound_is_in_the_file_of_the_rank(tmp_path: Path) -> No
     assert Path(cut["path"]).stat().st_mode & 0o077 == 0
 
 
-def test_one_large_print_is_cut_at_a_line(tmp_path: Path) -> None:
+def test_a_large_print_is_cut_at_a_line(tmp_path: Path) -> None:
     limit = OutputLimit(0, 64, tmp_path)
     limit.begin()
     text = "".join(f"{number:06}\n" for number in range(40_000))
@@ -35,7 +35,7 @@ def test_one_large_print_is_cut_at_a_line(tmp_path: Path) -> None:
 def test_the_next_cell_has_the_whole_bound_again(tmp_path: Path) -> None:
     limit = OutputLimit(0, 64, tmp_path)
     limit.begin()
-    limit.text("x" * (1 << 20))
+    assert limit.text("x" * (1 << 20)) == ""
     limit.begin()
     assert limit.text("again") == "again"
     assert limit.end() is None

@@ -98,7 +98,7 @@ def test_a_value_that_cannot_be_pickled_is_named_with_its_path() -> None:
     assert "lock" in str(failed.value)
 
 
-def test_what_a_function_holds_is_named_with_its_path() -> None:
+def test_values_that_a_function_holds_are_named_with_their_path() -> None:
     pytest.importorskip("cloudpickle")
     lock = threading.Lock()
 
