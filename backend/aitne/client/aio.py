@@ -788,17 +788,18 @@ class AsyncFunctions:
         **job: Any,
     ) -> Future[T]:
         return await call(
-            self._sync.submit,
-            fn,
-            *args,
-            kwargs=kwargs,
-            nodes=nodes,
-            gpus=gpus,
-            ranks_per_node=ranks_per_node,
-            max_duration=max_duration,
-            python=python,
-            sync=sync,
-            **job,
+            lambda: self._sync.submit(
+                fn,
+                *args,
+                kwargs=kwargs,
+                nodes=nodes,
+                gpus=gpus,
+                ranks_per_node=ranks_per_node,
+                max_duration=max_duration,
+                python=python,
+                sync=sync,
+                **job,
+            )
         )
 
     async def map(
@@ -816,17 +817,18 @@ class AsyncFunctions:
         **job: Any,
     ) -> FutureArray[T]:
         return await call(
-            self._sync.map,
-            fn,
-            items,
-            max_parallel=max_parallel,
-            nodes=nodes,
-            gpus=gpus,
-            ranks_per_node=ranks_per_node,
-            max_duration=max_duration,
-            python=python,
-            sync=sync,
-            **job,
+            lambda: self._sync.map(
+                fn,
+                items,
+                max_parallel=max_parallel,
+                nodes=nodes,
+                gpus=gpus,
+                ranks_per_node=ranks_per_node,
+                max_duration=max_duration,
+                python=python,
+                sync=sync,
+                **job,
+            )
         )
 
     async def future(self, job_id: str) -> Future[Any]:
