@@ -16,7 +16,7 @@ import pytest
 
 import aitne
 from aitne import Client
-from aitne.client.job_errors import JobCancelled, JobFailed, JobTimedOut
+from aitne.client.job_errors import JobCancelled, JobNotCompleted, JobTimedOut
 from aitne.core.errors import NotAllowed
 from tests.support import realtime
 from tests.support.platform import RunningPlatform
@@ -95,7 +95,7 @@ def test_ends_of_a_job_are_errors(client: Client, tmp_path: Path) -> None:
         cancelled.result(WAIT_S)
     assert cancelled.cancelled()
     assert not cancelled.cancel()
-    with pytest.raises(JobFailed, match=r"SIGKILL|137|signal 9"):
+    with pytest.raises(JobNotCompleted, match=r"SIGKILL|137|signal 9"):
         killed.result(WAIT_S)
     with pytest.raises(JobTimedOut):
         late.result(WAIT_S)
@@ -160,6 +160,7 @@ def test_future_is_found_after_a_restart_by_its_owner_alone(
 
     job_id = run()
     assert run(job_id) == "FOUND"
+    client.users.create("bob")
     stranger = Client(platform.url, platform.token_of("bob"))
     with pytest.raises(NotAllowed):
         stranger.functions.future(job_id)

@@ -153,7 +153,7 @@ def test_result_that_cannot_be_pickled_is_named(runs: Runner) -> None:
     assert "result['model'][0] (_thread.lock)" in str(error)
 
 
-def test_another_version_of_python_is_refused_before_anything_is_loaded(runs: Runner) -> None:
+def test_version_of_python_is_compared_before_anything_is_loaded(runs: Runner) -> None:
     done = runs(raise_, ValueError, "it ran", call={"python": [3, 9]})
     error = done.error()
     assert done.code == REFUSED

@@ -17,7 +17,7 @@ import pytest
 from aitne.client import Client, job_errors
 from aitne.client.errors import WaitTimeout
 from aitne.client.function_jobs import FunctionCall
-from aitne.client.job_errors import JobFailed
+from aitne.client.job_errors import JobNotCompleted
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.jobs.arrays import task_id
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, job, page
@@ -71,7 +71,7 @@ def answers(api: FakeApi, *jobs: dict[str, Any], result: bytes | Answer | None =
         api.on("GET", f"/jobs/{jobs[0]['id']}/result", result)
 
 
-def test_one_stream_serves_all_futures(client: Client, api: FakeApi, stream: Stream) -> None:
+def test_futures_share_a_stream(client: Client, api: FakeApi, stream: Stream) -> None:
     ids = [JOB_ID, OTHER_ID]
     for number, job_id in enumerate(ids):
         running, ended = job(id=job_id), job("COMPLETED", id=job_id)
@@ -123,7 +123,7 @@ def test_job_that_is_started_again_is_waited_for(
 @pytest.mark.parametrize(
     ("state", "kind"),
     [
-        ("FAILED", "JobFailed"),
+        ("FAILED", "JobNotCompleted"),
         ("CANCELLED", "JobCancelled"),
         ("TIMED_OUT", "JobTimedOut"),
         ("OUT_OF_MEMORY", "JobOutOfMemory"),
@@ -141,7 +141,7 @@ def test_end_of_a_job_is_an_error_that_quotes_reason_and_log(
     future = client.functions.future(JOB_ID)
     error = future.exception(WAIT_S)
     assert type(error) is getattr(job_errors, kind)
-    assert isinstance(error, JobFailed)
+    assert isinstance(error, JobNotCompleted)
     assert "Its time was up." in error.message
     assert error.message.endswith("first\nlast words")
     assert (error.job.state, error.log) == (state, "first\nlast words")
