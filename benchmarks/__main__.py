@@ -28,6 +28,7 @@ NAMES = (
     "manifest",
     "nodes",
     "submit",
+    "functions",
     "slurm_submit",
     "slurm_array",
     "slurm_poll",

@@ -78,6 +78,13 @@ class Module:
         self.classes = {
             node.name: node for node in self.tree.body if isinstance(node, ast.ClassDef)
         }
+        self.type_variables = {
+            ast.unparse(node.targets[0])
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and ast.unparse(node.value.func) == "TypeVar"
+        }
         self.imports = {
             alias.asname or alias.name: f"from {node.module} import {alias.name}"
             for node in ast.walk(self.tree)
@@ -108,6 +115,11 @@ class Writer:
         self._need(module, node)
         arguments = _signature(node.args)
         passed = ", ".join([f"self._sync.{node.name}", *_passed(node.args)])
+        if module.type_variables & {
+            each.id for each in ast.walk(node) if isinstance(each, ast.Name)
+        }:
+            # mypy does not solve a generic function as an argument.
+            passed = f"lambda: self._sync.{node.name}({', '.join(_passed(node.args))})"
         text, kind = _iterated(node.returns)
         if kind:
             return (

@@ -47,7 +47,9 @@ from aitne.services.jobs.deletion import JobDeletion
 from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
+from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.programs import ProgramService
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
@@ -332,6 +334,8 @@ def make_stage(
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),
+        job_results=JobResultService(store, files, renderer.place, settings.limits.max_result),
+        programs=ProgramService(store),
         preferences=PreferenceService(store),
         user_secrets=secrets,
         trees=trees,

@@ -163,7 +163,7 @@ class Functions:
 
         # The id of a task is its array job's plus its index plus one (core.jobs.arrays).
         ids = [str(UUID(int=UUID(job_id).int + index + 1)) for index in range(tasks)]
-        futures = [Future[Any](self._jobs, task_id) for task_id in ids]
+        futures: list[Future[Any]] = [Future(self._jobs, task_id) for task_id in ids]
         self._watch().add(ids, [future._finish for future in futures], job_id)
         return FutureArray(self._jobs, job_id, futures)
 

@@ -71,7 +71,7 @@ class Future(concurrent.futures.Future[T]):
         Raises:
             WaitTimeout: the job has not ended within ``timeout`` seconds (None: no limit). It is a
                 ``TimeoutError``, and the job continues.
-            JobFailed: the job ended otherwise; its subclasses say how.
+            JobNotCompleted: the job ended otherwise; its subclasses say how.
             ResultUnusable: the result cannot be loaded here.
         """
         outcome = self._loaded(timeout)
@@ -214,7 +214,7 @@ class FutureArray(Sequence[Future[T]], Generic[T]):
 
 
 class _Outcome:
-    """What a function returned or raised. ``whole`` is False if the file breaks off."""
+    """Value or exception of a function. ``whole`` is False if the file breaks off."""
 
     def __init__(
         self, value: object = None, error: BaseException | None = None, *, whole: bool = True

@@ -1,4 +1,4 @@
-"""What a program can ask about the job in which it runs, and messages to the job's owner.
+"""Facts about the job in which a program runs, and messages to the job's owner.
 
 The files of the job folder have the platform's address and the job token, so no other credential
 is needed.

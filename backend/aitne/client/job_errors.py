@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from aitne.client.records import Job
 
 
-class JobFailed(AitneError):
+class JobNotCompleted(AitneError):
     """The job ended without a result. ``job`` is its last record, and ``log`` the end of its log;
     the message has both."""
 
-    code = "job_failed"
+    code = "job_not_completed"
 
     def __init__(self, message: str, job: Job, log: str = "") -> None:
         super().__init__(message)
@@ -23,44 +23,44 @@ class JobFailed(AitneError):
         self.log = log
 
 
-class JobCancelled(JobFailed, concurrent.futures.CancelledError):
+class JobCancelled(JobNotCompleted, concurrent.futures.CancelledError):
     """The job was cancelled."""
 
     code = "job_cancelled"
 
 
-class JobTimedOut(JobFailed):
+class JobTimedOut(JobNotCompleted):
     """The job reached its time limit. If a wait for it expires, ``WaitTimeout`` is
     raised instead."""
 
     code = "job_timed_out"
 
 
-class JobOutOfMemory(JobFailed):
+class JobOutOfMemory(JobNotCompleted):
     """The job used more memory than it had requested."""
 
     code = "job_out_of_memory"
 
 
-class JobNodeFailed(JobFailed):
+class JobNodeFailed(JobNotCompleted):
     """A node of the job failed."""
 
     code = "job_node_failed"
 
 
-class JobPreempted(JobFailed):
+class JobPreempted(JobNotCompleted):
     """The job was preempted and not started again."""
 
     code = "job_preempted"
 
 
-class JobLost(JobFailed):
+class JobLost(JobNotCompleted):
     """The scheduler no longer knows the job; its program may or may not have finished."""
 
     code = "job_lost"
 
 
-class FunctionRefused(JobFailed):
+class FunctionRefused(JobNotCompleted):
     """The job did not run the function, because of its Python, a missing module or folder."""
 
     code = "function_refused"
@@ -104,9 +104,9 @@ _BY_STATE = {
 }
 
 
-def error_of(job: Job, log: str) -> JobFailed:
+def error_of(job: Job, log: str) -> JobNotCompleted:
     """Return the error for a job that ended without a result; ``log`` is the end of its log."""
-    kind, verb = _BY_STATE.get(job.state, (JobFailed, "failed"))
+    kind, verb = _BY_STATE.get(job.state, (JobNotCompleted, "failed"))
     if job.ok:
         verb = "completed, but has left no result: it ran no submitted function"
     parts = [f"Job {job.name} ({job.short_id}) {verb}", job.message or job.reason or ""]
