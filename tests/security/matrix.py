@@ -253,6 +253,11 @@ ROUTES: dict[str, Route] = {
     "stop_session": writes(OWNER, ADMIN, kind="session"),
     "continue_session": writes(OWNER, kind="session"),
     "keep_session": writes(OWNER, ADMIN, kind="session"),
+    "plan_ranks": writes(OWNER, kind="session", body={"ranks": 1}),
+    "start_ranks": writes(OWNER, kind="session", body={"ranks": 1}),
+    "list_ranks": reads(*SEEN, kind="session"),
+    "release_ranks": writes(OWNER, kind="session"),
+    "release_all_ranks": writes(OWNER, kind="session"),
     # The catalogue.
     "list_images": reads(ANYONE),
     "register_image": administers(body=IMAGE),

@@ -20,7 +20,13 @@ from aitne.core.models.user import Actor, Scope
 from aitne.core.ports.store.snapshots import DocumentKind
 from tests.security.matrix import ENDLESS, ROUTES, WHO
 from tests.support.catalog_stage import Catalogue, SavedCatalogue, open_catalogue
-from tests.support.jobs import make_array, make_job, make_session, store_job_token
+from tests.support.jobs import (
+    make_array,
+    make_job,
+    make_rank_group,
+    make_session,
+    store_job_token,
+)
 
 PROFILE = {"schema": 1, "written_at": "2026-03-01T12:00:00Z", "size": 2, "steps": 1}
 SWEEP = {"method": "grid", "parameters": {"lr": [0.1, 0.01]}, "metric": "loss", "goal": "min"}
@@ -89,6 +95,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
     epoch = await stage.add_node()
     make = make_session if kind == "session" else make_job
     job, tasks = make(owner="ada", project="vision"), []
+    group = job
     if kind == "sweep":
         job, tasks = make_array("0-1", owner="ada", project="vision", spec={"sweep": SWEEP})
     await stage.store.create_job(job, tasks)
@@ -102,6 +109,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
             expires_at=stage.clock.now.replace(hour=13),
         )
         await stage.store.transition(job.id, JobState.READY, changes)
+        await stage.store.create_job(group := make_rank_group(job))
     await store_job_token(stage.store, job.id, str(job.id), epoch=epoch)
     await stage.store.put_profile(job.id, PROFILE)
     await stage.store.put_snapshot(job.id, SNAPSHOT)
@@ -119,6 +127,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
     await place.stage.platform.user_secrets.put(ada, "API_KEY", "hidden")
     return {
         "job_id": str(job.id),
+        "group_id": str(group.id),
         "token_id": token.id,
         "sha256": "0" * 64,
         "user": "lea",

@@ -59,6 +59,18 @@ def make_session(**overrides: Any) -> Job:
     return make_job(**{"type": JobType.SESSION, "name": "lab", **overrides})
 
 
+def make_rank_group(session: Job, **overrides: Any) -> Job:
+    """A rank group of the session, with two ranks on one node."""
+    spec = {
+        "commands": (),
+        "distributed": {"ranks_per_node": 2},
+        "rank_group": {"session": session.id, "idle_s": 900},
+        **overrides.pop("spec", {}),
+    }
+    own = {"owner": session.owner, "project": session.project, "session_id": session.id}
+    return make_job(**{"name": "Ranks of lab", **own, **overrides, "spec": spec})
+
+
 def make_array(indices: str = "0-2", **overrides: Any) -> tuple[Job, list[Job]]:
     """An array job and its task rows; ``indices`` as in a job file's ``array:``."""
     spec = {**overrides.get("spec", {}), "array": indices}

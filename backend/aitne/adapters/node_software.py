@@ -41,6 +41,7 @@ def own_software() -> NodeSoftware:
     return NodeSoftware(
         agent=(sys.executable, "-I", "-m", "aitne.agent"),
         launcher=_LAUNCHER,
+        notebook=_PACKAGE.parent,
         spawner=(sys.executable, "-I", str(_spawner(cache_dir() / "software"))),
     )
 
@@ -110,6 +111,7 @@ class SoftwareFolder:
         return NodeSoftware(
             agent=(self._python, "-I", str(self.agent)),
             launcher=self.launcher,
+            notebook=self.root / "notebook",
             spawner=(self._python, "-I", str(self.spawner)),
         )
 

@@ -19,7 +19,9 @@ from aitne.core.models.user import Actor
 from aitne.services.audit import AuditService
 
 _CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-READS = frozenset({"plan_job", "import_job", "preview_invitation", "look_at_invitation"})
+READS = frozenset(
+    {"plan_job", "plan_ranks", "import_job", "preview_invitation", "look_at_invitation"}
+)
 """Operation ids of POST requests that change nothing, and therefore get no audit log entry."""
 _ACTOR, _NOTES = "aitne.actor", "aitne.notes"
 

@@ -25,6 +25,7 @@ _SESSION = {
     "resources": {"cpu": 2, "memory": "8G"},
     "max_duration": "4h",
 }
+_RANKS = {"ranks": 16, "nodes": 4, "gpu": "a100", "max_duration": "2h", "idle": "15m"}
 _LIMITS = {"max_gpus": 8, "max_cpus": 128, "max_memory_bytes": "512G", "max_wall_s": "2d"}
 _CODE = {"code": "123456"}
 _INVITATION = {"token": "q0Jp3mXnT2s"}
@@ -85,6 +86,8 @@ BODY_EXAMPLES: dict[str, Any] = {
     "cancel_jobs": {"filter": {"owner": "ada", "state": ["QUEUED"]}, "expected": 12},
     "delete_jobs": {"filter": {"owner": "ada", "state": ["FAILED"]}, "expected": 12},
     "create_session": _SESSION,
+    "plan_ranks": _RANKS,
+    "start_ranks": _RANKS,
     "resubmit_job": {"memory": "16G"},
     "extend_job": {"duration": "1h"},
     "change_job": {"max_parallel": 8},

@@ -87,6 +87,7 @@ from aitne.services.projects.usage import UsageService
 from aitne.services.projects.usage_months import UsageMonths
 from aitne.services.sessions.addresses import NodeAddresses
 from aitne.services.sessions.inside import InsideService
+from aitne.services.sessions.ranks import RankGroupService
 from aitne.services.sessions.sessions import SessionService
 from aitne.services.sessions.terminals import TerminalService
 from aitne.services.storage import StorageService
@@ -119,6 +120,7 @@ class PlatformServices:
     templates: TemplateCatalog
     jobs: JobService
     sessions: SessionService
+    ranks: RankGroupService
     extensions: ExtensionService
     identity: IdentityService
     account: AccountService
@@ -271,6 +273,7 @@ def build(settings: Settings) -> PlatformServices:
         templates=templates,
         jobs=jobs,
         sessions=SessionService(jobs, extensions, store, utc_now),
+        ranks=RankGroupService(jobs, store, utc_now),
         extensions=extensions,
         identity=IdentityService(store, settings, utc_now, arrivals, factors, audit),
         account=AccountService(store, settings, utc_now, accounts, factors, arrivals),

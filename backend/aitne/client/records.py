@@ -68,6 +68,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     priority: int | None
     array_job_id: str | None
     array_task_id: int | None
+    session_id: str | None
     scheduler_id: str | None
     log_path: str | None
     created_at: datetime
@@ -107,6 +108,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     datasets: list[dict[str, Any]]
     commands: list[str]
     distributed: dict[str, Any] | None
+    rank_group: dict[str, Any] | None
     env: dict[str, str]
     workdir: str | None
     tree: dict[str, Any] | None
@@ -148,6 +150,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     datasets: list[dict[str, Any]]
     commands: list[str]
     distributed: dict[str, Any] | None
+    rank_group: dict[str, Any] | None
     env: dict[str, str]
     workdir: str | None
     tree: dict[str, Any] | None

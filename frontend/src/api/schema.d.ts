@@ -1956,6 +1956,92 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{job_id}/ranks:plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Return the job that would run these ranks, whether it fits and whether it can start now
+         * @description Return the job that would run these ranks, whether it fits and whether it can start now.
+         *     Nothing is stored.
+         */
+        post: operations["plan_ranks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{job_id}/ranks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the rank groups of a session, newest first, also those that have ended
+         * @description List the rank groups of a session, newest first, also those that have ended.
+         */
+        get: operations["list_ranks"];
+        put?: never;
+        /**
+         * Start ranks for the notebook of a running session
+         * @description Start ranks for the notebook of a running session: a job of its own, which waits in the queue
+         *     and ends with the session at the latest. Only the owner of the session may do so.
+         */
+        post: operations["start_ranks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{job_id}/ranks/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Request the end of all rank groups of a session
+         * @description Request the end of all rank groups of a session. The session and its kernels continue.
+         */
+        post: operations["release_all_ranks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{job_id}/ranks/{group_id}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Request the end of one rank group of a session
+         * @description Request the end of one rank group of a session; one that has ended does not change.
+         */
+        post: operations["release_ranks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/images": {
         parameters: {
             query?: never;
@@ -5184,6 +5270,8 @@ export interface components {
             commands: string[];
             /** @description How its ranks are started; null: it has no ranks. */
             distributed?: components["schemas"]["DistributedSpec"] | null;
+            /** @description Rank groups: how the ranks serve a session; null: an ordinary job. */
+            rank_group?: components["schemas"]["RankGroupSpec"] | null;
             /** @description Environment variables of the user, and the template's `AITNE_PARAM_*`; never secrets. */
             env?: {
                 [key: string]: string;
@@ -5337,6 +5425,8 @@ export interface components {
             array_job_id: string | null;
             /** @description Index of the task, for an array task; null otherwise. */
             array_task_id: number | null;
+            /** @description Rank groups: the session whose notebook uses the ranks. */
+            session_id: string | null;
             /** @description ID of the job in the scheduler; null before the scheduler has accepted it. */
             scheduler_id: string | null;
             /** @description Path of the log of a job from outside, of an array with wildcards such as %a (the task's index); null: it has none, or the platform keeps the log. */
@@ -5449,6 +5539,8 @@ export interface components {
             commands: string[];
             /** @description How its ranks are started; null: it has no ranks. */
             distributed: components["schemas"]["DistributedSpec"] | null;
+            /** @description Rank groups: how the ranks serve a session; null: an ordinary job. */
+            rank_group: components["schemas"]["RankGroupSpec"] | null;
             /** @description Environment variables of the user, and the template's `AITNE_PARAM_*`; never secrets. */
             env: {
                 [key: string]: string;
@@ -7040,6 +7132,18 @@ export interface components {
              */
             type: components["schemas"]["NumberType"];
         };
+        /** @description Session to which the ranks of a rank group belong, and when they are released. */
+        RankGroupSpec: {
+            /**
+             * Format: uuid
+             * @description Session whose notebook uses the ranks.
+             */
+            session: string;
+            /** @description Time without work after which the ranks are released; null: never. */
+            idle_s?: number | null;
+            /** @description Python interpreter of the ranks; null: that of the session's server. */
+            python?: string | null;
+        };
         /** @description Measurements of one rank: its steps and its time in communication. */
         RankRow: {
             /** @description Number of the rank. */
@@ -7068,6 +7172,40 @@ export interface components {
              * @default 0
              */
             dropped: number;
+        };
+        /**
+         * @description Ranks to start for a session: the body of ``POST /api/v1/sessions/{id}/ranks``. All else,
+         *     such as project, image, datasets and working folder, is that of the session.
+         */
+        RanksFile: {
+            /** @description Number of ranks in total. */
+            ranks: number;
+            /** @description Number of nodes, on each of which as many ranks run. Omitted: as ranks_per_node requires, else one. */
+            nodes?: number | null;
+            /** @description Ranks on each node. Omitted: ranks divided by nodes. */
+            ranks_per_node?: number | null;
+            /**
+             * @description GPUs of each rank: a type (one such GPU), a number, or type:number. Omitted: none.
+             * @example a100
+             */
+            gpu?: number | string | null;
+            /** @description CPUs of each rank. Omitted: one. */
+            cpu?: number | null;
+            /** @description Memory of each rank, such as 16G. Omitted: 2G. */
+            memory?: number | string | null;
+            /** @description Time limit, such as 2h. */
+            max_duration?: number | string | null;
+            /**
+             * @description Time without work after which the ranks are released; off: never.
+             * @default 900
+             * @example 15m
+             * @example off
+             */
+            idle: number | string | "off";
+            /** @description Options of Slurm, such as partition; the session's are not used. */
+            slurm?: components["schemas"]["SlurmOptions-Input"];
+            /** @description Absolute path of the Python interpreter of the ranks; omitted: that of the session's server. */
+            python?: string | null;
         };
         /** @description Notifications to mark as read. */
         ReadNotifications: {
@@ -13748,6 +13886,282 @@ export interface operations {
             path: {
                 /** @description The id of a job, session or array task. */
                 job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    plan_ranks: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ranks": 16,
+                 *       "nodes": 4,
+                 *       "gpu": "a100",
+                 *       "max_duration": "2h",
+                 *       "idle": "15m"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RanksFile"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Plan"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_ranks: {
+        parameters: {
+            query?: {
+                /** @description Only these states; may be repeated. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Only jobs of this user. */
+                owner?: string | null;
+                /** @description Only jobs of this project. */
+                project?: string | null;
+                /** @description Part of the name. */
+                q?: string | null;
+                /** @description Only jobs of this template. */
+                template?: string | null;
+                /** @description Only jobs of this image: its name, or name:version. */
+                image?: string | null;
+                /** @description Only jobs that ran or run on this node. */
+                node?: string | null;
+                /** @description Only jobs that ran, run or may run in this partition. */
+                partition?: string | null;
+                /** @description Only jobs that had an allocation at this time. */
+                active_at?: string | null;
+                /** @description Only jobs created at or after this time. */
+                created_from?: string | null;
+                /** @description Only jobs created before this time. */
+                created_before?: string | null;
+                /** @description Minimum number of GPUs on all nodes together. */
+                min_gpus?: number | null;
+                /** @description Only jobs that requested this type of GPU. */
+                gpu_type?: string | null;
+                /** @description True: only array jobs; false: none of them. */
+                array?: boolean | null;
+                /** @description Only the tasks of this array job. */
+                array_job_id?: string | null;
+                /** @description Omit array tasks. */
+                top_level?: boolean;
+                /** @description Sort key. */
+                sort?: components["schemas"]["JobSort"];
+                /** @description Sort direction. */
+                order?: "asc" | "desc";
+                /** @description next_cursor of the previous page, with the same sort. */
+                cursor?: string | null;
+                /** @description Maximum number on a page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobPage"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_ranks: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Any text. A repeated request with the same key and body returns the same job; with another body it is rejected (409). */
+                "Idempotency-Key"?: string | null;
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ranks": 16,
+                 *       "nodes": 4,
+                 *       "gpu": "a100",
+                 *       "max_duration": "2h",
+                 *       "idle": "15m"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RanksFile"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    release_all_ranks: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobPage"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    release_ranks: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+                /** @description The id of a rank group of the session. */
+                group_id: string;
             };
             cookie?: never;
         };

@@ -53,6 +53,7 @@ def test_script_is_the_one_that_is_shown(name: str) -> None:
     software = NodeSoftware(
         agent=("/opt/aitne/bin/python", "-I", "-m", "aitne.agent"),
         launcher=Path("/launcher.py"),
+        notebook=Path("/notebook"),
         spawner=("/opt/aitne/bin/python", "-I", "/launch.pyz"),
     )
     script = Renderer(settings, {"bare": FakeRuntime()}, software).script(CASES[name])

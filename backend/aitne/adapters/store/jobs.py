@@ -351,6 +351,8 @@ def _conditions(job_filter: JobFilter, visible_to: str | None) -> list[ColumnEle
         )
     if job_filter.array_job_id is not None:
         conditions.append(_jobs.c.array_job_id == job_filter.array_job_id)
+    if job_filter.session_id is not None:
+        conditions.append(_jobs.c.session_id == job_filter.session_id)
     if job_filter.top_level_only:
         conditions.append(_jobs.c.array_job_id.is_(None))
     if job_filter.array is not None:

@@ -108,6 +108,7 @@ def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
         "type": job.type,
         "name": job.name,
         "array_job_id": None if job.array_job_id is None else str(job.array_job_id),
+        **({} if job.session_id is None else {"session_id": str(job.session_id)}),
         **({"task_group": True} if job.is_task_group else {}),
         **({"origin": job.origin} if job.is_outside else {}),
         **({"delete_requested": True} if job.delete_requested_at is not None else {}),

@@ -69,6 +69,8 @@ jobs = Table(
     Column("origin", String(20), nullable=False, server_default="platform"),
     Column("log_path", Text),
     Column("log_seal", Text),
+    # Session of a rank group. No foreign key: the record of a group may outlive its session's.
+    Column("session_id", Uuid),
     Column("created_at", UtcDateTime, nullable=False),
     Column("submitted_at", UtcDateTime),
     Column("allocated_at", UtcDateTime),
@@ -111,6 +113,13 @@ jobs = Table(
         "reason",
         sqlite_where=text("array_job_id IS NOT NULL"),
         postgresql_where=text("array_job_id IS NOT NULL"),
+    ),
+    # The rank groups of a session.
+    Index(
+        "ix_jobs_session_id",
+        "session_id",
+        sqlite_where=text("session_id IS NOT NULL"),
+        postgresql_where=text("session_id IS NOT NULL"),
     ),
     # Records of the scheduler are compared with these rows.
     Index(

@@ -367,16 +367,18 @@ async def present_page(
     actor: Actor,
     platform: PlatformServices,
     cache: JobViewCache,
+    *,
+    session_id: UUID | None = None,
 ) -> Response:
     """Return one page of jobs as a JSON response; ``kind`` restricts it to jobs or sessions, None:
-    both.
+    both; ``session_id`` restricts it to the rank groups of this session.
 
     The JSON of each view comes from ``cache``, and the response is not validated again, which makes
     long lists fast. Other requests may run between the views of a long page.
     """
     page = await platform.jobs.list(
         actor,
-        query.where(kind),
+        query.where(kind).model_copy(update={"session_id": session_id}),
         cursor=query.cursor,
         limit=query.limit,
         sort=query.sort,

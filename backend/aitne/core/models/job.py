@@ -59,6 +59,18 @@ class DistributedSpec(DistributedOptions, Frozen):
     """Number of ranks that the agent starts on each node."""
 
 
+class RankGroupSpec(Frozen):
+    """Session to which the ranks of a rank group belong, and when they are released."""
+
+    session: UUID = Field(description="Session whose notebook uses the ranks.")
+    idle_s: int | None = Field(
+        None, description="Time without work after which the ranks are released; null: never."
+    )
+    python: str | None = Field(
+        None, description="Python interpreter of the ranks; null: that of the session's server."
+    )
+
+
 class Readiness(Frozen):
     """Check by which the agent determines that an app answers: an HTTP response on ``path`` with a
     status below 500.
@@ -129,6 +141,9 @@ class JobDescription(JobOptions, Frozen):
     commands: tuple[str, ...] = ()
     distributed: DistributedSpec | None = Field(
         None, description="How its ranks are started; null: it has no ranks."
+    )
+    rank_group: RankGroupSpec | None = Field(
+        None, description="Rank groups: how the ranks serve a session; null: an ordinary job."
     )
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables of the user, and the template's ``AITNE_PARAM_*``; never secrets."""
@@ -219,6 +234,9 @@ class JobStatus(Frozen):
     """ID of the array job, for an array task; None otherwise."""
     array_task_id: int | None = None
     """Index of the task, for an array task; None otherwise."""
+    session_id: UUID | None = Field(
+        None, description="Rank groups: the session whose notebook uses the ranks."
+    )
     scheduler_id: str | None = None
     """ID of the job in the scheduler; None before the scheduler has accepted it."""
     log_path: str | None = Field(
@@ -404,6 +422,8 @@ class JobFilter(Frozen):
     states: frozenset[JobState] = frozenset()
     name_contains: str | None = None
     array_job_id: UUID | None = None
+    session_id: UUID | None = None
+    """Session whose rank groups are listed."""
     top_level_only: bool = False
     """Whether array tasks are omitted; their array job is listed."""
     template: str | None = None

@@ -53,7 +53,7 @@ folder.
 OFF = "off"
 
 
-def _off(value: object) -> object:
+def read_off(value: object) -> object:
     """Return ``off`` for False, because YAML reads an unquoted ``off`` as False; other values are
     returned unchanged.
     """
@@ -163,7 +163,7 @@ class JobFile(JobOptions, Strict):
     max_duration: Annotated[Seconds | None, Field(description="Time limit, such as 4h.")] = None
     inactivity_duration: Annotated[
         Seconds | Literal["off"] | None,
-        BeforeValidator(_off),
+        BeforeValidator(read_off),
         Field(
             description="Time without activity after which a session ends; off: never. Omitted: the "
             "template's, else the site's. Only for sessions.",

@@ -49,6 +49,23 @@ Gpu = Annotated[
 ]
 
 
+def _gpu_of_rank(value: object) -> object:
+    """Return ``a100:1`` for the name of a type such as ``a100``; other values are returned
+    unchanged.
+    """
+    named = isinstance(value, str) and re.fullmatch(_TYPE, value) and not _GPU.fullmatch(value)
+    return f"{value}:1" if named else value
+
+
+RankGpu = Annotated[
+    GpuRequest,
+    BeforeValidator(
+        lambda value: GpuRequest.parse(_gpu_of_rank(value)), json_schema_input_type=int | str
+    ),
+]
+"""GPUs of each rank; input may also be a type alone, which requests one such GPU."""
+
+
 GresName = Annotated[str, Field(pattern=_GRES_NAME)]
 GresCount = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
 

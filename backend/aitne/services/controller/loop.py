@@ -26,6 +26,7 @@ from aitne.services.controller.load import LoadSampler
 from aitne.services.controller.outside import OutsideConfig, OutsideWatch
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.projects import ProjectWatch
+from aitne.services.controller.rank_groups import RankGroupWatch
 from aitne.services.controller.reminder import SessionReminderWatch
 from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.retention import RetentionWatch
@@ -93,6 +94,7 @@ class Controller:
             store, scheduler, files, renderer.place, leader, clock, counts, live, restored
         )
         self._reminder = SessionReminderWatch(store, live, clock)
+        self._rank_groups = RankGroupWatch(store, live, clock)
         self._telling = NotificationTasks(
             telling or NotificationConfig(), store, files, renderer.place, leader, live, clock
         )
@@ -135,6 +137,7 @@ class Controller:
         try:
             await self._live.load()
             await self._restored.load()
+            await self._rank_groups.look()
             connector.resume()
             # Separate tasks: a submission that hangs delays neither a cancellation nor a session.
             async with asyncio.TaskGroup() as group:
@@ -161,7 +164,9 @@ class Controller:
         parts of the controller.
         """
         while True:
-            for event in await self._live.catch_up():
+            events = await self._live.catch_up()
+            await self._rank_groups.on_events(events)
+            for event in events:
                 self._limits.on_event(event)
                 self._retention.on_event(event)
                 await connector.on_event(event)

@@ -41,6 +41,7 @@ from aitne.services.controller.dependencies import judge, named
 from aitne.services.controller.hold import SubmissionHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
+from aitne.services.controller.rank_groups import released_because
 from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.search import SubmissionSearch
 from aitne.services.jobs.render import Renderer
@@ -175,6 +176,7 @@ class Submitter:
         """
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
         needed = {job_id for job in jobs.values() for _, job_id in named(job)}
+        needed |= {job.session_id for job in jobs.values() if job.session_id is not None}
         dependencies = {job.id: job for job in await self._store.get_jobs(needed)} if needed else {}
         unknown: list[tuple[OutboxItem, Job]] = []
         ready: list[PendingSubmission] = []
@@ -259,11 +261,14 @@ class Submitter:
         """Return the submission for the job, or None if the job is not to be submitted now; then
         the outcome is recorded.
 
-        ``jobs`` are the jobs that it depends on, by ID. ``namesake`` is the earlier job of the same
+        ``jobs`` are the jobs that it depends on and the session of a rank group, by ID. ``namesake`` is the earlier job of the same
         name that a ``singleton`` job waits for.
         """
         if job.cancel_requested_at is not None:
             self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
+            return None
+        if (released := released_because(job, jobs)) is not None:
+            self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, released)
             return None
         after = self._dependencies(item, job, jobs, namesake)
         if after is None:

@@ -15,7 +15,7 @@ from aitne.core.cluster.capacity import Fit
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.arrays import array_id, task_group_id
 from aitne.core.jobs.states import JobState
-from aitne.core.models.job import Job, JobSpec, ResubmitOptions
+from aitne.core.models.job import Job, JobSpec, RankGroupSpec, ResubmitOptions
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.node import Cluster
@@ -100,8 +100,15 @@ class Admission:
         self._secrets = secrets
         self._clock = clock
 
-    async def of_file(self, actor: Actor, file: JobFile, action: PolicyAction) -> AdmittedJob:
-        """Admit the job that a job file describes.
+    async def of_file(
+        self,
+        actor: Actor,
+        file: JobFile,
+        action: PolicyAction,
+        rank_group: RankGroupSpec | None = None,
+    ) -> AdmittedJob:
+        """Admit the job that a job file describes. With ``rank_group``, its ranks serve a session
+        instead of running the commands.
 
         Raises:
             InvalidInput: a field is wrong; all wrong fields are named. Or the user has no account
@@ -121,6 +128,8 @@ class Admission:
             settings=self._settings,
             cluster=cluster,
         )
+        if rank_group is not None:
+            spec = spec.model_copy(update={"rank_group": rank_group, "commands": ()})
         problems = Problems()
         problems.extend(await self._secrets.missing(actor.name, spec.secrets))
         problems.check()
@@ -158,9 +167,15 @@ class Admission:
         with the problems that prevent it from running.
 
         Raises:
+            Conflict: the job is a rank group, which only its session can start.
             InvalidInput: the actor is no longer a member of the job's project.
             NotAllowed: the credential may not create jobs.
         """
+        if old.session_id is not None:
+            raise Conflict(
+                "A rank group belongs to a session and cannot be resubmitted. Start ranks in a "
+                "running session: `%ranks start` in its notebook, or `aitne ranks start`."
+            )
         project = await self._project(actor, old.project, PolicyAction.JOB_CREATE)
         array = old.spec.array if old.array_task_id is None else str(old.array_task_id)
         fresh = {"project": project, "array": array, "continues": None, "lineage": None}
@@ -189,6 +204,7 @@ class Admission:
             type=spec.type,
             name=spec.name,
             spec=spec,
+            session_id=None if spec.rank_group is None else spec.rank_group.session,
             state=JobState.PENDING_SUBMIT,
             message="Waits to be handed to the scheduler.",
             created_at=self._clock(),

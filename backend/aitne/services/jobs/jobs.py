@@ -15,7 +15,15 @@ from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAllowed, No
 from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.jobs.states import WAITING, JobState
 from aitne.core.models.event import Event
-from aitne.core.models.job import Job, JobFilter, JobType, Plan, ResubmitOptions, Sample
+from aitne.core.models.job import (
+    Job,
+    JobFilter,
+    JobType,
+    Plan,
+    RankGroupSpec,
+    ResubmitOptions,
+    Sample,
+)
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.profile import Profile
@@ -57,7 +65,9 @@ class JobService:
         self._clock = clock
         self._follower = LogFollower(store, files, renderer.place, outside)
 
-    async def plan(self, actor: Actor, file: JobFile) -> Plan:
+    async def plan(
+        self, actor: Actor, file: JobFile, *, rank_group: RankGroupSpec | None = None
+    ) -> Plan:
         """Return the plan of the job that ``create`` would submit, and whether it would start now.
         Nothing is stored.
 
@@ -65,7 +75,7 @@ class JobService:
             InvalidInput: ``create`` would refuse the job file for the same reason.
             NotAllowed: the credential may not read.
         """
-        admitted = await self._admission.of_file(actor, file, PolicyAction.PROJECT_READ)
+        admitted = await self._admission.of_file(actor, file, PolicyAction.PROJECT_READ, rank_group)
         spec, fitting = admitted.spec, admitted.fitting
         waiting = [job for job in admitted.after if not job.state.terminal]
         draft = self._admission.draft(actor, admitted)
@@ -114,9 +124,15 @@ class JobService:
         )
 
     async def create(
-        self, actor: Actor, file: JobFile, *, idempotency_key: str | None = None
+        self,
+        actor: Actor,
+        file: JobFile,
+        *,
+        rank_group: RankGroupSpec | None = None,
+        idempotency_key: str | None = None,
     ) -> CreatedJob:
-        """Store the job for the controller to submit. On any error nothing is stored.
+        """Store the job for the controller to submit. On any error nothing is stored. With
+        ``rank_group``, its ranks serve a session instead of running the commands.
 
         Raises:
             InvalidInput: a field is wrong; all wrong fields are named. Or the user has no account
@@ -125,10 +141,12 @@ class JobService:
             Conflict: the user has as many live jobs as allowed.
             IdempotencyConflict: the key was used with another file.
         """
-        idempotency = _idempotency(actor, idempotency_key, "create", file.model_dump(mode="json"))
+        body: Any = file.model_dump(mode="json")
+        body = body if rank_group is None else [body, rank_group.model_dump(mode="json")]
+        idempotency = _idempotency(actor, idempotency_key, "create", body)
         if (earlier := await self._replay(actor, idempotency)) is not None:
             return earlier
-        admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE)
+        admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE, rank_group)
         return await self._store_new(actor, admitted, idempotency)
 
     async def create_many(
@@ -397,7 +415,10 @@ class JobService:
             "attach": (live and job.attachable, PolicyAction.JOB_ATTACH),
             "hold": (live and waits and not job.spec.hold, PolicyAction.JOB_HOLD),
             "release": (live and waits and job.spec.hold, PolicyAction.JOB_HOLD),
-            "resubmit": (job.state.terminal and not job.is_outside, PolicyAction.JOB_RESUBMIT),
+            "resubmit": (
+                job.state.terminal and not job.is_outside and job.session_id is None,
+                PolicyAction.JOB_RESUBMIT,
+            ),
             "continue": (session and job.state.terminal, PolicyAction.JOB_RESUBMIT),
             "delete": (
                 job.state.terminal and job.array_job_id is None and job.delete_requested_at is None,

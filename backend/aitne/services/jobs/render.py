@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -32,6 +32,7 @@ from aitne.core.sweeps import expand, variables
 from aitne.services.jobs.containers import (
     DATASETS,
     LAB,
+    NOTEBOOK,
     SPAWNER,
     agents_workdir,
     caches_of,
@@ -41,6 +42,9 @@ from aitne.services.jobs.containers import (
 )
 from aitne.services.jobs.distributed import TRANSPORT_OF
 from aitne.services.jobs.enforcement import limits_of
+
+ENGINE = "aitne.notebook.engine"
+"""Module that a rank of a rank group runs."""
 
 
 class Renderer:
@@ -111,14 +115,8 @@ class Renderer:
             platform_url=self._settings.agents_url,
             authority=self._authority,
             commands=tuple(
-                wrap(
-                    spec.environment,
-                    (
-                        *self._spawner(spec, _run_id(job)),
-                        *argv_of(command, f"{self._job_dir(job)}/{command_name(number)}"),
-                    ),
-                )
-                for number, command in enumerate(spec.commands)
+                wrap(spec.environment, (*self._spawner(spec, _run_id(job)), *argv))
+                for argv in self._programs(job, runtime)
             ),
             ranks=self._ranks(spec),
             apps=tuple(self._app(spec, runtime, app) for app in spec.apps),
@@ -131,6 +129,7 @@ class Renderer:
                 **({WORKSPACE: str(spec.lineage or _run_id(job))} if spec.apps else {}),
                 **({"SLURM_SUBMIT_DIR": box.workdir} if spec.image_use else {}),
                 **spec.env,
+                **_rank_group_env(job),
             },
             secrets=bool(spec.secrets),
             path=runtime.path(),
@@ -211,6 +210,18 @@ class Renderer:
             )
         return runtime
 
+    def _programs(self, job: Job, runtime: Runtime) -> Iterator[Sequence[str]]:
+        """Yield the argument vector of each program that the job runs: its commands, or the engine
+        of a rank group.
+        """
+        spec = job.spec
+        if spec.rank_group is not None:
+            notebook = NOTEBOOK if spec.image_use is not None else str(self._software.notebook)
+            python = spec.rank_group.python or _python(spec, runtime)
+            yield python, notebook, ENGINE
+        for number, command in enumerate(spec.commands):
+            yield argv_of(command, f"{self._job_dir(job)}/{command_name(number)}")
+
     def _spawner(self, spec: JobSpec, job_id: UUID) -> tuple[str, ...]:
         """Return the command prefix that starts the command that follows it once for each rank of a
         node; empty for a job without ranks.
@@ -244,20 +255,43 @@ class Renderer:
         )
 
     def _app(self, spec: JobSpec, runtime: Runtime, app: AppSpec) -> AgentApp:
-        # Not just "python": a session must start whatever PATH its user sets.
-        environment = runtime.environment().get("VIRTUAL_ENV")
-        python = "python" if environment is None else str(Path(environment) / "bin" / "python")
         launcher = str(self._software.launcher)
         if spec.image_use is not None:
-            python = spec.image_use.python or python
             launcher = f"{LAB}/{self._software.launcher.name}"
         return AgentApp(
             name=app.name,
             kind=app.kind,
-            argv=wrap(spec.environment, (python, launcher)),
+            argv=wrap(spec.environment, (_python(spec, runtime), launcher)),
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )
+
+
+def _python(spec: JobSpec, runtime: Runtime) -> str:
+    """Return the Python interpreter of a session's server: that of the image, or of the session
+    environment.
+    """
+    # Not just "python": a session must start whatever PATH its user sets.
+    environment = runtime.environment().get("VIRTUAL_ENV")
+    python = "python" if environment is None else str(Path(environment) / "bin" / "python")
+    return python if spec.image_use is None else spec.image_use.python or python
+
+
+def _rank_group_env(job: Job) -> dict[str, str]:
+    """Return the environment variables from which the engines of a rank group learn whose they are;
+    empty for other jobs.
+    """
+    group = job.spec.rank_group
+    if group is None:
+        return {}
+    idle = {} if group.idle_s is None else {"AITNE_RANKS_IDLE_S": str(group.idle_s)}
+    return {
+        "AITNE_SESSION": str(group.session),
+        "AITNE_RANK_GROUP": str(job.id),
+        # Below the home folder, which the engine expands: in a container it may be another one.
+        "AITNE_RANKS_FOLDER": f"~/.aitne/ranks/{job.id}",
+        **idle,
+    }
 
 
 def _scripts(spec: JobSpec) -> dict[str, bytes]:

@@ -77,7 +77,7 @@ class RerunService:
         Raises:
             NotFound: no such job.
             NotAllowed: the job belongs to another user.
-            Conflict: the job was submitted outside the platform.
+            Conflict: the job was submitted outside the platform, or is a rank group.
             InvalidInput: the actor is no longer a member of its project.
         """
         job = await self._store.get_job(job_id)

@@ -19,6 +19,7 @@ from tests.support.jobs import make_job, make_session
 SOFTWARE = NodeSoftware(
     agent=("python3", "/shared/sw/agent-1.pyz"),
     launcher=PurePosixPath("/shared/sw/lab-1/launcher.py"),
+    notebook=PurePosixPath("/shared/sw/notebook-1"),
     spawner=("python3", "-I", "/shared/sw/launch-1/launch.pyz"),
 )
 SIF = ImageUse(
