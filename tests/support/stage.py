@@ -75,6 +75,7 @@ from aitne.services.projects.usage import UsageService
 from aitne.services.projects.usage_months import UsageMonths
 from aitne.services.sessions.addresses import NodeAddresses
 from aitne.services.sessions.inside import InsideService
+from aitne.services.sessions.ranks import RankGroupService
 from aitne.services.sessions.sessions import SessionService
 from aitne.services.sessions.terminals import TerminalService
 from aitne.services.sweeps import SweepService
@@ -305,6 +306,7 @@ def make_stage(
         templates=TEMPLATES,
         jobs=jobs,
         sessions=SessionService(jobs, extensions, store, clock),
+        ranks=RankGroupService(jobs, store, clock),
         extensions=extensions,
         identity=IdentityService(store, settings, clock, arrivals, factors, audit),
         account=AccountService(store, settings, clock, accounts, factors, arrivals),

@@ -95,6 +95,10 @@ def main(arguments: Sequence[str]) -> None:
     )
     if ending is None:
         ending = (_spread if spread else _prepared)(spec, programs, reporter)
+    if ending.code == 0 and spec.ranks is not None and not of_node:
+        from aitne.agent import ranks
+
+        ending.message = ranks.released(spec)
     if ending.message is not None and not ending.in_log:
         _say(ending.message)
     if of_node:

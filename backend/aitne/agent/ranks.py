@@ -32,6 +32,9 @@ LOCAL_NODES = "AITNE_LOCAL_NODES"
 _GRACE_S = 5.0
 """Seconds that ranks of other nodes have to end after one has failed, before they are killed."""
 _MOST_BYTES = 4_096
+RELEASED = "released.json"
+"""File in the ranks' folder in which rank 0 of a rank group states that the group ends for its idle
+time: ``{"idle_s": 900}``."""
 
 
 class RanksOutcome:
@@ -78,6 +81,19 @@ def failure(spec: Spec) -> str | None:
     none did."""
     record = _failed(f"{os.environ.get('AITNE_RUN_DIR')}/failed-{spec.node_rank or 0}.json")
     return None if record is None else _sentence(record[1], spec.node)
+
+
+def released(spec: Spec) -> str | None:
+    """Return a sentence, without full stop, if the ranks of a rank group ended because they had
+    nothing to do, as rank 0 has written to its folder; otherwise None."""
+    record = left.read(f"{_folder(spec)}/0/{RELEASED}", _MOST_BYTES)
+    idle_s = None if record is None else record[1].get("idle_s")
+    if not isinstance(idle_s, int) or idle_s < 1:
+        return None
+    units = ((3_600, "hour"), (60, "minute"), (1, "second"))
+    unit_s, unit = next(pair for pair in units if idle_s % pair[0] == 0)
+    count = idle_s // unit_s
+    return f"released after {count} {unit}{'' if count == 1 else 's'} without work"
 
 
 def leave(

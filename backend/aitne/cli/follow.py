@@ -53,18 +53,24 @@ def until_ready(client: Client, job: Job) -> Job:
     return client.jobs.wait(job.id, until=ready)
 
 
+def until_running(client: Client, job: Job, narrator: StagePrinter | None = None) -> Job:
+    """Print the stages of a job until it runs or has ended; return its record."""
+    printer = narrator or StagePrinter()
+
+    def begun(now: Job) -> bool:
+        printer.tell(now)
+        return now.state not in WAITING
+
+    return client.jobs.wait(job.id, until=begun)
+
+
 def to_the_end(client: Client, job: Job, log: BinaryIO) -> Job:
     """Copy the log of a job to ``log`` as it is written, until the job has ended; return its
     record."""
     narrator = StagePrinter()
-
-    def begun(now: Job) -> bool:
-        narrator.tell(now)
-        return now.state not in WAITING
-
     # An array job has no log of its own: its tasks have.
     if not job.is_array:
-        client.jobs.wait(job.id, until=begun)
+        until_running(client, job, narrator)
         chunk = b"\n"
         for chunk in shown(client.jobs.follow_logs(job.id), log):
             write_all(log, chunk)

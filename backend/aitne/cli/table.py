@@ -4,6 +4,11 @@ from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "session": ("aitne.cli.commands.session", "Work", "Start and list sessions."),
+    "ranks": (
+        "aitne.cli.commands.ranks",
+        "Work",
+        "Start, list and release ranks for the notebook of a session.",
+    ),
     "open": (
         "aitne.cli.commands.session",
         "Work",
@@ -247,6 +252,7 @@ or group, its section of the help, and its summary. The help therefore imports n
 
 GROUPS = {
     "session": True,
+    "ranks": True,
     "template": True,
     "node": True,
     "image": True,

@@ -348,6 +348,20 @@ class AsyncSessions:
     async def resume(self, session_id: str, *, key: str | None = None) -> Job:
         return await call(self._sync.resume, session_id, key=key)
 
+    async def plan_ranks(self, session_id: str, ranks: int, **options: Any) -> Plan:
+        return await call(self._sync.plan_ranks, session_id, ranks, **options)
+
+    async def start_ranks(
+        self, session_id: str, ranks: int, *, key: str | None = None, **options: Any
+    ) -> Job:
+        return await call(self._sync.start_ranks, session_id, ranks, key=key, **options)
+
+    def ranks(self, session_id: str, *, live: bool = False) -> AsyncIterator[Job]:
+        return stream(self._sync.ranks, session_id, live=live)
+
+    async def release_ranks(self, session_id: str, group_id: str | None = None) -> Sequence[Job]:
+        return await call(self._sync.release_ranks, session_id, group_id)
+
     async def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:
         return await call(self._sync.wait_ready, session_id, timeout_s=timeout_s)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from aitne.client.records import Job
+from aitne.client.record import LIVE
+from aitne.client.records import Job, Plan
 from aitne.client.session import new_key, segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from aitne.client.jobs import Jobs
@@ -87,6 +88,47 @@ class Sessions:
         path = f"/sessions/{segment(session_id)}/continue"
         return Job(self._session.json("POST", path, key=key or new_key()))
 
+    def plan_ranks(self, session_id: str, ranks: int, **options: Any) -> Plan:
+        """Return the job that ``start_ranks`` would submit, and whether it can run; nothing is
+        stored. Raises the same errors."""
+        path = f"/sessions/{segment(session_id)}/ranks:plan"
+        body = _ranks_file(ranks, options)
+        return Plan(self._session.json("POST", path, body=body, repeatable=True))
+
+    def start_ranks(
+        self, session_id: str, ranks: int, *, key: str | None = None, **options: Any
+    ) -> Job:
+        """Start ranks for the notebook of the user's running session: a job of its own, a rank
+        group, which is returned.
+
+        ``options`` are the other fields of the request: nodes, ranks_per_node, gpu, cpu, memory
+        (the last three for each rank), max_duration, idle, slurm, python. ``key`` is the
+        Idempotency-Key; None: a new one.
+
+        Raises:
+            InvalidInput: the limits do not permit the ranks, or they cannot be distributed evenly.
+            Conflict: the session does not run.
+            NotFound, NotAllowed: the session does not exist, or belongs to another user.
+        """
+        path = f"/sessions/{segment(session_id)}/ranks"
+        body = _ranks_file(ranks, options)
+        return Job(self._session.json("POST", path, body=body, key=key or new_key()))
+
+    def ranks(self, session_id: str, *, live: bool = False) -> Iterator[Job]:
+        """Iterate over the rank groups of a session, newest first; ``live`` omits those that have
+        ended."""
+        path = f"/sessions/{segment(session_id)}/ranks"
+        return map(Job, self._session.pages(path, {"state": LIVE if live else ()}))
+
+    def release_ranks(self, session_id: str, group_id: str | None = None) -> Sequence[Job]:
+        """Request the end of a rank group of the user's session, or of all its rank groups if
+        ``group_id`` is None, and return them. The session continues."""
+        path = f"/sessions/{segment(session_id)}/ranks"
+        if group_id is not None:
+            path = f"{path}/{segment(group_id)}"
+        answer = self._session.json("POST", f"{path}/release", repeatable=True)
+        return [Job(group) for group in ([answer] if group_id is not None else answer["items"])]
+
     def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:
         """Wait until the session is ready, and return its record. ``timeout_s`` None: without
         limit.
@@ -103,3 +145,9 @@ class Sessions:
 
             raise JobEnded(job.message or f"The session is {job.state}: {job.reason}.", job)
         return job
+
+
+def _ranks_file(ranks: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a request for ranks, without the options that are None."""
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return {"ranks": ranks, **chosen}

@@ -86,6 +86,15 @@ def test_the_rank_that_failed_first_is_named_and_the_others_are_ended(job: Job) 
 
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_ranks_without_work_say_why_they_ended(job: Job, nodes: int) -> None:
+    text = '{"idle_s": 900}'
+    say = f"if [ $AITNE_NODE_RANK = 0 ]; then echo '{text}' > $AITNE_RUN_DIR/released.json; fi"
+    assert job.run(say, **ranks(nodes)) == 0
+    assert outcome(job).message == "released after 15 minutes without work"
+    assert "aitne: released after 15 minutes without work.\n" in job.log
+
+
 def test_ranks_that_save_when_they_are_told_to_end_go_on_later(
     job: Job, nodes: int, number: signal.Signals
 ) -> None:

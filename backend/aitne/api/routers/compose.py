@@ -10,7 +10,7 @@ from pydantic import Field
 from aitne.api.deps import PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId
-from aitne.core.errors import InvalidInput
+from aitne.core.errors import Conflict, InvalidInput
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.job_yaml import write_job_file
 from aitne.core.jobs.sbatch_import import MAX_CHARS, ImportedScript, import_sbatch
@@ -70,4 +70,10 @@ async def import_job(body: BatchScript, actor: Reader) -> ImportedJobFile:
 @router.get("/jobs/{job_id}/file")
 async def get_job_file(job_id: JobId, actor: Reader, platform: PlatformDep) -> WrittenJobFile:
     """Return the job file that would create the same job again."""
-    return WrittenJobFile.of(job_to_file((await platform.jobs.get(actor, job_id)).spec))
+    job = await platform.jobs.get(actor, job_id)
+    if job.session_id is not None:
+        raise Conflict(
+            "A rank group has no job file, because it belongs to a session. Start ranks in a running "
+            "session: `aitne ranks start`."
+        )
+    return WrittenJobFile.of(job_to_file(job.spec))

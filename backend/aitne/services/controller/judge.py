@@ -67,6 +67,15 @@ PRIORITY_NOISE = 0.1
 """Minimum relative change of a priority that is stored if nothing else has changed."""
 
 
+def may_explain(job: Job, record: SchedulerJob) -> bool:
+    """Return whether the agent's outcome file must be read to find out why the run ended that has
+    ended according to the scheduler's record.
+    """
+    if record.state is JobState.COMPLETED:
+        return job.session_id is not None
+    return record.state is JobState.FAILED and of_the_agent(job, record.exit_code)
+
+
 def of_the_agent(job: Job, exit_code: int | None) -> bool:
     """Return whether the agent itself may have ended with ``exit_code``, so that its outcome file
     must be read to find out how the run ended.
@@ -117,6 +126,8 @@ def outcome(
         message = record.pending_reason or _CANCELLED
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
+    elif reason is TerminationReason.COMPLETED and agent_record and agent_record.message:
+        message = _sentence(agent_record.message)
     if reason is TerminationReason.FAILED and record.exit_code is not None:
         own_end = _own_end(job, record.exit_code, agent_record)
         if own_end is not None:
@@ -154,12 +165,16 @@ def _own_end(
         and agent_record.message
         and _may_say(agent_record.reason, exit_code)
     ):
-        # The file belongs to the job's owner: no more than a sentence is taken from it.
-        sentence = " ".join(agent_record.message.split())
-        return agent_record.reason, f"{sentence[:1].upper()}{sentence[1:]}."
+        return agent_record.reason, _sentence(agent_record.message)
     if job.type is JobType.SESSION and exit_code == EXIT_NEVER_ANSWERED:
         return TerminationReason.START_FAILED, "The app did not answer in time; see the log."
     return None
+
+
+def _sentence(message: str) -> str:
+    # The file belongs to the job's owner: no more than a sentence is taken from it.
+    sentence = " ".join(message.split())
+    return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def _may_say(reason: TerminationReason, exit_code: int) -> bool:

@@ -35,7 +35,7 @@ from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.doubt import StaleStateCheck
 from aitne.services.controller.judge import (
     START_TIMEOUT,
-    of_the_agent,
+    may_explain,
     outcome,
     progress,
     too_many_starts,
@@ -374,7 +374,7 @@ class Poller:
                 return
         if record.state.terminal:
             agent_record = None
-            if record.state is JobState.FAILED and of_the_agent(job, record.exit_code):
+            if may_explain(job, record):
                 agent_record = await self._missing.agents_word(job, record)
             changes = outcome(job, record, self._clock(), agent_record, self._cluster)
             # The scheduler only knows that the agent failed; the agent's record has the reason.

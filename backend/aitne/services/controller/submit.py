@@ -261,8 +261,8 @@ class Submitter:
         """Return the submission for the job, or None if the job is not to be submitted now; then
         the outcome is recorded.
 
-        ``jobs`` are the jobs that it depends on and the session of a rank group, by ID. ``namesake`` is the earlier job of the same
-        name that a ``singleton`` job waits for.
+        ``jobs`` are the jobs that it depends on, and the session of a rank group, by ID.
+        ``namesake`` is the earlier job of the same name that a ``singleton`` job waits for.
         """
         if job.cancel_requested_at is not None:
             self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)

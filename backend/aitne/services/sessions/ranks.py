@@ -169,12 +169,11 @@ def job_file_of(session: Job, ranks: RanksFile) -> JobFile:
     }
     for field, amount in per_rank.items():
         if amount * per_node > (most := MOST_PER_NODE[field]):
-            shown = describe_bytes if field == "memory" else str
             problems.add(
                 field,
-                f"{per_node} ranks on a node request {shown(amount * per_node)} together",
-                shown(amount),
-                f"at most {shown(most)} for the ranks of a node",
+                f"{per_node} ranks on a node request {_shown(field, amount * per_node)} together",
+                _shown(field, amount),
+                f"at most {_shown(field, most)} for the ranks of a node",
             )
     problems.check()
     spec = session.spec
@@ -205,6 +204,10 @@ def job_file_of(session: Job, ranks: RanksFile) -> JobFile:
         max_duration=ranks.max_duration,
         slurm=ranks.slurm.model_copy(update={"account": account}),
     )
+
+
+def _shown(field: str, amount: int) -> str:
+    return describe_bytes(amount) if field == "memory" else str(amount)
 
 
 def _layout(ranks: RanksFile, problems: Problems) -> tuple[int, int]:

@@ -17,8 +17,9 @@ from aitne.core.models.job import Job
 from aitne.core.models.resources import Resources
 from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
+from aitne.services.jobs.containers import container_of
 from aitne.services.jobs.render import Renderer
-from tests.support.jobs import make_array, make_job, make_session
+from tests.support.jobs import make_array, make_job, make_rank_group, make_session
 from tests.support.runtimes import FakeRuntime
 
 SETTINGS = Settings(data_dir=Path("/srv/aitne"), port=9000)
@@ -82,6 +83,40 @@ def test_a_session_starts_its_launcher_in_the_session_environment(renderer: Rend
     assert app.argv == ("/session/bin/python", str(launcher))
     assert (app.kind, app.readiness_path, app.timeout_s) == ("jupyterhub", "/", 120)
     assert Path(launcher).is_file()
+
+
+def test_rank_group_runs_the_engine_of_its_session_on_each_rank(renderer: Renderer) -> None:
+    session = make_session()
+    group = make_rank_group(session, spec={"environment": {"modules": ("cuda",)}})
+    spec = sent(renderer, group)
+    (argv,) = spec.commands
+    notebook = str(own_software().notebook)
+    assert argv[-4:] == ("--", "/session/bin/python", notebook, "aitne.notebook.engine")
+    assert argv.index("cuda") < argv.index("node"), "the environment of the session is loaded first"
+    assert spec.ranks is not None
+    assert spec.ranks.ranks_per_node == 2
+    assert {name: value for name, value in spec.env.items() if name.startswith("AITNE_")} == {
+        "AITNE_SESSION": str(session.id),
+        "AITNE_RANK_GROUP": str(group.id),
+        "AITNE_RANKS_FOLDER": f"~/.aitne/ranks/{group.id}",
+        "AITNE_RANKS_IDLE_S": "900",
+    }
+
+
+def test_rank_group_in_an_image_has_the_packages_for_notebooks(renderer: Renderer) -> None:
+    image = ImageUse(reference="torch:1", path="/images/t.sif", python="/opt/venv/bin/python")
+    of_image = {"image_use": image, "runtime": "apptainer", "home": "/home/ada"}
+    for chosen, python in ((None, "/opt/venv/bin/python"), ("/mine/python", "/mine/python")):
+        session = make_session()
+        group = {"session": session.id, "idle_s": None, "python": chosen}
+        job = make_rank_group(session, spec={**of_image, "rank_group": group})
+        spec = sent(renderer, job)
+        (argv,) = spec.commands
+        assert argv[-3:] == (python, "/opt/aitne/notebook", "aitne.notebook.engine")
+        assert "AITNE_RANKS_IDLE_S" not in spec.env
+        box = container_of(job, "/home/ada/jobs/1", own_software(), RuntimeLimits())
+        mounted = {bind.target: bind.source for bind in box.binds if not bind.writable}
+        assert mounted["/opt/aitne/notebook"] == str(own_software().notebook)
 
 
 def test_in_an_image_the_program_stays_its_own_and_the_runtime_comes_before_it(

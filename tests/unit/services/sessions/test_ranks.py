@@ -34,9 +34,7 @@ def derived(**fields: Any) -> JobFile:
 
 
 def test_ranks_have_what_the_session_has_and_resources_of_their_own() -> None:
-    file = derived(
-        ranks=16, nodes=4, gpu="a100", cpu=2, memory="8G", slurm={"partition": "gpu"}
-    )
+    file = derived(ranks=16, nodes=4, gpu="a100", cpu=2, memory="8G", slurm={"partition": "gpu"})
     assert (file.project, file.image, file.workdir) == ("vision", "torch:2.7", "~/project")
     assert (file.datasets, file.secrets) == (["div2k:2"], ("API_KEY",))
     assert file.env == {"LR": "0.1"}, "a job file must not set what belongs to the platform"
