@@ -42,6 +42,42 @@ const HOUR_MS = 3_600_000;
 const inHours = (hours) => new Date(Date.now() + hours * HOUR_MS).toISOString();
 /** A job that somebody submitted with sbatch. */
 const OUTSIDE = { origin: "outside", scheduler_id: "4711", log_path: "/home/mira/slurm-4711_%a.out", actions: [] };
+/** Ranks that are attached to a session: some that train, some that leave their GPUs idle, some that wait. */
+const RANKS = (session) => {
+  const group = (id, state, fields) => ({
+    id, state, type: "job", name: "Ranks of Diffusion notebooks", owner: "root", project: "root", origin: "platform", session_id: session, version: 1,
+    array: null, array_job_id: null, array_task_id: null, created_at: inHours(-1), started_at: inHours(-0.9), ended_at: null, expires_at: null, expected_start_at: null,
+    gpu_idle_since: null, reason: null, message: null, cancel_requested: false, nodes: [], stages: [], actions: ["cancel"], distributed: { ranks_per_node: 4 },
+    resources: { nodes: 2, cpu: 16, memory_bytes: 2 ** 36, gpu: { count: 4, type: "a100" }, gres: {} }, ...fields,
+  });
+  return [
+    group("11111111-0000-4000-8000-000000000001", "RUNNING", { nodes: ["node01", "node02"], expires_at: inHours(1.2) }),
+    group("11111111-0000-4000-8000-000000000002", "RUNNING", { nodes: ["node03"], expires_at: inHours(0.4), gpu_idle_since: inHours(-0.7), created_at: inHours(-0.9), resources: { nodes: 1, cpu: 8, memory_bytes: 2 ** 34, gpu: { count: 4, type: "l4" }, gres: {} } }),
+    group("11111111-0000-4000-8000-000000000003", "QUEUED", { created_at: inHours(-0.1), started_at: null, message: "Waiting for resources.", expected_start_at: inHours(0.5) }),
+  ];
+};
+const FAILED_RANKS = (session) => [{ ...RANKS(session)[0], state: "FAILED", ended_at: inHours(-0.1), expires_at: null, stages: [{ key: "running", title: "Running", status: "failed", started_at: null, ended_at: null, detail: null }], message: "Rank 3 on node node02 was ended by signal 9 (SIGKILL)." }];
+/** Usage of ranks on nodes of eight GPUs; rank 5 is slow. */
+const usageOf = (count) => {
+  const points = (busy) => Array.from({ length: 40 }, (_, index) => ({ time: inHours(-1 + index / 40), share: Math.max(0, Math.min(1, busy + 0.2 * Math.sin(index / 3 + busy * 40))) }));
+  const nodeOf = (rank) => `node${String(Math.floor(rank / 8) + 1).padStart(2, "0")}`;
+  const ranks = Array.from({ length: count }, (_, rank) => ({
+    rank, node: nodeOf(rank), node_number: Math.floor(rank / 8), gpu: rank % 8, steps: 400, step_s: 0.21, own_s: rank === 5 ? 0.2 : 0.16, communicating: 0.2, blocked: rank === 5 ? 0.02 : 0.15,
+    behind_s: rank === 5 ? 0.04 : 0, straggler: rank === 5,
+    points: points(rank === 5 ? 0.4 : 0.7 + (rank % 3) / 10).map(({ time, share }) => ({ time, utilization: share, memory_bytes: 2 ** 34 * (0.5 + share / 2) })),
+  }));
+  const nodes = Array.from({ length: Math.ceil(count / 8) }, (_, number) => ({
+    node: nodeOf(number * 8), number, ranks: ranks.filter((rank) => rank.node_number === number).map((rank) => rank.rank), straggler: number === 0, cpus: 32, memory_limit_bytes: 2 ** 37, gpus: 8,
+    points: points(0.6).map(({ time, share }) => ({ time, cpu: 32 * share, memory_bytes: 2 ** 36, gpu_utilization: share, gpu_memory_bytes: 2 ** 34 })),
+  }));
+  return { nodes, ranks };
+};
+const withRanks = (ids, groups = RANKS) => ({ [`/sessions/${ids.session}/ranks?limit=50`]: { items: groups(ids.session) } });
+/** A job as a rank group of the session, with so many ranks. */
+const asRanks = (ids, count) => ({
+  [`/jobs/${ids.running}`]: { name: "Ranks of Diffusion notebooks", session_id: ids.session, rank_group: { session: ids.session, idle_s: 900, python: null }, distributed: { ranks_per_node: 8, backend: "auto", strategy: "allreduce", compress: "none" } },
+  [`/jobs/${ids.running}/metrics/ranks`]: usageOf(count),
+});
 /** What a page is like that has nothing, that waits, and that gets no answer. */
 const BAD_DAYS = ["empty", "never", "fails"];
 const LISTS = { home: "/", jobs: "/jobs", cluster: "/cluster", notifications: "/notifications", project: "/projects/vision?tab=usage", admin: "/admin", "admin-load": "/admin/load" };
@@ -128,6 +164,16 @@ export const stages = (ids) => [
   { name: "impersonated", path: "/jobs", changes: { "/me": { impersonation: { impersonator: "root", until: inHours(1) } } } },
   { name: "maintenance", path: "/", fold: true, changes: { "/maintenance": { phase: "scheduled", starts_at: inHours(20), ends_at: inHours(24), message: "New switches" } } },
   dialog("stop-session", `/jobs/${ids.session}`, "session-stop"),
+  { name: "session-ranks", path: `/jobs/${ids.session}`, changes: withRanks(ids) },
+  { name: "session-ranks-failed", path: `/jobs/${ids.session}`, changes: withRanks(ids, FAILED_RANKS) },
+  { name: "home-ranks", path: "/", changes: withRanks(ids) },
+  dialog("attach-ranks", `/jobs/${ids.session}`, "ranks-attach"),
+  { ...dialog("release-ranks", `/jobs/${ids.session}`, "ranks-release"), changes: withRanks(ids) },
+  { name: "session-no-ranks", path: `/jobs/${ids.session}?tab=ranks` },
+  { name: "ranks-of-session", path: `/jobs/${ids.running}?tab=ranks`, changes: asRanks(ids, 16) },
+  { name: "ranks-table", path: `/jobs/${ids.running}?tab=ranks`, changes: asRanks(ids, 16), prepare: async (page) => { await page.getByTestId("rank-metrics").locator("summary").click(); await wait(page); } },
+  { name: "ranks-heat-map", path: `/jobs/${ids.running}?tab=ranks`, changes: asRanks(ids, 256) },
+  { name: "admin-idle-gpus", path: "/admin", changes: { "/admin/idle-gpus": { items: RANKS(ids.session).slice(1, 2) } } },
   menu("extend-session", `/jobs/${ids.session}`, "session-extend"),
   dialog("delete-job", `/jobs/${ids.finished}`, "job-delete"),
   dialog("array-limit", `/jobs/${ids.array}`, "array-limit-change"),

@@ -1,6 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { expect, it, vi } from "vitest";
 import { keys } from "@/api/queries";
+import { rankKeys } from "@/api/ranks";
 import { runKeys } from "@/api/runs";
 import type { Job, JobPage } from "@/api/types";
 import { CacheUpdater } from "./apply";
@@ -73,6 +74,23 @@ it("takes a deleted job out of the lists", () => {
   updater.apply("job.deleted", { id: 9, kind: "job.deleted", job_id: "a", owner: "mira", data: { state: "COMPLETED", version: 4 } });
   expect(cache.getQueryData<JobPage>(keys.recent)?.items.map((job) => job.id)).toEqual(["b"]);
   expect(cache.getQueryData<{ pages: JobPage[] }>(keys.list({}, "mira"))?.pages[0]?.total).toBe(1);
+  updater.stop();
+  vi.useRealTimers();
+});
+
+it("keeps the ranks of a session current: a new group is fetched, a change of one is applied at once", () => {
+  vi.useFakeTimers();
+  const cache = new QueryClient();
+  const updater = new CacheUpdater(cache, "mira");
+  const key = rankKeys.session("lab");
+  cache.setQueryData(key, { items: [{ id: "a", state: "QUEUED", version: 1 }] });
+  const event = { id: 9, job_id: "a", owner: "mira" };
+  updater.apply("job.state", { ...event, kind: "job.state", data: { state: "RUNNING", version: 2 } });
+  expect(cache.getQueryData<JobPage>(key)?.items[0]?.state).toBe("RUNNING");
+  expect(cache.getQueryState(key)?.isInvalidated).toBe(false);
+  updater.apply("job.created", { ...event, job_id: "b", kind: "job.created", data: { type: "job", session_id: "lab", version: 1 } });
+  vi.advanceTimersByTime(200);
+  expect(cache.getQueryState(key)?.isInvalidated).toBe(true);
   updater.stop();
   vi.useRealTimers();
 });

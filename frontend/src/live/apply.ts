@@ -3,6 +3,7 @@ import type { InfiniteData, Query, QueryClient } from "@tanstack/react-query";
 import { catalogKeys } from "@/api/catalog";
 import { projectKeys } from "@/api/projects";
 import { fetchJob, keys } from "@/api/queries";
+import { rankKeys } from "@/api/ranks";
 import { runKeys } from "@/api/runs";
 import type { Job, JobEvent, JobPage } from "@/api/types";
 import type { JobFilters } from "@/lib/job-filters";
@@ -10,7 +11,7 @@ import { isJobEvent, patchJob, patchPage, removeJob, replaceJob } from "@/live/p
 
 type Pages = InfiniteData<JobPage, string | null>;
 
-const LISTS: ReadonlySet<unknown> = new Set([keys.sessions[0], keys.recent[0], keys.lists[0], keys.tasks("")[0]]);
+const LISTS: ReadonlySet<unknown> = new Set([keys.sessions[0], keys.recent[0], keys.lists[0], keys.tasks("")[0], rankKeys.all[0]]);
 const listsJobs = ({ queryKey }: Pick<Query, "queryKey">) => LISTS.has(queryKey[0]);
 const listsByState = ({ queryKey }: Query) => (queryKey[1] as JobFilters | undefined)?.state !== undefined;
 
@@ -68,6 +69,7 @@ export class CacheUpdater {
     const id = event.job_id;
     if (event.kind === "job.created") {
       if (event.data.array_job_id) return;
+      if (typeof event.data.session_id === "string") this.invalidateSoon(`ranks ${event.data.session_id}`, 200, rankKeys.session(event.data.session_id));
       if (event.owner === this.user) {
         this.invalidateSoon("recent", 200, keys.recent);
         if (event.data.type === "session") this.invalidateSoon("sessions", 200, keys.sessions);
@@ -101,6 +103,7 @@ export class CacheUpdater {
     const page = (old: JobPage | undefined) => old && removeJob(old, id);
     this.cache.setQueryData<JobPage>(keys.sessions, page);
     this.cache.setQueryData<JobPage>(keys.recent, page);
+    this.cache.setQueriesData<JobPage>({ queryKey: rankKeys.all }, page);
     this.cache.setQueriesData<Pages>({ queryKey: keys.lists }, (old) => old && patchPages(old, (entry) => removeJob(entry, id)));
     this.invalidateSoon("lists", 1_500, keys.lists);
     void this.cache.invalidateQueries({ queryKey: keys.job(id), exact: true });
@@ -125,6 +128,7 @@ export class CacheUpdater {
     const pages = (old: Pages | undefined) => old && patchPages(old, (entry) => patchPage(entry, event));
     this.cache.setQueryData<JobPage>(keys.sessions, page);
     this.cache.setQueryData<JobPage>(keys.recent, page);
+    this.cache.setQueriesData<JobPage>({ queryKey: rankKeys.all }, page);
     this.cache.setQueriesData<Pages>({ queryKey: keys.lists }, pages);
     if (typeof event.data.array_job_id === "string") this.cache.setQueryData<Pages>(keys.tasks(event.data.array_job_id), pages);
   }
@@ -134,8 +138,8 @@ export class CacheUpdater {
     const active = (queryKey: readonly unknown[]) =>
       this.cache.getQueryCache().find({ queryKey, exact: true })?.isActive() ?? false;
     if (active(keys.job(id))) return true;
-    const sessions = this.cache.getQueryData<JobPage>(keys.sessions);
-    return active(keys.sessions) && (sessions?.items.some((job) => job.id === id) ?? false);
+    const lists = [keys.sessions, ...this.cache.getQueryCache().findAll({ queryKey: rankKeys.all }).map(({ queryKey }) => queryKey)];
+    return lists.some((list) => active(list) && this.cache.getQueryData<JobPage>(list)?.items.some((job) => job.id === id) === true);
   }
 
   private refreshDetails(id: string): void {
@@ -159,6 +163,7 @@ export class CacheUpdater {
     this.cache.setQueryData<Job>(keys.job(job.id), (old) => (old && old.version > job.version ? old : job));
     this.cache.setQueryData<JobPage>(keys.sessions, page);
     this.cache.setQueryData<JobPage>(keys.recent, page);
+    this.cache.setQueriesData<JobPage>({ queryKey: rankKeys.all }, page);
     this.cache.setQueriesData<Pages>({ queryKey: keys.lists }, pages);
     if (job.array_job_id) this.cache.setQueryData<Pages>(keys.tasks(job.array_job_id), pages);
   }

@@ -65,10 +65,13 @@ def test_a_session_opens_for_whom_the_portal_logged_in(platform: RunningPlatform
         status = client.get(f"{base}/aitne/session").json()
         assert status["portal_url"] == f"{platform.url}/jobs/{job['id']}"
         assert status["expires_at"] is not None
+        assert status["ranks"] == []
         # The bar asks on its own; only Extend is the user's work.
         after = client.get(f"{base}/api/status?no_track_activity=1").json()["last_activity"]
         assert after == before
-        assert client.post(f"{base}/aitne/extend").status_code == 403, "without the page's token"
+        for path in ("extend", "ranks", "ranks/release", "batch"):
+            done = client.post(f"{base}/aitne/{path}", json={})
+            assert done.status_code == 403, "without the page's token"
     with httpx.Client(follow_redirects=True, trust_env=False) as stranger:
         assert stranger.get(f"{base}/aitne/session").status_code == 403
         assert str(stranger.get(job["url"]).url).startswith(f"{platform.url}/login")

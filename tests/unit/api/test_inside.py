@@ -12,7 +12,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.job import Job, JobChanges
 from aitne.services.platform.secrets import hashed
-from tests.support.jobs import make_job, make_session, store_job_token
+from tests.support.jobs import make_job, make_rank_group, make_session, store_job_token
 from tests.support.stage import Stage
 
 TOKEN = "the-jobs-own-token"
@@ -60,6 +60,24 @@ async def test_a_session_knows_its_end_and_what_it_uses(stage: Stage) -> None:
         # What was measured long ago is not in use now.
         stage.clock.move(600)
         assert (await inside.get(url)).json()["memory_bytes"] is None
+
+
+async def test_session_knows_its_rank_groups_that_have_not_ended(stage: Stage) -> None:
+    session = await running(stage, make_session(owner="ada", project="ada", name="lab"))
+    first, second, ended = [make_rank_group(session) for _ in range(3)]
+    for group in (first, ended, second):
+        stage.clock.move(1)
+        await stage.store.create_job(group.model_copy(update={"created_at": stage.clock.now}))
+    await stage.store.create_job(make_job(owner="ada", project="ada"))
+    await stage.store.transition(ended.id, JobState.CANCELLED)
+    for state in (JobState.SUBMITTING, JobState.QUEUED):
+        await stage.store.transition(second.id, state)
+    await stage.store.request_cancel(second.id, stage.clock.now, "Released by ada.")
+    async with stage.client(TOKEN) as inside:
+        status = (await inside.get(f"/agent/v1/jobs/{session.id}/session")).json()
+    ranks = [(group["job_id"], group["ranks"], group["nodes"]) for group in status["ranks"]]
+    assert ranks == [(str(first.id), 2, 1), (str(second.id), 2, 1)]
+    assert [group["cancel_requested"] for group in status["ranks"]] == [False, True]
 
 
 async def test_report_of_a_later_agent_is_used_or_refused_but_never_misread(stage: Stage) -> None:

@@ -28,6 +28,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, Strict, UtcTime
 from aitne.core.models.job import Sample, Scalar
 from aitne.core.ports.runtime import RuntimeLaunch, RuntimeLimits
@@ -278,6 +279,21 @@ class JobSecrets(Frozen):
     env: dict[str, str]
 
 
+class AttachedRanks(Frozen):
+    """Rank group that has not ended, as the bar in JupyterLab shows it."""
+
+    job_id: UUID
+    state: JobState
+    cancel_requested: bool
+    """Whether its release was requested."""
+    ranks: int
+    """Number of ranks in total."""
+    nodes: int
+    message: str | None
+    """Reason for which it waits; None: it does not wait, or the reason is unknown."""
+    expires_at: UtcTime | None
+
+
 class SessionStatus(Frozen):
     """Data about a session that the status bar of its page in the browser shows."""
 
@@ -292,6 +308,8 @@ class SessionStatus(Frozen):
     """Number of GPUs of the session."""
     gpu_utilization: float | None
     """Mean utilization of its GPUs, from 0 to 1; None: not measured, or the session has no GPUs."""
+    ranks: tuple[AttachedRanks, ...]
+    """Attached and requested rank groups, oldest first."""
 
 
 class SessionExtension(Strict):

@@ -1,4 +1,4 @@
-"""Status and extension of a session, requested from JupyterLab in the session with the job
+"""Status, ranks and extension of a session, requested from JupyterLab in the session with the job
 token.
 """
 
@@ -9,14 +9,17 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from aitne.core.errors import NotAuthenticated, NotFound
-from aitne.core.jobs.agent_protocol import SessionStatus
-from aitne.core.models.job import Job, JobType
+from aitne.core.jobs.agent_protocol import AttachedRanks, SessionStatus
+from aitne.core.jobs.states import LIVE
+from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Actor, Scope
 from aitne.core.ports.store import Store
 from aitne.services.platform.secrets import hashed
 
 _MEASURED_WITHIN_S = 300.0
 """Maximum age in seconds of a resource usage sample that counts as the current one."""
+_MOST_GROUPS = 20
+"""Maximum number of rank groups in the status."""
 
 
 class InsideService:
@@ -28,7 +31,7 @@ class InsideService:
         self._portal_url = portal_url
 
     async def status(self, token: str, job_id: UUID) -> SessionStatus:
-        """Return the time at which the session ends and the resources in use.
+        """Return the time at which the session ends, the resources in use and its rank groups.
 
         Raises:
             NotAuthenticated: the token is not this job's, or the job has ended.
@@ -40,6 +43,12 @@ class InsideService:
         last = samples[-1] if samples else None
         loads = [] if last is None else [float(gpu.get("utilization") or 0) for gpu in last.gpu]
         resources = job.spec.resources
+        groups = await self._store.list_jobs(
+            JobFilter(session_id=job.id, states=LIVE),
+            visible_to=None,
+            limit=_MOST_GROUPS,
+            descending=False,
+        )
         return SessionStatus(
             name=job.spec.name,
             portal_url=f"{self._portal_url}/jobs/{job.id}",
@@ -48,6 +57,7 @@ class InsideService:
             memory_limit_bytes=resources.memory_bytes,
             gpus=resources.gpu.count,
             gpu_utilization=sum(loads) / len(loads) if loads else None,
+            ranks=tuple(_attached(group) for group in groups.items),
         )
 
     async def owner(self, token: str, job_id: UUID) -> Actor:
@@ -66,3 +76,17 @@ class InsideService:
         if job.type is not JobType.SESSION:
             raise NotFound("session", job_id)
         return job
+
+
+def _attached(group: Job) -> AttachedRanks:
+    distributed = group.spec.distributed
+    per_node = 0 if distributed is None else distributed.ranks_per_node
+    return AttachedRanks(
+        job_id=group.id,
+        state=group.state,
+        cancel_requested=group.cancel_requested_at is not None,
+        ranks=per_node * group.spec.resources.nodes,
+        nodes=group.spec.resources.nodes,
+        message=group.message,
+        expires_at=group.expires_at,
+    )

@@ -1,6 +1,6 @@
 import type { Image } from "@/api/catalog";
 import { ToneBadge } from "@/components/ToneBadge";
-import { runtimeTitle } from "./images";
+import { runtimeTitle } from "@/lib/runtimes";
 import classes from "@/components/Picker.module.css";
 
 /** The runtimes of an image and its GPU requirement. */

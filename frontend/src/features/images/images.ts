@@ -1,19 +1,8 @@
 /** Selection of images: which ones a template can use, their labels and references. */
 import i18next from "i18next";
 import type { Image, Package } from "@/api/catalog";
-import { msg } from "@/i18n/msg";
 import type { Tone } from "@/lib/states";
 import type { Job, Template } from "@/api/types";
-
-/** The value for no container: the host's software. */
-export const BARE = "bare";
-
-const RUNTIMES: Record<string, string> = { apptainer: "Apptainer", docker: "Docker", bare: msg("No container (host software)") };
-
-export function runtimeTitle(name: string): string {
-  const title = RUNTIMES[name];
-  return title === undefined ? name : i18next.t(title);
-}
 
 export function imageReference(image: Pick<Image, "name" | "version">): string {
   return `${image.name}:${image.version}`;

@@ -1,9 +1,9 @@
-import { Alert, Anchor, Button, Tabs, Title } from "@mantine/core";
+import { Alert, Anchor, Button, Skeleton, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { Camera, ChartLine, ChartSpline, History, Layers, Pause, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
-import { useRef, useState } from "react";
+import { Camera, ChartLine, ChartSpline, Cpu, History, Layers, Pause, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
+import { lazy, Suspense, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobQuery, templatesQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
@@ -29,12 +29,13 @@ import { TerminalButton } from "@/features/jobs/terminal/TerminalButton";
 import { ContinueButton } from "@/features/sessions/ContinueButton";
 import { EndingAlert } from "@/features/sessions/EndingAlert";
 import { IdleAlert } from "@/features/sessions/IdleAlert";
-import { ExtendMenu, MoreEntryPoints, OpenButton, StopConfirm } from "@/features/sessions/SessionCard";
+import { ExtendMenu, MoreEntryPoints, OpenButton, SessionRanks } from "@/features/sessions/SessionCard";
 import { SweepPanel } from "@/features/sweeps/SweepPanel";
 import { useJobActions } from "@/hooks/use-job-actions";
 import { describeExit, describeResources, nameOfJob } from "@/lib/describe";
 import { isFailure } from "@/lib/states";
 import { CommunicationPanel } from "./CommunicationPanel";
+import { EndConfirm } from "./EndConfirm";
 import { FailureDetail } from "./FailureDetail";
 import { GpuIdleHint } from "./GpuIdle";
 import { JobDetails } from "./JobDetails";
@@ -45,6 +46,8 @@ import { OutsideBadge } from "./OutsideBadge";
 import { SchedulerRecord } from "./SchedulerRecord";
 import { UsagePanel } from "./UsagePanel";
 import classes from "@/components/Job.module.css";
+
+const RanksTab = lazy(() => import("./RanksTab"));
 
 export function JobPage() {
   const { jobId } = useParams({ from: "/shell/jobs/$jobId" });
@@ -71,10 +74,12 @@ function LoadedJob({ job }: { job: Job }) {
   };
   const sweep = isArray && job.sweep !== null;
   const ranks = job.distributed !== null && !isArray;
+  const notebooks = job.type === "session" && job.entry_points.some(({ name }) => name === "lab");
   const tabs: Record<JobTab, boolean> = {
     sweep,
     tasks: isArray && !outside,
     log: outside ? job.log_path !== null : !isArray,
+    ranks: !isArray && !outside && (ranks || job.resources.nodes > 1 || notebooks),
     communication: ranks,
     metrics: !isArray && !outside,
     snapshot: !isArray && !outside,
@@ -93,6 +98,7 @@ function LoadedJob({ job }: { job: Job }) {
       <section className={`card ${classes.panel ?? ""}`} aria-label={t("Progress")}>
         <Stages job={job}>{isFailure(job.state) ? <FailureDetail job={job} onShowLine={showLine} /> : undefined}</Stages>
         <QueuePosition job={job} mt="sm" />
+        <SessionRanks job={job} />
       </section>
       <div className={classes.grid}>
         <section className="card" style={{ minWidth: 0 }} ref={logPanel}>
@@ -117,6 +123,11 @@ function LoadedJob({ job }: { job: Job }) {
               {tabs.log && (
                 <Tabs.Tab value="log" leftSection={<ScrollText size={15} />}>
                   {t("Log")}
+                </Tabs.Tab>
+              )}
+              {tabs.ranks && (
+                <Tabs.Tab value="ranks" leftSection={<Cpu size={15} />}>
+                  {t("Nodes and ranks")}
                 </Tabs.Tab>
               )}
               {tabs.communication && (
@@ -151,6 +162,13 @@ function LoadedJob({ job }: { job: Job }) {
             {tabs.log && (
               <Tabs.Panel value="log">
                 {isArray ? <TaskLog job={job} /> : <LogView job={job} target={line} />}
+              </Tabs.Panel>
+            )}
+            {tabs.ranks && (
+              <Tabs.Panel value="ranks">
+                <Suspense fallback={<Skeleton h={260} m={20} />}>
+                  <RanksTab job={job} />
+                </Suspense>
               </Tabs.Panel>
             )}
             {tabs.communication && (
@@ -216,11 +234,18 @@ function Head({ job }: { job: Job }) {
         <BackLink
           to="/jobs"
           further={
-            job.array_job_id !== null && (
-              <Anchor component={Link} to={`/jobs/${job.array_job_id}`} size="sm" c="dimmed">
-                / {t("array job")}
-              </Anchor>
-            )
+            <>
+              {job.array_job_id !== null && (
+                <Anchor component={Link} to={`/jobs/${job.array_job_id}`} size="sm" c="dimmed">
+                  / {t("array job")}
+                </Anchor>
+              )}
+              {job.session_id !== null && (
+                <Anchor component={Link} to={`/jobs/${job.session_id}`} size="sm" c="dimmed">
+                  / {t("session")}
+                </Anchor>
+              )}
+            </>
           }
         >
           {t("Jobs")}
@@ -236,7 +261,7 @@ function Head({ job }: { job: Job }) {
       }
       sub={
         <>
-          {[template?.title ?? job.template ?? (job.type === "session" ? t("Session") : t("Job")), job.owner, describeResources(job.resources)].join(" · ")}
+          {[template?.title ?? job.template ?? (job.session_id !== null ? t("Ranks of a session") : job.type === "session" ? t("Session") : t("Job")), job.owner, describeResources(job.resources)].join(" · ")}
           {job.nodes.length > 0 && (
             <>
               {" · "}
@@ -277,7 +302,7 @@ function Actions({ job }: { job: Job }) {
       {allowed.has("extend") && <ExtendMenu job={job} size="sm" />}
       {allowed.has("continue") && <ContinueButton job={job} size="sm" />}
       {allowed.has("resubmit") && <RerunButton job={job} />}
-      {job.origin !== "outside" && (
+      {job.origin !== "outside" && job.session_id === null && (
         <ComposeLink from={job.id} variant="default" testId="job-compose">
           {t("Edit as new job")}
         </ComposeLink>
@@ -316,11 +341,11 @@ function Actions({ job }: { job: Job }) {
           onClick={() => setConfirming(true)}
           data-testid={session ? "session-stop" : "job-cancel"}
         >
-          {session ? t("Stop") : t("Cancel")}
+          {session ? t("Stop") : job.session_id === null ? t("Cancel") : t("Release ranks")}
         </Button>
       )}
       <DeleteButton job={job} />
-      <StopConfirm job={job} opened={confirming} stop={stop} onClose={() => setConfirming(false)} />
+      <EndConfirm job={job} opened={confirming} stop={stop} onClose={() => setConfirming(false)} />
     </>
   );
 }

@@ -1,6 +1,8 @@
 import { Anchor, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
+import { jobQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { DetailRow, Identifier } from "@/components/DetailRow";
 import { NodeLinks } from "@/components/NodeLinks";
@@ -29,9 +31,13 @@ export function JobDetails({ job }: { job: Job }) {
   return (
     <>
       <dl className={classes.list}>
+        {job.session_id !== null && <SessionRow id={job.session_id} />}
         <DetailRow name={t("Resources")}>{describeResources(job.resources)}</DetailRow>
         {job.distributed !== null && (
           <DetailRow name={t("Ranks")}>{[describeRanks(job), describeExchange(job)].filter(Boolean).join("; ")}</DetailRow>
+        )}
+        {job.rank_group !== null && (
+          <DetailRow name={t("Released after")}>{job.rank_group.idle_s === null ? t("never for being idle") : t("{{time}} without work", { time: formatDuration(job.rank_group.idle_s) })}</DetailRow>
         )}
         <DetailRow name={t("Time limit")}>{job.max_duration_s === NO_LIMIT_S ? t("none") : formatDuration(job.max_duration_s)}</DetailRow>
         {job.nodes.length > 0 && <DetailRow name={t("Nodes")}><span><NodeLinks nodes={job.nodes} /></span></DetailRow>}
@@ -149,6 +155,19 @@ export function JobDetails({ job }: { job: Job }) {
       {job.commands.length > 0 && <Block title={t("Commands")}>{job.commands.join("\n")}</Block>}
       {env.length > 0 && <Block title={t("Environment")}>{env.map(([name, value]) => `${name}=${value}`).join("\n")}</Block>}
     </>
+  );
+}
+
+/** The session whose notebook uses the ranks. */
+function SessionRow({ id }: { id: string }) {
+  const { t } = useTranslation();
+  const { data: session } = useQuery(jobQuery(id));
+  return (
+    <DetailRow name={t("Ranks of session")}>
+      <Anchor component={Link} to={`/jobs/${id}`} size="sm" data-testid="ranks-session">
+        {session?.name ?? id.slice(0, 8)}
+      </Anchor>
+    </DetailRow>
   );
 }
 

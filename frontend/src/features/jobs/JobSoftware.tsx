@@ -5,7 +5,8 @@ import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { DetailRow, Identifier } from "@/components/DetailRow";
 import { datasetReference, splitReference } from "@/features/datasets/datasets";
-import { BARE, environmentLines, runtimeTitle, shortDigest } from "@/features/images/images";
+import { environmentLines, shortDigest } from "@/features/images/images";
+import { BARE, runtimeTitle } from "@/lib/runtimes";
 
 /** The image, environment and datasets of a job, with the versions resolved at its creation. */
 export function JobSoftware({ job }: { job: Job }) {

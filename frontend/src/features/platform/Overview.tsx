@@ -12,7 +12,7 @@ import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { AuditTable } from "@/features/audit/AuditTable";
 import { CLOSED } from "@/features/cluster/nodes";
-import { IdleGpuList } from "@/features/jobs/GpuIdle";
+import { IdleGpus } from "@/features/jobs/admin/IdleGpus";
 import type { PagePath } from "@/lib/pages";
 import { healthLook, partName } from "./severity";
 import classes from "@/components/Admin.module.css";
@@ -50,7 +50,7 @@ export function AdminOverviewPage() {
       {health.data && <HealthyComponents parts={health.data.parts.filter((part) => part.state === "ok")} />}
       <section className="card" aria-label={t("Idle GPUs")} style={{ padding: 20, marginTop: 16 }}>
         <h2 style={{ fontSize: 16, margin: "0 0 12px" }}>{t("Idle GPUs")}</h2>
-        <IdleGpuList />
+        <IdleGpus />
       </section>
       <RecentChanges />
     </>

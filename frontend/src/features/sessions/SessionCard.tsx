@@ -1,7 +1,7 @@
-import { ActionIcon, Button, Menu, Tooltip } from "@mantine/core";
+import { ActionIcon, Button, Menu, Skeleton, Tooltip } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { ArrowUpRight, CalendarPlus, ChevronDown, NotebookPen, RotateCcw, Square, SquareTerminal, X } from "lucide-react";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
@@ -22,7 +22,10 @@ import { isFailure, isTerminal } from "@/lib/states";
 import { formatMoment, formatTicking, secondsBetween } from "@/lib/time";
 import { ContinueButton } from "./ContinueButton";
 import { IdleAlert } from "./IdleAlert";
+import { canHaveRanks } from "./session-cards";
 import classes from "./SessionCard.module.css";
+
+const AttachedRanks = lazy(async () => ({ default: (await import("./ranks/AttachedRanks")).AttachedRanks }));
 
 interface Props {
   job: Job;
@@ -66,8 +69,19 @@ export function SessionCard({ job, icon, templateTitle, onDismiss }: Props) {
         <Stages job={job} />
       </div>
       <IdleAlert job={job} mt="md" />
+      <SessionRanks job={job} />
       <Foot job={job} ended={ended} />
     </article>
+  );
+}
+
+/** The ranks of a session that runs; of another one there is nothing to show. */
+export function SessionRanks({ job }: { job: Job }) {
+  if (!canHaveRanks(job)) return null;
+  return (
+    <Suspense fallback={<Skeleton h={28} mt={30} />}>
+      <AttachedRanks session={job} />
+    </Suspense>
   );
 }
 

@@ -1,4 +1,4 @@
-/** The sessions with a card on the home page. */
+/** The sessions with a card on the home page, and what is on it. */
 import type { Job } from "@/api/types";
 import { isFailure, isTerminal } from "@/lib/states";
 import { HOUR } from "@/lib/time";
@@ -15,4 +15,9 @@ export function sessionsWithCard(sessions: readonly Job[], dismissed: ReadonlySe
     const ended = job.ended_at === null ? 0 : new Date(job.ended_at).getTime();
     return now.getTime() - ended < ENDED_CARD_S * 1000;
   });
+}
+
+/** Whether the session runs and has notebooks, whose cells ranks can execute. */
+export function canHaveRanks(session: Pick<Job, "type" | "state" | "entry_points">): boolean {
+  return session.type === "session" && session.state === "READY" && session.entry_points.some(({ name }) => name === "lab");
 }

@@ -1,8 +1,9 @@
-"""Server part of the status bar in JupyterLab: the session's end, its resource usage, and the
-button to extend it.
+"""Server part of the bar in JupyterLab: the session's end and resource usage, the button to extend
+it, its attached ranks, and the open notebook as a batch job.
 
-JupyterLab's page requests these from this server, which requests them from the platform with the
-job's token that it received from the agent. The token is in no page, file or environment variable.
+JupyterLab's page requests these from this server, which requests them from the platform: status and
+extension with the job's token that it received from the agent, ranks and batch jobs with the session
+token. No page has either of them; the job's token is in no file or environment variable.
 
 Runs in the session's environment: it may import only the standard library and Jupyter, and no other
 module of this package.
@@ -11,9 +12,12 @@ module of this package.
 from __future__ import annotations
 
 import json
+import os
+import re
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,13 +26,28 @@ from tornado import web
 from tornado.ioloop import IOLoop
 
 _ANSWER_S = 10.0
-_MOST_BYTES = 65_536
+_MOST_BYTES = 1 << 20
 _EXTENSION_S = 3_600
+_OK = 200
 _threads = ThreadPoolExecutor(2, thread_name_prefix="aitne-session")
 
 
-class SessionApi:
-    """Client of the platform's API for this session."""
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_INHERITED = (
+    "project",
+    "image",
+    "container",
+    "environment",
+    "datasets",
+    "env",
+    "secrets",
+    "slurm",
+)
+"""Fields of the session's job file that a notebook has as a batch job too."""
+
+
+class PlatformApi:
+    """Client of a part of the platform's API."""
 
     def __init__(self, url: str, token: str, authority: str | None) -> None:
         """Create a client for ``url``. ``authority`` is the CA (PEM) that signed the platform's
@@ -58,25 +77,83 @@ class SessionApi:
             return error.code, error.read(_MOST_BYTES)
 
 
-_platform: list[SessionApi] = []
+_platform: dict[str, PlatformApi] = {}
+"""``session``: the session's own status; ``jobs``: the API for programs of the session."""
 
 
 def configure(url: str, token: str, authority: str | None) -> None:
-    """Set the platform's URL, token and CA; called before the server starts."""
-    _platform[:] = [SessionApi(url, token, authority)]
+    """Set the platform's URL, token and CA; called before the server starts.
+
+    The API for programs of the session is that of the environment variables that the session has.
+    """
+    _platform.clear()
+    _platform["session"] = PlatformApi(url, token, authority)
+    base, own = os.environ.get("AITNE_URL"), os.environ.get("AITNE_TOKEN")
+    if base and own:
+        _platform["jobs"] = PlatformApi(f"{base.rstrip('/')}/api/v1", own, authority)
+
+
+def batch_file(session: dict[str, Any], notebook: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the job file that runs ``notebook`` with the software, data and resources of the
+    session.
+
+    ``session`` is the session's job file; ``asked`` has the page's ``nodes``, ``gpu`` and
+    ``max_duration``, each optional. The working folder is the notebook's, as for its kernel.
+    """
+    resources = dict(session.get("resources") or {})
+    resources |= {name: asked[name] for name in ("nodes", "gpu") if asked.get(name) is not None}
+    inherited = {name: session[name] for name in _INHERITED if session.get(name)}
+    limit = asked.get("max_duration") or session.get("max_duration")
+    return inherited | {
+        "type": "job",
+        "name": os.path.basename(notebook),
+        "workdir": os.path.dirname(notebook),
+        "notebook": {"path": notebook},
+        "resources": resources,
+        **({} if limit is None else {"max_duration": limit}),
+    }
+
+
+def submit(api: PlatformApi, session: str, root: str, asked: dict[str, Any]) -> tuple[int, bytes]:
+    """Submit the notebook ``asked["path"]`` below the folder ``root`` as a batch job; return status
+    and body of the platform's response.
+
+    Blocks, as ``PlatformApi.ask``, and raises the same errors.
+    """
+    path = str(asked.get("path")).strip("/")
+    notebook = os.path.join(os.path.abspath(root), path)
+    if not notebook.endswith(".ipynb") or not os.path.isfile(notebook):
+        return 404, json.dumps({"detail": f"There is no notebook {path}. Save it first."}).encode()
+    status, body = api.ask(f"/jobs/{session}/file")
+    if status != _OK:
+        return status, body
+    return api.ask("/jobs", batch_file(json.loads(body), notebook, asked))
 
 
 class _Handler(APIHandler):  # type: ignore[misc]
-    async def answer(self, *request: Any) -> None:
+    async def answer(self, api: str, path: str = "", body: dict[str, Any] | None = None) -> None:
+        await self.answer_of(self.api(api).ask, path, body)
+
+    async def answer_of(self, function: Callable[..., tuple[int, bytes]], *request: Any) -> None:
+        """Answer with the status and body that ``function``, which blocks, returns."""
         try:
-            status, body = await IOLoop.current().run_in_executor(
-                _threads, _platform[0].ask, *request
-            )
+            status, body = await IOLoop.current().run_in_executor(_threads, function, *request)
         except OSError as error:
             raise web.HTTPError(503, "The platform does not answer.") from error
         self.set_status(status)
         self.set_header("Content-Type", "application/json")
         self.finish(body)
+
+    def api(self, name: str) -> PlatformApi:
+        if name not in _platform:
+            raise web.HTTPError(409, "This session has no token for jobs. Start a new session.")
+        return _platform[name]
+
+    def fields(self) -> dict[str, Any]:
+        body = self.get_json_body()
+        if not isinstance(body, dict):
+            raise web.HTTPError(400, "The request has no JSON object.")
+        return body
 
 
 class StatusHandler(_Handler):
@@ -88,7 +165,7 @@ class StatusHandler(_Handler):
     @web.authenticated  # type: ignore[untyped-decorator]
     async def get(self) -> None:
         """Return the end of the session and its resource usage."""
-        await self.answer()
+        await self.answer("session")
 
 
 class ExtendHandler(_Handler):
@@ -97,7 +174,42 @@ class ExtendHandler(_Handler):
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
         """Extend the session by an hour."""
-        await self.answer("/extend", {"duration_s": _EXTENSION_S})
+        await self.answer("session", "/extend", {"duration_s": _EXTENSION_S})
+
+
+class RanksHandler(_Handler):
+    """Handler of the dialog in JupyterLab that attaches ranks."""
+
+    @web.authenticated  # type: ignore[untyped-decorator]
+    async def post(self) -> None:
+        """Start the ranks that the page requests for this session."""
+        await self.answer("jobs", f"/sessions/{_session()}/ranks", self.fields())
+
+
+class ReleaseHandler(_Handler):
+    """Handler of the buttons in JupyterLab that release ranks."""
+
+    @web.authenticated  # type: ignore[untyped-decorator]
+    async def post(self) -> None:
+        """Release one rank group of this session."""
+        group = str(self.fields().get("group"))
+        if _ID.fullmatch(group) is None:
+            raise web.HTTPError(400, "The rank group has no ID.")
+        await self.answer("jobs", f"/sessions/{_session()}/ranks/{group}/release", {})
+
+
+class BatchHandler(_Handler):
+    """Handler of the dialog in JupyterLab that runs the open notebook as a batch job."""
+
+    @web.authenticated  # type: ignore[untyped-decorator]
+    async def post(self) -> None:
+        """Submit the notebook with the software, data and resources of this session."""
+        root = str(self.contents_manager.root_dir)
+        await self.answer_of(submit, self.api("jobs"), _session(), root, self.fields())
+
+
+def _session() -> str:
+    return os.environ.get("AITNE_SESSION", "")
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
@@ -108,5 +220,12 @@ def _load_jupyter_server_extension(server: Any) -> None:
     if not _platform:
         return
     base = server.web_app.settings["base_url"].rstrip("/")
-    routes = [(f"{base}/aitne/session", StatusHandler), (f"{base}/aitne/extend", ExtendHandler)]
+    handlers = {
+        "session": StatusHandler,
+        "extend": ExtendHandler,
+        "ranks": RanksHandler,
+        "ranks/release": ReleaseHandler,
+        "batch": BatchHandler,
+    }
+    routes = [(f"{base}/aitne/{path}", handler) for path, handler in handlers.items()]
     server.web_app.add_handlers(".*$", routes)

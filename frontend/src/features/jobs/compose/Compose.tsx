@@ -14,7 +14,7 @@ import { CopyButton } from "@/components/CopyButton";
 import { notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
 import { Refusal } from "@/components/Refusal";
-import { PlanView } from "@/features/jobs/launch/PlanView";
+import { PlanView } from "@/components/PlanView";
 import { useRefusal } from "@/hooks/use-refusal";
 import { ComposeForm } from "./ComposeForm";
 import { isBatchScript, setField } from "./job-yaml";

@@ -12,6 +12,7 @@ import { ApiProblem } from "@/api/problem";
 import { messageOf } from "@/api/problem";
 import { keys, partitionsQuery, planQuery } from "@/api/queries";
 import type { ClusterNode, JobFile, JobPage, Me, Template } from "@/api/types";
+import { PlanView } from "@/components/PlanView";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { useRefusal } from "@/hooks/use-refusal";
 import { uuid } from "@/lib/id";
@@ -31,7 +32,6 @@ import {
 import { valuesOf } from "./launch-values";
 import { LaunchStorage } from "./LaunchStorage";
 import { ParameterField } from "./ParameterField";
-import { PlanView } from "./PlanView";
 import { PythonField } from "./PythonField";
 import { ResourceFields } from "./ResourceFields";
 import { SavePresetModal } from "./SavePresetModal";

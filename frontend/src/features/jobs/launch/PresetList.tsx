@@ -1,14 +1,16 @@
-import { ActionIcon, Menu, TextInput, UnstyledButton } from "@mantine/core";
+import { ActionIcon, Menu, UnstyledButton } from "@mantine/core";
 import { Bookmark, Ellipsis, PenLine, Trash2 } from "lucide-react";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Preset, TemplatesChange } from "@/api/preferences";
 import { Confirm } from "@/components/Confirm";
-import { FormModal } from "@/components/FormModal";
 import { useRefusal } from "@/hooks/use-refusal";
 import { describeFile } from "./describe-file";
 import { renamedPreset, withoutPreset } from "./templates";
 import classes from "@/components/Dashboard.module.css";
+
+/** Loaded when it opens: the front page has no other dialog with a form. */
+const RenamePreset = lazy(async () => ({ default: (await import("./RenamePreset")).RenamePreset }));
 
 interface Props {
   /** The template's title. */
@@ -55,12 +57,14 @@ export function PresetList({ title, presets, onOpen, onPrepare, onChange }: Prop
         ))}
       </ul>
       {renaming && (
-        <RenameModal
-          preset={renaming}
-          taken={presets.map((preset) => preset.name)}
-          onClose={() => setRenaming(null)}
-          onRename={(name) => onChange((old) => ({ ...old, presets: renamedPreset(old.presets, renaming, name) }))}
-        />
+        <Suspense>
+          <RenamePreset
+            preset={renaming}
+            taken={presets.map((preset) => preset.name)}
+            onClose={() => setRenaming(null)}
+            onRename={(name) => onChange((old) => ({ ...old, presets: renamedPreset(old.presets, renaming, name) }))}
+          />
+        </Suspense>
       )}
       <Confirm
         opened={deleting !== null}
@@ -75,35 +79,5 @@ export function PresetList({ title, presets, onOpen, onPrepare, onChange }: Prop
         {t("The saved values are removed. Jobs that were started with them are not affected.")}
       </Confirm>
     </>
-  );
-}
-
-function RenameModal({ preset, taken, onClose, onRename }: { preset: Preset; taken: string[]; onClose: () => void; onRename: (name: string) => void }) {
-  const { t } = useTranslation();
-  const [name, setName] = useState(preset.name);
-  const next = name.trim();
-  const exists = next !== preset.name && taken.includes(next);
-  return (
-    <FormModal
-      title={t("Rename preset")}
-      action={t("Rename")}
-      busy={false}
-      disabled={next === "" || exists}
-      error={null}
-      onClose={onClose}
-      onSubmit={() => {
-        onRename(next);
-        onClose();
-      }}
-    >
-      <TextInput
-        label={t("Name")}
-        value={name}
-        maxLength={60}
-        error={exists ? t("A preset of this name exists. Choose another name.") : null}
-        onChange={(event) => setName(event.currentTarget.value)}
-        data-autofocus
-      />
-    </FormModal>
   );
 }

@@ -1,7 +1,7 @@
 /** The launch form: its values from a template, the job file from its values, problems back to its fields. */
 import i18next from "i18next";
 import type { ClusterNode, FieldProblem, JobFile, Parameter, Scalar, Template } from "@/api/types";
-import { BARE } from "@/features/images/images";
+import { BARE } from "@/lib/runtimes";
 import { durationWords } from "@/lib/time";
 import { memoryText } from "@/lib/units";
 

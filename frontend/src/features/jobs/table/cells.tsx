@@ -1,6 +1,6 @@
 import { ActionIcon } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { ChevronDown, ChevronRight, Layers, NotebookPen } from "lucide-react";
+import { ChevronDown, ChevronRight, Cpu, Layers, NotebookPen } from "lucide-react";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
@@ -98,6 +98,7 @@ export function NameCell({ job, expanded, onToggle }: NameProps) {
       <OutsideBadge job={job} short />
       <GpuIdleMark job={job} />
       {job.type === "session" && <NotebookPen size={14} className={classes.mark} aria-label={t("session")} />}
+      {job.session_id !== null && <Cpu size={14} className={classes.mark} aria-label={t("ranks of a session")} />}
       {job.array !== null && (
         <span className={classes.array}>
           <Layers size={13} aria-hidden style={{ verticalAlign: "-2px" }} /> {job.array}

@@ -1,4 +1,4 @@
-import { ActionIcon, Anchor, Button, Menu, Select, Title, Tooltip } from "@mantine/core";
+import { ActionIcon, Anchor, Button, Menu, Title, Tooltip } from "@mantine/core";
 import { useDocumentTitle, useLocalStorage } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -13,6 +13,7 @@ import { PageLoading } from "@/components/PageLoading";
 import { QueuePosition } from "@/components/QueuePosition";
 import { StateBadge } from "@/components/StateBadge";
 import { nameOfJob } from "@/lib/describe";
+import { NodeSelect } from "./NodeSelect";
 import { SshHelp } from "./SshHelp";
 import type { LinkState } from "./terminal-link";
 import classes from "./Terminal.module.css";
@@ -64,20 +65,14 @@ function LoadedTerminal({ job }: { job: Job }) {
           <StateBadge job={job} />
         </div>
         <div className={classes.tools}>
-          {job.nodes.length > 1 && (
-            <Select
-              aria-label={t("Node")}
-              size="xs"
-              w={150}
-              data={job.nodes}
-              value={selectedNode ?? job.nodes[0] ?? null}
-              allowDeselect={false}
-              onChange={(next) => {
-                setLink(null);
-                void navigate({ search: next === null ? {} : { node: next }, replace: true });
-              }}
-            />
-          )}
+          <NodeSelect
+            job={job}
+            node={selectedNode}
+            onChange={(next) => {
+              setLink(null);
+              void navigate({ to: "/jobs/$jobId/terminal", params: { jobId: next.job }, search: { node: next.node }, replace: true });
+            }}
+          />
           <SshHelp job={job} />
           <Menu>
             <Menu.Target>

@@ -1,5 +1,5 @@
-// A bar at the top of JupyterLab: the way back to the portal, the time left, Extend, and the memory and GPUs in use. It asks the
-// session's own server (aitne_session.py). JupyterLab loads it as it is.
+// A bar at the top of JupyterLab: the way back to the portal, the time left, Extend, the memory and GPUs in use, the attached ranks,
+// and the open notebook as a batch job. It asks the session's own server (aitne_session.py). JupyterLab loads it as it is.
 "use strict";
 
 (() => {
@@ -16,6 +16,31 @@
     "Session": "Sitzung",
     "Not extended: {reason}": "Nicht verlängert: {reason}",
     "The platform does not answer.": "Die Plattform antwortet nicht.",
+    "Attach ranks": "Ranks verbinden",
+    "Attached ranks": "Verbundene Ranks",
+    "{count} ranks": "{count} Ranks",
+    "{count} rank": "{count} Rank",
+    "{count} nodes": "{count} Knoten",
+    "{count} node": "{count} Knoten",
+    "waiting": "wartend",
+    "starting": "startend",
+    "ending": "endend",
+    "Release": "Freigeben",
+    "Release {ranks}? What they have in memory is lost.": "{ranks} freigeben? Was sie im Speicher haben, geht verloren.",
+    "None. Ranks execute cells on several GPUs or nodes.": "Keine. Ranks führen Zellen auf mehreren GPUs oder Knoten aus.",
+    "Ranks": "Ranks",
+    "Nodes": "Knoten",
+    "GPU of each rank, such as a100 or 1": "GPU jedes Ranks, etwa a100 oder 1",
+    "CPUs of each rank": "CPUs jedes Ranks",
+    "Memory of each rank": "Speicher jedes Ranks",
+    "Time limit": "Zeitlimit",
+    "Release after time without work": "Freigabe nach Zeit ohne Arbeit",
+    "Close": "Schließen",
+    "Run as batch job": "Als Batch-Job ausführen",
+    "GPUs on each node, such as a100:2": "GPUs auf jedem Knoten, etwa a100:2",
+    "It runs with the software, data and resources of this session.": "Es läuft mit Software, Daten und Ressourcen dieser Sitzung.",
+    "Submitted as {name}.": "Als {name} eingereicht.",
+    "Open job": "Job öffnen",
   };
   const german = navigator.language.toLowerCase().startsWith("de");
   const t = (text, values = {}) => (german ? (GERMAN[text] ?? text) : text).replace(/\{(\w+)\}/g, (_, name) => values[name]);
@@ -30,12 +55,18 @@
   const gigabytes = (bytes) => `${(bytes / 1024 ** 3).toLocaleString(german ? "de" : "en", { maximumFractionDigits: 1 })} GB`;
   const percent = (share) => `${Math.round(share * 100)} %`;
 
+  /** Why the platform refused a request: its sentence, and those about single fields. */
+  const sentence = (body) => {
+    const problems = (body.problems ?? []).map(({ field, message, allowed }) => `${field}: ${message}${allowed ? ` (${allowed})` : ""}`);
+    return problems.length > 0 ? problems.join(" ") : (body.detail ?? body.message ?? t("The platform does not answer."));
+  };
+
   const base = () => JSON.parse(document.getElementById("jupyter-config-data").textContent).baseUrl;
-  const ask = async (path, method) => {
+  const ask = async (path, method, fields) => {
     const token = /(?:^|; )_xsrf=([^;]*)/.exec(document.cookie)?.[1] ?? "";
-    const response = await fetch(`${base()}aitne/${path}`, { method, headers: { "X-XSRFToken": token } });
+    const response = await fetch(`${base()}aitne/${path}`, { method, headers: { "X-XSRFToken": token }, body: fields === undefined ? undefined : JSON.stringify(fields) });
     const body = await response.json().catch(() => ({}));
-    if (!response.ok) throw new Error(body.detail ?? body.message ?? t("The platform does not answer."));
+    if (!response.ok) throw new Error(sentence(body));
     const date = Date.parse(response.headers.get("Date"));
     return { ...body, ahead: Number.isNaN(date) ? 0 : Date.now() - date };
   };
@@ -49,10 +80,73 @@
     #aitne-bar button { padding: 2px 8px; border: 1px solid var(--jp-border-color1); border-radius: 4px; background: var(--jp-layout-color1);
       color: inherit; font: inherit; cursor: pointer; }
     #aitne-bar button:disabled { opacity: 0.6; cursor: default; }
-    @media (max-width: 900px) { #aitne-bar .use { display: none; } }`;
+    #aitne-bar dialog { width: min(460px, 90vw); padding: 18px 20px; border: 1px solid var(--jp-border-color1); border-radius: 8px;
+      background: var(--jp-layout-color1); color: inherit; white-space: normal; }
+    #aitne-bar dialog::backdrop { background: rgb(0 0 0 / 0.4); }
+    #aitne-bar h2 { margin: 0 0 12px; font-size: var(--jp-ui-font-size2); }
+    #aitne-bar ul { display: grid; gap: 8px; margin: 0 0 16px; padding: 0; list-style: none; }
+    #aitne-bar li { display: grid; grid-template-columns: 1fr auto; gap: 2px 8px; align-items: center; }
+    #aitne-bar li small { grid-column: 1 / -1; color: var(--jp-ui-font-color2); }
+    #aitne-bar form { display: grid; grid-template-columns: 1fr 1fr; gap: 10px; }
+    #aitne-bar form > .whole { grid-column: 1 / -1; margin: 0; }
+    #aitne-bar label { display: grid; gap: 3px; align-content: end; }
+    #aitne-bar input { padding: 4px 6px; border: 1px solid var(--jp-border-color1); border-radius: 4px; background: var(--jp-layout-color0);
+      color: inherit; font: inherit; }
+    #aitne-bar form .buttons { display: flex; gap: 8px; justify-content: flex-end; }
+    #aitne-bar .problem { color: var(--jp-error-color0); }
+    @media (max-width: 900px) { #aitne-bar .use { display: none; } }
+    @media (max-width: 700px) { #aitne-bar .batch, #aitne-bar .portal { display: none; } }`;
 
-  /** The bar in `node`; it draws the last status again each second, and asks for another each minute while it is seen. */
-  const fill = (node) => {
+  const make = (name, properties = {}, ...children) => {
+    const element = Object.assign(document.createElement(name), properties);
+    element.append(...children);
+    return element;
+  };
+  const counted = (count, one, many) => t(count === 1 ? one : many, { count });
+  const ranksText = (count) => counted(count, "{count} rank", "{count} ranks");
+  /** "4 ranks · 2 nodes · 14 min left", or why they do not run yet. */
+  const groupText = (group, now) => {
+    const shape = `${ranksText(group.ranks)} · ${counted(group.nodes, "{count} node", "{count} nodes")}`;
+    if (group.cancel_requested) return `${shape} · ${t("ending")}`;
+    if (group.state !== "RUNNING") return `${shape} · ${t(group.state === "STARTING" ? "starting" : "waiting")}`;
+    const left = group.expires_at === null ? null : Date.parse(group.expires_at) - now;
+    return left === null ? shape : `${shape} · ${left > 0 ? t("{time} left", { time: duration(left) }) : t("Time limit reached")}`;
+  };
+
+  /** A form in a dialog; `send` gets its fields that are not empty, and a promise that fails shows why. */
+  const formDialog = (title, fields, action, send) => {
+    const problem = make("p", { className: "problem whole" });
+    problem.setAttribute("role", "alert");
+    const above = make("div", { className: "whole" });
+    const inputs = fields.map(({ label, ...properties }) => make("label", {}, t(label), make("input", { autocomplete: "off", ...properties })));
+    const submit = make("button", { type: "submit", textContent: t(action) });
+    const close = make("button", { type: "button", textContent: t("Close") });
+    const form = make("form", {}, above, ...inputs, problem, make("div", { className: "buttons whole" }, close, submit));
+    const dialog = make("dialog", {}, make("h2", { textContent: t(title) }), form);
+    dialog.setAttribute("aria-label", t(title));
+    // JupyterLab's shortcuts are not meant for what is typed here.
+    dialog.addEventListener("keydown", (event) => event.stopPropagation());
+    close.addEventListener("click", () => dialog.close());
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      submit.disabled = true;
+      problem.textContent = "";
+      const filled = [...form.elements].filter(({ name, value }) => name !== "" && value.trim() !== "");
+      try {
+        await send(Object.fromEntries(filled.map(({ name, type, value }) => [name, type === "number" ? Number(value) : value.trim()])));
+      } catch (error) {
+        problem.textContent = error.message;
+      }
+      submit.disabled = false;
+    });
+    return { dialog, above, problem };
+  };
+  const number = (label, name, value) => ({ label, name, value, type: "number", min: 1, required: true });
+  const text = (label, name, value = "") => ({ label, name, value, type: "text" });
+
+  /** The bar in `node`; it draws the last status again each second, and asks for another each minute while it is seen. `notebook` returns
+   * the document of the open notebook, or undefined. */
+  const fill = (node, notebook) => {
     const part = (name, look) => {
       const element = document.createElement(name);
       element.className = look;
@@ -63,6 +157,11 @@
     node.setAttribute("aria-label", t("Session"));
     const memory = part("span", "use");
     const gpu = part("span", "use");
+    const ranks = part("button", "ranks");
+    ranks.type = "button";
+    const batch = part("button", "batch");
+    batch.type = "button";
+    batch.textContent = t("Run as batch job");
     const left = part("span", "left");
     const extend = part("button", "extend");
     extend.type = "button";
@@ -76,15 +175,23 @@
 
     let status;
     let askedAt = 0;
+    const now = () => Date.now() - status.ahead;
+    const drawRanks = () => {
+      ranks.hidden = status.ranks === undefined;
+      const groups = status.ranks ?? [];
+      ranks.textContent = groups.length === 0 ? t("Attach ranks") : groups.map((group) => groupText(group, now())).join("; ");
+      batch.hidden = status.ranks === undefined || notebook() === undefined;
+    };
     const draw = () => {
       node.hidden = status === undefined;
       if (status === undefined) return;
+      drawRanks();
       portal.href = status.portal_url;
       memory.hidden = status.memory_bytes === null;
       memory.textContent = t("Memory {used} of {limit}", { used: gigabytes(status.memory_bytes ?? 0), limit: gigabytes(status.memory_limit_bytes) });
       gpu.hidden = status.gpu_utilization === null || status.gpus === 0;
       gpu.textContent = t("GPU {share}", { share: percent(status.gpu_utilization ?? 0) });
-      const ms = status.expires_at === null ? null : Date.parse(status.expires_at) - (Date.now() - status.ahead);
+      const ms = status.expires_at === null ? null : Date.parse(status.expires_at) - now();
       left.hidden = extend.hidden = ms === null;
       if (ms === null) return;
       left.classList.toggle("soon", ms < SOON_MS);
@@ -109,6 +216,83 @@
       window.setTimeout(refresh, 5_000);
       extend.disabled = false;
     });
+    // The platform carries a change out in a moment.
+    const changed = async () => {
+      await refresh();
+      window.setTimeout(refresh, 5_000);
+    };
+
+    const attach = formDialog(
+      "Attach ranks",
+      [
+        number("Ranks", "ranks", 2),
+        number("Nodes", "nodes", 1),
+        text("GPU of each rank, such as a100 or 1", "gpu"),
+        number("CPUs of each rank", "cpu", 1),
+        text("Memory of each rank", "memory", "4G"),
+        text("Time limit", "max_duration", "2h"),
+        text("Release after time without work", "idle", "15m"),
+      ],
+      "Attach ranks",
+      async (fields) => {
+        await ask("ranks", "POST", fields);
+        await changed();
+        listGroups();
+      },
+    );
+    const listGroups = () => {
+      const groups = status.ranks ?? [];
+      const entries = groups.map((group) => {
+        const release = make("button", { type: "button", textContent: t("Release"), disabled: group.cancel_requested });
+        release.addEventListener("click", async () => {
+          const runs = group.state === "RUNNING";
+          if (runs && !window.confirm(t("Release {ranks}? What they have in memory is lost.", { ranks: ranksText(group.ranks) }))) return;
+          release.disabled = true;
+          attach.problem.textContent = "";
+          try {
+            await ask("ranks/release", "POST", { group: group.job_id });
+            await changed();
+            listGroups();
+          } catch (error) {
+            attach.problem.textContent = error.message;
+            release.disabled = false;
+          }
+        });
+        return make("li", {}, make("span", { textContent: groupText(group, now()) }), release, make("small", { textContent: group.message ?? "" }));
+      });
+      const none = make("p", { textContent: t("None. Ranks execute cells on several GPUs or nodes.") });
+      attach.above.replaceChildren(make("strong", { textContent: t("Attached ranks") }), entries.length === 0 ? none : make("ul", {}, ...entries));
+    };
+    ranks.addEventListener("click", async () => {
+      listGroups();
+      attach.dialog.showModal();
+      await refresh();
+      listGroups();
+    });
+
+    const run = formDialog(
+      "Run as batch job",
+      [number("Nodes", "nodes", 1), text("GPUs on each node, such as a100:2", "gpu"), text("Time limit", "max_duration")],
+      "Run as batch job",
+      async (fields) => {
+        const document = notebook();
+        if (document === undefined) return;
+        await document.save();
+        const job = await ask("batch", "POST", { ...fields, path: document.path });
+        const link = make("a", { href: status.portal_url.replace(/[^/]*$/, job.id), target: "_blank", rel: "noreferrer", textContent: t("Open job") });
+        run.above.replaceChildren(make("p", { textContent: t("Submitted as {name}.", { name: job.name }) }), link);
+      },
+    );
+    batch.addEventListener("click", () => {
+      run.problem.textContent = "";
+      run.above.replaceChildren(
+        make("strong", { textContent: notebook()?.path ?? "" }),
+        make("p", { textContent: t("It runs with the software, data and resources of this session.") }),
+      );
+      run.dialog.showModal();
+    });
+    node.append(attach.dialog, run.dialog);
+
     window.setInterval(() => {
       if (document.hidden) return;
       if (Date.now() - askedAt >= REFRESH_MS) void refresh();
@@ -130,7 +314,10 @@
       document.head.append(style);
       const bar = new Widget();
       bar.id = "aitne-bar";
-      fill(bar.node);
+      fill(bar.node, () => {
+        const open = app.shell.currentWidget?.context;
+        return open?.path?.endsWith(".ipynb") ? open : undefined;
+      });
       app.shell.add(bar, "top", { rank: 10_000 });
     },
   };

@@ -6,11 +6,11 @@ import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import type { Plan } from "@/api/types";
 import { ServerText } from "@/components/ServerText";
-import { BARE, runtimeTitle } from "@/features/images/images";
 import { translateServerText } from "@/i18n/server";
 import { describeRanks, describeResources } from "@/lib/describe";
+import { BARE, runtimeTitle } from "@/lib/runtimes";
 import { durationWords, formatRelative } from "@/lib/time";
-import classes from "./LaunchDrawer.module.css";
+import classes from "./PlanView.module.css";
 
 interface Props {
   plan: Plan | undefined;
