@@ -1,0 +1,1 @@
+"""Notebooks of the platform's users: their execution as jobs."""
