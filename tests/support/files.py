@@ -33,6 +33,8 @@ class MemoryFiles:
     fences: dict[Key, Fence] = field(default_factory=dict)
     outcomes: dict[Key, ProgramOutcome] = field(default_factory=dict)
     created: dict[tuple[UUID, int], dict[str, bytes]] = field(default_factory=dict)
+    written: dict[tuple[UUID, int], dict[str, bytes]] = field(default_factory=dict)
+    """Files that the job itself wrote, by job and attempt."""
     reads: int = 0
     tidied: list[UUID] = field(default_factory=list)
     removed: list[UUID] = field(default_factory=list)
@@ -63,6 +65,16 @@ class MemoryFiles:
         text = self.logs.get((place.job_id, place.attempt, task), b"")
         start = max(0, len(text) + offset) if offset < 0 else min(offset, len(text))
         return LogChunk(data=text[start : start + limit], offset=start, size=len(text))
+
+    async def read_file(
+        self, place: JobLocation, name: str, *, offset: int, limit: int
+    ) -> LogChunk | None:
+        """As the port says."""
+        self._check()
+        data = self.written.get((place.job_id, place.attempt), {}).get(name)
+        if data is None:
+            return None
+        return LogChunk(data=data[offset : offset + limit], offset=offset, size=len(data))
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """As the port says."""

@@ -24,6 +24,7 @@ from aitne.core.broker.protocol import (
     NotesResult,
     OutcomeResult,
     PollResult,
+    ReadFileResult,
     ReadLogResult,
     SubmitResult,
     TidyResult,
@@ -340,6 +341,18 @@ class FilesByVerb:
         args = {"place": _place(place), "task": task, "offset": offset, "limit": limit}
         read = await self._caller.call("read_log", args, ReadLogResult)
         return LogChunk(data=read.data, offset=read.offset, size=read.size)
+
+    async def read_file(
+        self, place: JobLocation, name: str, *, offset: int, limit: int
+    ) -> LogChunk | None:
+        """Return up to ``limit`` bytes, from byte ``offset`` on, of the file ``name`` in the
+        attempt's folder; None if there is no such file.
+        """
+        args = {"place": _place(place), "name": name, "offset": offset, "limit": limit}
+        part = (await self._caller.call("read_file", args, ReadFileResult)).part
+        if part is None:
+            return None
+        return LogChunk(data=part.data, offset=part.offset, size=part.size)
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """Return the attempt's fence, the file that names the scheduler's run that executes the

@@ -69,6 +69,15 @@ class OwnFiles:
         _own(place)
         return await asyncio.to_thread(read_log, place, task, offset=offset, limit=limit)
 
+    async def read_file(
+        self, place: JobLocation, name: str, *, offset: int, limit: int
+    ) -> LogChunk | None:
+        """Return up to ``limit`` bytes, from byte ``offset`` on, of the file ``name`` in the
+        attempt's folder; None if there is no such file.
+        """
+        _own(place)
+        return await asyncio.to_thread(read_file, place, name, offset=offset, limit=limit)
+
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """Return the attempt's fence, the file that names the scheduler's run that executes the
         attempt; None if no run has created it.
@@ -139,6 +148,25 @@ def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -
                 return _piece(file, offset, limit)
         except FileNotFoundError:
             return LogChunk(data=b"", offset=0, size=0)
+
+
+def read_file(place: JobLocation, name: str, *, offset: int, limit: int) -> LogChunk | None:
+    """Return up to ``limit`` bytes, from byte ``offset`` on, of the file ``name`` in the attempt's
+    folder; None if it is missing or not a regular file.
+
+    Raises:
+        InvalidInput: the name is not a plain file name.
+        Unavailable: the file exists but cannot be read.
+    """
+    if _FILE_NAME.fullmatch(name) is None:
+        raise InvalidInput.field("name", "must be a plain file name", value=name)
+    with as_unavailable(place, "cannot be read"):
+        try:
+            with _attempt(place) as folder, opened(name, _READ, folder) as file:
+                regular = stat.S_ISREG(os.fstat(file).st_mode)
+                return _piece(file, offset, limit) if regular else None
+        except FileNotFoundError:
+            return None
 
 
 def read_path(path: str, *, offset: int, limit: int) -> LogChunk:

@@ -48,6 +48,8 @@ from aitne.core.broker.protocol import (
     OutcomeResult,
     PollArgs,
     PollResult,
+    ReadFileArgs,
+    ReadFileResult,
     ReadLogArgs,
     ReadLogResult,
     ResumeArgs,
@@ -268,6 +270,10 @@ class Handlers:
     async def read_log(self, args: ReadLogArgs) -> ReadLogResult:
         """Read a part of a job's log under its account, in the per-user helper."""
         return await self._by_helper("read_log", args, ReadLogResult)
+
+    async def read_file(self, args: ReadFileArgs) -> ReadFileResult:
+        """Read a part of a file in a job's folder under its account, in the per-user helper."""
+        return await self._by_helper("read_file", args, ReadFileResult)
 
     async def fence(self, args: TaskArgs) -> FenceResult:
         """Read the fence of an attempt (which names the run that executes it) under its account, in

@@ -33,6 +33,8 @@ from aitne.core.broker.protocol import (
     FenceResult,
     JobLocationArgs,
     OutcomeResult,
+    ReadFileArgs,
+    ReadFileResult,
     ReadLogArgs,
     ReadLogResult,
     TaskArgs,
@@ -250,6 +252,11 @@ def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
         outside = OutsideLogArgs.model_validate(args)
         limit = min(outside.limit, MAX_READ_BYTES)
         return _piece(files.read_path(outside.log.path, offset=outside.offset, limit=limit))
+    if verb == "read_file":
+        asked = ReadFileArgs.model_validate(args)
+        limit = min(asked.limit, MAX_READ_BYTES)
+        chunk = files.read_file(asked.place, asked.name, offset=asked.offset, limit=limit)
+        return ReadFileResult(part=None if chunk is None else _piece(chunk))
     if verb in ("tidy", "remove"):
         place = JobLocationArgs.model_validate(args).place
         if verb == "remove":

@@ -245,6 +245,15 @@ class ReadLogArgs(TaskArgs):
     """Maximum number of bytes to return; values above ``MAX_READ_BYTES`` are reduced to that."""
 
 
+class ReadFileArgs(JobLocationArgs):
+    """Arguments of the verb ``read_file``."""
+
+    name: FileName
+    offset: int = Field(ge=0, le=1 << 62)
+    limit: int = Field(ge=0)
+    """Maximum number of bytes to return; values above ``MAX_READ_BYTES`` are reduced to that."""
+
+
 class AttachArgs(JobLocationArgs):
     """Arguments of the verb ``attach``."""
 
@@ -351,6 +360,12 @@ class ReadLogResult(Frozen):
     size: int
 
 
+class ReadFileResult(Frozen):
+    """Result of ``read_file``: the part that was read; None if there is no such file."""
+
+    part: ReadLogResult | None
+
+
 class FenceResult(Frozen):
     """Result of ``fence`` and ``close_fence``: the fence, None if no run has created it."""
 
@@ -425,6 +440,7 @@ VERBS: Mapping[str, Verb] = {
         Verb("attach", AttachArgs, AttachResult, 45, Unavailable),
         Verb("create", CreateArgs, EmptyResult, 30, Unavailable),
         Verb("read_log", ReadLogArgs, ReadLogResult, 15, Unavailable, audited="refused"),
+        Verb("read_file", ReadFileArgs, ReadFileResult, 15, Unavailable, audited="refused"),
         Verb("fence", TaskArgs, FenceResult, 15, Unavailable, audited="refused"),
         Verb("close_fence", TaskArgs, FenceResult, 15, Unavailable),
         Verb("outcome", TaskArgs, OutcomeResult, 15, Unavailable, audited="refused"),

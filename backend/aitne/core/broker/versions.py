@@ -31,6 +31,7 @@ WITHOUT_RANGE = 1
 VERBS_SINCE: Mapping[str, int] = dict.fromkeys(
     (
         *("changed", "hold", "release", "throttle", "hold_limits", "tidy", "remove"),
+        "read_file",
         *("outside_list", "outside_ended", "outside_act", "outside_log"),
     ),
     2,

@@ -124,6 +124,14 @@ class JobFiles(Protocol):
         """
         ...
 
+    async def read_file(
+        self, place: JobLocation, name: str, *, offset: int, limit: int
+    ) -> LogChunk | None:
+        """Return up to ``limit`` bytes, from byte ``offset`` on, of the file ``name`` that the job
+        has written in the attempt's folder; None if there is no such file.
+        """
+        ...
+
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """Return the fence of the attempt; None if no run has created it, which proves that the
         program of this attempt has never started.
