@@ -219,6 +219,8 @@ ROUTES: dict[str, Route] = {
     "get_job_failure": reads(*SEEN),
     "get_job_record": reads(*SEEN),
     "get_job_script": reads(*SEEN),
+    "get_job_notebook": reads(*SEEN, kind="notebook"),
+    "get_job_notebook_page": reads(*SEEN, kind="notebook"),
     "get_job_metrics": reads(*SEEN),
     "get_job_profile": reads(*SEEN),
     "get_job_events": reads(*SEEN),

@@ -56,6 +56,7 @@ from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
 from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
@@ -151,6 +152,7 @@ class PlatformServices:
     preferences: PreferenceService
     user_secrets: UserSecretService
     trees: TreeService
+    notebooks: NotebookService
     audit: AuditService
     notifications: NotificationService
     terminals: TerminalService
@@ -223,11 +225,12 @@ def build(settings: Settings) -> PlatformServices:
     )
     forecaster = Forecaster(renderer, scheduler)
     capacity = CapacityService(store, cluster, utc_now)
+    files = job_files(settings)
     jobs = JobService(
         store,
         admission,
         renderer,
-        job_files(settings),
+        files,
         forecaster,
         utc_now,
         make_outside(settings),
@@ -307,6 +310,7 @@ def build(settings: Settings) -> PlatformServices:
         preferences=PreferenceService(store),
         user_secrets=secrets,
         trees=trees,
+        notebooks=NotebookService(jobs, files, renderer),
         terminals=TerminalService(store, renderer, make_attacher(settings), unix_accounts, utc_now),
         hub_logouts=HubLogouts(
             store,

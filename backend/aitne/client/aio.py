@@ -293,6 +293,9 @@ class AsyncJobs:
     async def results(self, job_id: str) -> ResultsRecord:
         return await call(self._sync.results, job_id)
 
+    async def notebook(self, job_id: str) -> bytes:
+        return await call(self._sync.notebook, job_id)
+
     async def compare(self, job_id: str, other_id: str) -> ComparisonRecord:
         return await call(self._sync.compare, job_id, other_id)
 

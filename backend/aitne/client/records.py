@@ -89,6 +89,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     container: dict[str, Any]
     environment: dict[str, Any]
     repo: dict[str, Any] | None
+    notebook: dict[str, Any] | None
     secrets: list[str]
     after: list[str]
     afterany: list[str]
@@ -130,6 +131,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     container: dict[str, Any]
     environment: dict[str, Any]
     repo: dict[str, Any] | None
+    notebook: dict[str, Any] | None
     secrets: list[str]
     after: list[str]
     afterany: list[str]

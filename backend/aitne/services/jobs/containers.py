@@ -59,6 +59,7 @@ def container_of(
     ours: list[Bind] = []
     if spec.apps:
         ours.append(Bind(source=str(software.launcher.parent), target=LAB))
+    if spec.apps or spec.notebook is not None:
         ours.append(Bind(source=str(software.notebook), target=NOTEBOOK))
     if spec.distributed is not None:
         ours.append(Bind(source=str(PurePath(software.spawner[-1]).parent), target=SPAWNER))

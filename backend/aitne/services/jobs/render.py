@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -17,7 +18,7 @@ from aitne.core.jobs.agent_protocol import (
 )
 from aitne.core.jobs.commands import argv_of, interpreter
 from aitne.core.jobs.environment import wrap
-from aitne.core.jobs.layout import AGENT_SPEC, TOKEN, command_name
+from aitne.core.jobs.layout import AGENT_SPEC, NOTEBOOK, TOKEN, command_name
 from aitne.core.jobs.log_pattern import format_of, without_backslashes
 from aitne.core.jobs.script import render_script
 from aitne.core.jobs.states import TerminationReason
@@ -39,8 +40,11 @@ from aitne.services.jobs.containers import (
     needs_of,
     tree_of,
 )
+from aitne.services.jobs.containers import NOTEBOOK as NOTEBOOK_PACKAGE
 from aitne.services.jobs.distributed import TRANSPORT_OF
 from aitne.services.jobs.enforcement import limits_of
+
+_RUN_NOTEBOOK = "aitne.notebook.execute"
 
 
 class Renderer:
@@ -110,16 +114,20 @@ class Renderer:
             attempt=job.attempt,
             platform_url=self._settings.agents_url,
             authority=self._authority,
-            commands=tuple(
-                wrap(
-                    spec.environment,
-                    (
-                        *self._spawner(spec, _run_id(job)),
-                        *argv_of(command, f"{self._job_dir(job)}/{command_name(number)}"),
-                    ),
-                )
-                for number, command in enumerate(spec.commands)
+            commands=(
+                *(
+                    wrap(
+                        spec.environment,
+                        (
+                            *self._spawner(spec, _run_id(job)),
+                            *argv_of(command, f"{self._job_dir(job)}/{command_name(number)}"),
+                        ),
+                    )
+                    for number, command in enumerate(spec.commands)
+                ),
+                *self._notebook(job, runtime),
             ),
+            explains_failure=spec.notebook is not None,
             ranks=self._ranks(spec),
             apps=tuple(self._app(spec, runtime, app) for app in spec.apps),
             env={
@@ -185,6 +193,7 @@ class Renderer:
                 AGENT_SPEC: spec.model_dump_json(indent=1).encode(),
                 TOKEN: token.encode(),
                 **_scripts(job.spec),
+                **_notebook_file(job.spec),
             },
             job_dir=self._job_dir(job),
             resources=job.spec.resources,
@@ -228,6 +237,17 @@ class Renderer:
             *("--job", str(job_id), "--grace", "86400", "--"),
         )
 
+    def _notebook(self, job: Job, runtime: Runtime) -> tuple[tuple[str, ...], ...]:
+        """Return the command that runs the job's notebook; empty for a job without one."""
+        spec = job.spec
+        if spec.notebook is None:
+            return ()
+        python, package = _session_python(spec, runtime), str(self._software.notebook)
+        if spec.image_use is not None:
+            package = NOTEBOOK_PACKAGE
+        argv = (python, "-I", package, _RUN_NOTEBOOK, self._job_dir(job))
+        return (wrap(spec.environment, argv),)
+
     def _ranks(self, spec: JobSpec) -> AgentRanks | None:
         chosen = spec.distributed
         if chosen is None:
@@ -244,12 +264,8 @@ class Renderer:
         )
 
     def _app(self, spec: JobSpec, runtime: Runtime, app: AppSpec) -> AgentApp:
-        # Not just "python": a session must start whatever PATH its user sets.
-        environment = runtime.environment().get("VIRTUAL_ENV")
-        python = "python" if environment is None else str(Path(environment) / "bin" / "python")
-        launcher = str(self._software.launcher)
+        python, launcher = _session_python(spec, runtime), str(self._software.launcher)
         if spec.image_use is not None:
-            python = spec.image_use.python or python
             launcher = f"{LAB}/{self._software.launcher.name}"
         return AgentApp(
             name=app.name,
@@ -258,6 +274,28 @@ class Renderer:
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )
+
+
+def _session_python(spec: JobSpec, runtime: Runtime) -> str:
+    """Return the Python that has JupyterLab: that of the image, or of the environment of sessions."""
+    if spec.image_use is not None:
+        return spec.image_use.python or "python3"
+    # Not just "python": it must start whatever PATH its user sets.
+    environment = runtime.environment().get("VIRTUAL_ENV")
+    return "python" if environment is None else str(Path(environment) / "bin" / "python")
+
+
+def _notebook_file(spec: JobSpec) -> dict[str, bytes]:
+    """Return the file for ``aitne.notebook.execute``; empty for a job without a notebook."""
+    if spec.notebook is None:
+        return {}
+    environment = spec.environment
+    request = {
+        **spec.notebook.model_dump(mode="json"),
+        "in_its_folder": spec.workdir is None,
+        "own_python": environment.venv is not None or environment.conda is not None,
+    }
+    return {NOTEBOOK: json.dumps(request).encode()}
 
 
 def _scripts(spec: JobSpec) -> dict[str, bytes]:
