@@ -17,7 +17,7 @@ WORK, LOOK, OPERATE = "Work", "Look", "Operate"
 """Titles of the sections of `aitne --help`."""
 
 ORDER = (
-    *("session", "open", "extend", "keep", "apply", "plan", "import", "attach"),
+    *("session", "open", "extend", "keep", "apply", "batch", "plan", "import", "attach"),
     *("ssh-config", "ssh-proxy", "resubmit", "hold", "release", "throttle", "stop", "rm"),
     *("ps", "logs", "show", "watch", "snapshot", "files", "compare", "sweep", "profile"),
     *("template", "node", "image", "dataset", "secret", "project", "usage"),

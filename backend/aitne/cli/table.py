@@ -20,6 +20,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Work",
         "Submit job files: show the plan, ask, submit.",
     ),
+    "batch": (
+        "aitne.cli.commands.batch",
+        "Work",
+        "Run a notebook as a job: show the plan, ask, submit.",
+    ),
     "plan": ("aitne.cli.commands.job_file", "Work", "Show the job that a job file would create."),
     "import": ("aitne.cli.commands.job_file", "Work", "Convert a batch script to a job file."),
     "attach": (
