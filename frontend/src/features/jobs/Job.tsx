@@ -2,7 +2,7 @@ import { Alert, Anchor, Button, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { Camera, ChartLine, ChartSpline, History, Layers, Pause, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
+import { Camera, ChartLine, ChartSpline, History, Layers, NotebookText, Pause, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobQuery, templatesQuery } from "@/api/queries";
@@ -41,6 +41,7 @@ import { JobDetails } from "./JobDetails";
 import { JobHistory } from "./JobHistory";
 import { JobScript } from "./JobScript";
 import type { JobTab } from "./job-tabs";
+import { NotebookPanel } from "./NotebookPanel";
 import { OutsideBadge } from "./OutsideBadge";
 import { SchedulerRecord } from "./SchedulerRecord";
 import { UsagePanel } from "./UsagePanel";
@@ -66,12 +67,13 @@ function LoadedJob({ job }: { job: Job }) {
   const logPanel = useRef<HTMLElement>(null);
   const showLine = (text: string) => {
     setLine({ line: text });
-    if (activeTab !== "log") void navigate({ search: {}, replace: true });
+    if (activeTab !== "log") void navigate({ search: defaultTab === "log" ? {} : { tab: "log" }, replace: true });
     logPanel.current?.scrollIntoView({ block: "nearest" });
   };
   const sweep = isArray && job.sweep !== null;
   const ranks = job.distributed !== null && !isArray;
   const tabs: Record<JobTab, boolean> = {
+    notebook: job.notebook !== null,
     sweep,
     tasks: isArray && !outside,
     log: outside ? job.log_path !== null : !isArray,
@@ -81,7 +83,7 @@ function LoadedJob({ job }: { job: Job }) {
     script: !outside,
     history: true,
   };
-  const defaultTab: JobTab = sweep ? "sweep" : tabs.tasks ? "tasks" : tabs.log ? "log" : "history";
+  const defaultTab: JobTab = tabs.notebook ? "notebook" : sweep ? "sweep" : tabs.tasks ? "tasks" : tabs.log ? "log" : "history";
   const activeTab = tab !== undefined && tabs[tab] ? tab : defaultTab;
   return (
     <>
@@ -104,6 +106,11 @@ function LoadedJob({ job }: { job: Job }) {
             keepMounted={false}
           >
             <Tabs.List pt={6} px={8}>
+              {tabs.notebook && (
+                <Tabs.Tab value="notebook" leftSection={<NotebookText size={15} />}>
+                  {t("Notebook")}
+                </Tabs.Tab>
+              )}
               {tabs.sweep && (
                 <Tabs.Tab value="sweep" leftSection={<ChartSpline size={15} />}>
                   {t("Sweep")}
@@ -143,6 +150,11 @@ function LoadedJob({ job }: { job: Job }) {
                 {t("History")}
               </Tabs.Tab>
             </Tabs.List>
+            {tabs.notebook && (
+              <Tabs.Panel value="notebook">
+                <NotebookPanel job={job} />
+              </Tabs.Panel>
+            )}
             {tabs.tasks && (
               <Tabs.Panel value="tasks">
                 <TaskTable id={job.id} />
