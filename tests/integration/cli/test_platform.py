@@ -76,7 +76,7 @@ def test_notebook_runs_as_a_job_whose_message_names_the_cell_that_failed(
     assert "x is 3\n" in done.stdout
     job = json.loads(aitne("ps", "--all", "--json").stdout)[0]
     assert (job["name"], job["state"], job["exit_code"]) == ("divide.ipynb", "FAILED", 1)
-    assert "cell 4 of 4 failed: ZeroDivisionError: division by zero" in job["message"]
+    assert job["message"] == "Cell 4 of 4 failed: ZeroDivisionError: division by zero."
 
 
 def test_doctor_finds_no_failure_on_a_healthy_platform(
