@@ -237,6 +237,8 @@ ROUTES: dict[str, Route] = {
     "get_job_failure": reads(*SEEN, session=OWN),
     "get_job_record": reads(*SEEN, session=OWN),
     "get_job_script": reads(*SEEN, session=OWN),
+    "get_job_notebook": reads(*SEEN, kind="notebook", session=OWN),
+    "get_job_notebook_page": reads(*SEEN, kind="notebook", session=OWN),
     "get_job_metrics": reads(*SEEN, session=OWN),
     "get_job_rank_metrics": reads(*SEEN, session=OWN),
     "get_job_profile": reads(*SEEN, session=OWN),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -34,7 +35,7 @@ PROFILE = {"schema": 1, "written_at": "2026-03-01T12:00:00Z", "size": 2, "steps"
 SWEEP = {"method": "grid", "parameters": {"lr": [0.1, 0.01]}, "metric": "loss", "goal": "min"}
 VALUES = {"updated_at": "2026-03-01T12:00:00Z", "values": {"loss": 0.5}}
 SNAPSHOT = {"taken_at": "2026-03-01T12:00:00Z", "workdir": "/home/ada", "git": None}
-KINDS = ("job", "session", "sweep")
+KINDS = ("job", "session", "sweep", "notebook")
 DOCUMENT = document(bare_app())
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path)
@@ -88,6 +89,9 @@ async def place(
     prepared: tuple[SavedCatalogue, Known], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Catalogue]:
     async with prepared[0].opened(monkeypatch) as place:
+        if "notebook" in prepared[1]:
+            written = {"executed.ipynb": b"{}", "executed.html": b"<p>"}
+            place.stage.files.written[UUID(prepared[1]["notebook"]["job_id"]), 1] = written
         yield place
 
 
@@ -102,6 +106,8 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
     epoch = await stage.add_node()
     make = make_session if kind == "session" else make_job
     job, tasks = make(owner="ada", project="vision"), []
+    if kind == "notebook":
+        job = make_job(owner="ada", project="vision", spec={"notebook": {"path": "a.ipynb"}})
     group = job
     if kind == "sweep":
         job, tasks = make_array("0-1", owner="ada", project="vision", spec={"sweep": SWEEP})

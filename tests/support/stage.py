@@ -49,6 +49,7 @@ from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
 from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.programs import ProgramService
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.reruns import RerunService
@@ -339,6 +340,7 @@ def make_stage(
         preferences=PreferenceService(store),
         user_secrets=secrets,
         trees=trees,
+        notebooks=NotebookService(jobs, files, renderer),
         inside=InsideService(store, clock, settings.portal_url),
         agents=agents,
         first_run=FirstRun(store, users, settings, clock),

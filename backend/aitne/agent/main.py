@@ -381,6 +381,8 @@ def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
         code = programs.wait(pid)
         observer.last_look()
         if code != 0:
+            if spec.explains_failure and programs.stop_signal is None and (words := _last_words()):
+                return _Ending(code, "failed", words, in_log=True)
             return _ended(spec, code, argv)
         if programs.stop_signal is not None:
             return _Ending(128 + programs.stop_signal)

@@ -112,6 +112,8 @@ class Spec:
         """Certificate of the platform's CA (PEM). If it is set, apps of sessions serve TLS; None
         means plain HTTP."""
         self.commands = [[str(part) for part in argv] for argv in facts.get("commands", ())]
+        self.explains_failure = bool(facts.get("explains_failure"))
+        """Whether the commands write why they fail as their last line."""
         self.apps = [App(app) for app in facts.get("apps", ())]
         self.env = {str(name): str(value) for name, value in facts.get("env", {}).items()}
         self.secrets = bool(facts.get("secrets"))

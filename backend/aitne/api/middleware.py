@@ -132,7 +132,7 @@ class EdgeMiddleware:
 
     def _mark(self, headers: MutableHeaders) -> None:
         for name, value in self._headers.items():
-            headers[name] = value
+            headers.setdefault(name, value)
         headers.setdefault("Content-Security-Policy", _API_CSP)
         headers.setdefault("Cache-Control", "no-store")
 

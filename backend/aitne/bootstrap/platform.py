@@ -57,6 +57,7 @@ from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
 from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.programs import ProgramService
 from aitne.services.jobs.reruns import RerunService
@@ -157,6 +158,7 @@ class PlatformServices:
     preferences: PreferenceService
     user_secrets: UserSecretService
     trees: TreeService
+    notebooks: NotebookService
     audit: AuditService
     notifications: NotificationService
     terminals: TerminalService
@@ -318,6 +320,7 @@ def build(settings: Settings) -> PlatformServices:
         preferences=PreferenceService(store),
         user_secrets=secrets,
         trees=trees,
+        notebooks=NotebookService(jobs, files, renderer),
         terminals=TerminalService(store, renderer, make_attacher(settings), unix_accounts, utc_now),
         hub_logouts=HubLogouts(
             store,

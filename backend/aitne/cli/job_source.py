@@ -137,6 +137,15 @@ def read_all(path: str) -> list[JobFileSource]:
     return sources
 
 
+def parse_value(text: str) -> Any:
+    """Return a value that is written as in a job file: ``0.1`` is a number, ``[1, 2]`` a list. What
+    is no YAML is text."""
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, ValueError, KeyError, RecursionError):
+        return text
+
+
 def _parse(name: str, text: bytes) -> list[JobFileSource]:
     sources: list[JobFileSource] = []
     try:

@@ -17,7 +17,9 @@ WORK, LOOK, OPERATE = "Work", "Look", "Operate"
 """Titles of the sections of `aitne --help`."""
 
 ORDER = (
-    *("session", "ranks", "open", "extend", "keep", "apply", "plan", "import", "attach"),
+    *("admin setup", "admin doctor", "admin accept", "admin health", "admin settings"),
+    *("admin backup", "admin verify", "admin restore", "admin upgrade", "admin bundle"),
+    *("admin sync", "admin software"),
     *("ssh-config", "ssh-proxy", "resubmit", "hold", "release", "throttle", "stop", "rm"),
     *("ps", "logs", "show", "watch", "snapshot", "files", "compare", "sweep", "profile"),
     *("template", "node", "image", "dataset", "secret", "project", "usage"),

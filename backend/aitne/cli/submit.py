@@ -139,7 +139,7 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
             ("Image", _image(spec)),
             ("Environment", _options(spec.environment)),
             ("Datasets", ", ".join(f"{use['name']}:{use['version']}" for use in spec.datasets)),
-            ("Runs", _commands(spec.commands)),
+            ("Runs", _commands(spec.commands) or _notebook(spec)),
             ("Ranks", _ranks(spec)),
             ("In", spec.workdir),
             ("Tree", tree_of(spec)),
@@ -218,6 +218,14 @@ def _commands(commands: list[str]) -> str:
     return (
         output.plain(commands[0].splitlines()[0] if commands[0].strip() else commands[0], 70) + more
     )
+
+
+def _notebook(spec: JobSpecRecord) -> str:
+    """Return the notebook of a job and its parameters; empty if it runs none."""
+    if spec.notebook is None:
+        return ""
+    values = ", ".join(f"{k}={v!r}" for k, v in spec.notebook["parameters"].items())
+    return output.plain(f"{spec.notebook['path']}{f' with {values}' if values else ''}", 200)
 
 
 def _say_what_next(job: Job) -> None:

@@ -133,6 +133,14 @@ class Runs:
         yet."""
         return ResultsRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/results"))
 
+    def notebook(self, job_id: str) -> bytes:
+        """Return the executed copy of the notebook that the job runs; while it runs and after a
+        failure, the part that was executed.
+
+        Raises ``NotFound`` if the job runs no notebook or has not run a cell yet.
+        """
+        return self._session.read("GET", f"/jobs/{segment(job_id)}/notebook")[1]
+
     def compare(self, job_id: str, other_id: str) -> ComparisonRecord:
         """Return the differences between two jobs or array tasks, such as their job files,
         packages, resource usage and metrics.

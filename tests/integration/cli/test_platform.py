@@ -58,6 +58,27 @@ def test_a_job_is_followed_to_its_end(aitne: Aitne, tmp_path: Path) -> None:
     assert aitne("logs", record["id"][:13]).stdout.startswith(str(tmp_path))
 
 
+def test_notebook_runs_as_a_job_whose_message_names_the_cell_that_failed(
+    aitne: Aitne, tmp_path: Path
+) -> None:
+    cells = [
+        {"id": f"c{number}", "cell_type": "code", "metadata": {"tags": tags}, "source": code}
+        | {"outputs": [], "execution_count": None}
+        for number, (code, *tags) in enumerate(
+            [("x = 1", "parameters"), ("print('x is', x)",), ("1 / (x - 3)",)]
+        )
+    ]
+    path = tmp_path / "divide.ipynb"
+    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+    path.write_text(json.dumps(book))
+    done = aitne("batch", str(path), "-p", "x=3", "--memory", "1G", "--yes", "--wait")
+    assert done.returncode == 1
+    assert "x is 3\n" in done.stdout
+    job = json.loads(aitne("ps", "--all", "--json").stdout)[0]
+    assert (job["name"], job["state"], job["exit_code"]) == ("divide.ipynb", "FAILED", 1)
+    assert job["message"] == "Cell 4 of 4 failed: ZeroDivisionError: division by zero."
+
+
 def test_doctor_finds_no_failure_on_a_healthy_platform(
     aitne: Aitne, platform: RunningPlatform
 ) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from typing import Annotated
+from urllib.parse import quote
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from aitne.api import profile_text
 from aitne.api.audited import NotesDep
@@ -63,6 +64,13 @@ from aitne.services.jobs.rank_metrics import RankMetrics
 router = APIRouter(prefix=V1, tags=["jobs"])
 VIEWS_AT_ONCE = 25
 """Number of job views that are serialized before other requests may run: about 5 ms."""
+NOTEBOOK_TYPE = "application/x-ipynb+json"
+_SANDBOX = {
+    "Content-Security-Policy": "sandbox; default-src 'none'; img-src data:; "
+    "style-src 'unsafe-inline'; frame-ancestors 'self'",
+    "X-Frame-Options": "SAMEORIGIN",
+}
+"""Headers of what a job wrote: no scripts, no requests, no origin; only the portal may frame it."""
 JobId = Annotated[UUID, Path(description="The id of a job, session or array task.")]
 
 
@@ -260,6 +268,29 @@ async def get_job_record(job_id: JobId, actor: Reader, platform: PlatformDep) ->
 async def get_job_script(job_id: JobId, actor: Reader, platform: PlatformDep) -> str:
     """Return the batch script of the job exactly as it was submitted to the scheduler."""
     return await platform.jobs.script(actor, job_id)
+
+
+@router.get(
+    "/jobs/{job_id}/notebook",
+    response_class=Response,
+    responses={200: {"content": {NOTEBOOK_TYPE: {"schema": {"type": "object"}}}}},
+)
+async def get_job_notebook(job_id: JobId, actor: Reader, platform: PlatformDep) -> Response:
+    """Return the executed copy of the notebook that the job runs; while it runs and after a failure,
+    the part that was executed."""
+    name, content = await platform.notebooks.executed(actor, job_id)
+    disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+    return Response(
+        content,
+        media_type=NOTEBOOK_TYPE,
+        headers={**_SANDBOX, "Content-Disposition": disposition},
+    )
+
+
+@router.get("/jobs/{job_id}/notebook.html", response_class=HTMLResponse)
+async def get_job_notebook_page(job_id: JobId, actor: Reader, platform: PlatformDep) -> Response:
+    """Return the executed notebook as a page without scripts, which browsers give no origin."""
+    return HTMLResponse(await platform.notebooks.page(actor, job_id), headers=_SANDBOX)
 
 
 @router.get("/jobs/{job_id}/metrics")

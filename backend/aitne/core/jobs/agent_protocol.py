@@ -161,6 +161,8 @@ class AgentSpec(Frozen):
     """One list of arguments for each entry of ``commands`` in the job file; they run in order until
     one fails. In a session with ranks, the command that starts the ranks of another node.
     """
+    explains_failure: bool = False
+    """Whether the commands write why they fail as their last line, after ``aitne: ``."""
     apps: tuple[AgentApp, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
     secrets: bool = False

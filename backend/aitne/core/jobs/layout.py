@@ -13,10 +13,15 @@ AGENT_SPEC = "agent.json"
 TOKEN = "token"  # noqa: S105 - a file's name
 
 
+NOTEBOOK = "notebook.json"
+"""Notebook that a job runs, and its parameters."""
+EXECUTED_NOTEBOOK, EXECUTED_PAGE = "executed.ipynb", "executed.html"
+"""Executed copy of a job's notebook, and its page; ``aitne.notebook.execute`` writes both."""
+
 FENCE = "fence"
 OUTCOME = "outcome"
 UNNEEDED = re.compile(
-    r"script\.sh|agent\.json|token|ssh-host-key|(?:command|params)-[0-9]+(?:\.json)?"
+    r"script\.sh|agent\.json|notebook\.json|token|ssh-host-key|(?:command|params)-[0-9]+(?:\.json)?"
     r"|outcome(?:-[0-9]+)?|run(?:-[0-9]+)?|tls"
 )
 """Names of files in the folder of an attempt that are no longer needed after the job has ended."""

@@ -31,6 +31,7 @@ from aitne.core.models.base import (
     passable,
     read_duration,
 )
+from aitne.core.models.notebook import NotebookOptions
 from aitne.core.models.tree import RepoOptions
 
 T = TypeVar("T")
@@ -234,6 +235,9 @@ class JobOptions(BaseModel):
         None,
         description="Git repository in which the job runs: cloned before it starts; only for jobs, "
         "without tree and workdir.",
+    )
+    notebook: NotebookOptions | None = Field(
+        None, description="Notebook that the job runs, instead of commands; only for jobs."
     )
     secrets: Annotated[tuple[EnvName, ...], AfterValidator(_unique)] = Field(
         default_factory=tuple,

@@ -80,9 +80,10 @@ def of_the_agent(job: Job, exit_code: int | None) -> bool:
     """Return whether the agent itself may have ended with ``exit_code``, so that its outcome file
     must be read to find out how the run ended.
 
-    Always True for a job with ranks, because the file names the rank that failed.
+    Always True for a job with ranks or a notebook, because the file names the rank or the cell that
+    failed.
     """
-    if job.spec.distributed is not None:
+    if job.spec.distributed is not None or job.spec.notebook is not None:
         return True
     if job.spec.image_use is not None and exit_code in _LAUNCHERS_CODES:
         return True

@@ -24,7 +24,7 @@ LAB = "/opt/aitne/lab"
 """Folder in a container with the program that starts the single-user server."""
 SPAWNER = "/opt/aitne/launch"
 """Folder in a container with the program that starts a node's ranks."""
-NOTEBOOK = "/opt/aitne/notebook"
+NOTEBOOK_PACKAGE = "/opt/aitne/notebook"
 """Folder in a container with the packages that notebooks and their ranks use."""
 CACHES = {
     "XDG_CACHE_HOME": "",
@@ -61,8 +61,8 @@ def container_of(
         ours.append(Bind(source=str(software.launcher.parent), target=LAB))
     if spec.distributed is not None:
         ours.append(Bind(source=str(PurePath(software.spawner[-1]).parent), target=SPAWNER))
-    if spec.apps or spec.rank_group is not None:
-        ours.append(Bind(source=str(software.notebook), target=NOTEBOOK))
+    if spec.apps or spec.rank_group is not None or spec.notebook is not None:
+        ours.append(Bind(source=str(software.notebook), target=NOTEBOOK_PACKAGE))
     data = [
         Bind(source=dataset.path, target=f"{DATASETS}/{dataset.name}") for dataset in spec.datasets
     ]

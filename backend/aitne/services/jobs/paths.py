@@ -75,6 +75,20 @@ def named_paths(spec: JobSpec) -> tuple[NamedPath, ...]:
                 required=False,
             )
         )
+    if spec.notebook is not None and not own:
+        notebook = _expanded(spec.notebook.path, spec.home)
+        if notebook is None and folder is not None:
+            notebook = posixpath.join(folder, spec.notebook.path)
+        if notebook is not None:
+            paths.append(
+                NamedPath(
+                    "notebook.path",
+                    spec.notebook.path,
+                    notebook,
+                    "file",
+                    f"there is no file {notebook}",
+                )
+            )
     checkable = [named for named in paths if _CHECKABLE.fullmatch(named.path)]
     if spec.image_use is None:
         return tuple(checkable)

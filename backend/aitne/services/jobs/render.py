@@ -18,7 +18,7 @@ from aitne.core.jobs.agent_protocol import (
 )
 from aitne.core.jobs.commands import argv_of, interpreter
 from aitne.core.jobs.environment import wrap
-from aitne.core.jobs.layout import AGENT_SPEC, TOKEN, command_name
+from aitne.core.jobs.layout import AGENT_SPEC, NOTEBOOK, TOKEN, command_name
 from aitne.core.jobs.log_pattern import format_of, without_backslashes
 from aitne.core.jobs.script import render_script
 from aitne.core.jobs.states import TerminationReason
@@ -33,7 +33,7 @@ from aitne.core.sweeps import expand, variables
 from aitne.services.jobs.containers import (
     DATASETS,
     LAB,
-    NOTEBOOK,
+    NOTEBOOK_PACKAGE,
     SPAWNER,
     agents_workdir,
     caches_of,
@@ -46,6 +46,7 @@ from aitne.services.jobs.enforcement import limits_of
 
 ENGINE = "aitne.notebook.engine"
 """Module that a rank of a rank group runs."""
+_RUN_NOTEBOOK = "aitne.notebook.execute"
 
 
 class Renderer:
@@ -115,10 +116,14 @@ class Renderer:
             attempt=job.attempt,
             platform_url=self._settings.agents_url,
             authority=self._authority,
-            commands=tuple(
-                wrap(spec.environment, (*self._spawner(job), *argv))
-                for argv in self._programs(job, runtime)
+            commands=(
+                *(
+                    wrap(spec.environment, (*self._spawner(job), *argv))
+                    for argv in self._programs(job, runtime)
+                ),
+                *self._notebook(job, runtime),
             ),
+            explains_failure=spec.notebook is not None,
             ranks=self._ranks(job),
             apps=tuple(self._app(job, runtime, app) for app in spec.apps),
             env={
@@ -185,6 +190,7 @@ class Renderer:
                 AGENT_SPEC: spec.model_dump_json(indent=1).encode(),
                 TOKEN: token.encode(),
                 **_scripts(job.spec),
+                **_notebook_file(job.spec),
             },
             job_dir=self._job_dir(job),
             resources=job.spec.resources,
@@ -246,9 +252,20 @@ class Renderer:
 
     def _engine(self, spec: JobSpec, runtime: Runtime) -> Sequence[str]:
         """Return the command of a rank that executes cells of a session's notebooks."""
-        notebook = NOTEBOOK if spec.image_use is not None else str(self._software.notebook)
+        notebook = NOTEBOOK_PACKAGE if spec.image_use is not None else str(self._software.notebook)
         python = spec.rank_group.python if spec.rank_group is not None else None
         return (python or _python(spec, runtime), notebook, ENGINE)
+
+    def _notebook(self, job: Job, runtime: Runtime) -> tuple[tuple[str, ...], ...]:
+        """Return the command that runs the job's notebook; empty for a job without one."""
+        spec = job.spec
+        if spec.notebook is None:
+            return ()
+        python, package = _python(spec, runtime), str(self._software.notebook)
+        if spec.image_use is not None:
+            package = NOTEBOOK_PACKAGE
+        argv = (python, "-I", package, _RUN_NOTEBOOK, self._job_dir(job))
+        return (wrap(spec.environment, argv),)
 
     def _ranks(self, job: Job) -> AgentRanks | None:
         spec = job.spec
@@ -278,7 +295,7 @@ class Renderer:
         spec = job.spec
         launcher, notebook = str(self._software.launcher), str(self._software.notebook)
         if spec.image_use is not None:
-            launcher, notebook = f"{LAB}/{self._software.launcher.name}", NOTEBOOK
+            launcher, notebook = f"{LAB}/{self._software.launcher.name}", NOTEBOOK_PACKAGE
         argv: tuple[str, ...] = (_python(spec, runtime), launcher, "--notebook", notebook)
         if spec.distributed is not None:
             argv = (*self._spawner(job, argv), *self._engine(spec, runtime))
@@ -322,6 +339,19 @@ def _engine_env(job: Job, session: UUID) -> dict[str, str]:
         # Below the home folder, which the engine expands: in a container it may be another one.
         "AITNE_RANKS_FOLDER": f"~/.aitne/ranks/{job.id}",
     }
+
+
+def _notebook_file(spec: JobSpec) -> dict[str, bytes]:
+    """Return the file for ``aitne.notebook.execute``; empty for a job without a notebook."""
+    if spec.notebook is None:
+        return {}
+    environment = spec.environment
+    request = {
+        **spec.notebook.model_dump(mode="json"),
+        "in_its_folder": spec.workdir is None,
+        "own_python": environment.venv is not None or environment.conda is not None,
+    }
+    return {NOTEBOOK: json.dumps(request).encode()}
 
 
 def _scripts(spec: JobSpec) -> dict[str, bytes]:

@@ -39,6 +39,8 @@ from aitne.services.jobs.templates import ExpandedTemplate, TemplateCatalog
 from aitne.services.sessions.inactivity import inactivity
 
 DEFAULT_SESSION_TEMPLATE = "jupyterlab"
+NOTEBOOK_APP = "jupyterlab"
+"""App that an image must have to run notebooks, because it comes with what executes them."""
 
 
 def resolve(
@@ -69,6 +71,7 @@ def resolve(
     expanded = _expand(file, template, templates, problems)
     _check_kind(file, kind, template, problems)
     _check_source(file, kind, expanded, problems)
+    _check_notebook(file, kind, template, problems)
     choice = _choose_image(file, template, project, chooser, offer, problems)
     problems.extend(offer.problems)
     resources = resources_of(file, template, limits, problems)
@@ -172,11 +175,14 @@ def _choose_image(
     offer: AvailableResources,
     problems: Problems,
 ) -> ImageChoice:
+    apps = tuple(app.name for app in template.apps if not app.optional) if template else ()
+    if file.notebook is not None and not offer.reference.startswith("/"):
+        apps = (NOTEBOOK_APP,)
     request = ImageRequest(
         reference=offer.reference,
         runtime=file.container.runtime,
         project=project,
-        apps=tuple(app.name for app in template.apps if not app.optional) if template else (),
+        apps=apps,
     )
     choice = chooser.choose(request, offer.images)
     if choice.problem is not None:
@@ -304,7 +310,7 @@ def _check_kind(
     file: JobFile, kind: JobType, template: Template | None, problems: Problems
 ) -> None:
     if template is None:
-        if not file.commands:
+        if not file.commands and file.notebook is None:
             problems.add("commands", "a job without a template needs at least one", None, None)
     else:
         if template.type is not kind:
@@ -337,6 +343,27 @@ def _check_kind(
             problems.add("array", "a session cannot be an array", file.array, "only for jobs")
 
 
+def _check_notebook(
+    file: JobFile, kind: JobType, template: Template | None, problems: Problems
+) -> None:
+    if file.notebook is None:
+        return
+    if kind is JobType.SESSION:
+        problems.add("notebook", "in a session its owner runs the notebooks", None, "only for jobs")
+    elif template is not None:
+        problems.add("notebook", f"template {template.name} has its own commands", None, "neither")
+    elif file.commands:
+        problems.add("notebook", "the job has commands already", None, "commands or notebook")
+    for field in ("array", "sweep", "distributed"):
+        if getattr(file, field) is not None:
+            problems.add(field, "a notebook runs once, on one node", None, "not with notebook")
+    path = file.notebook.path
+    if path.startswith(("/", "~")) and (file.tree is not None or file.repo is not None):
+        problems.add(
+            "notebook.path", "the job runs in other files", path, "a path in the tree or repository"
+        )
+
+
 def _check_source(
     file: JobFile, kind: JobType, expanded: ExpandedTemplate, problems: Problems
 ) -> None:
@@ -361,6 +388,8 @@ def _check_source(
 def _default_name(file: JobFile, template: Template | None) -> str:
     if template is not None:
         return template.title
+    if file.notebook is not None:
+        return file.notebook.path.rpartition("/")[2][:200]
     lines = file.commands[0].splitlines() if file.commands else []
     texts = [line.strip() for line in lines if line.strip() and not line.startswith("#!")]
     return texts[0][:60].strip() if texts else "job"
@@ -379,6 +408,11 @@ def _notes(spec: JobSpec) -> tuple[str, ...]:
     notes: list[str] = []
     if spec.distributed is not None:
         notes += distributed.warnings(spec.distributed, spec.resources)
+    elif spec.resources.nodes > 1 and spec.notebook is not None:
+        notes.append(
+            f"The notebook runs on the first of the {spec.resources.nodes} nodes; it must start "
+            "programs on the others itself."
+        )
     elif spec.resources.nodes > 1:
         there = (
             "" if spec.image_use is None else ", and the image must have a program for that (srun)"

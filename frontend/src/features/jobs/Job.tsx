@@ -2,7 +2,7 @@ import { Alert, Anchor, Button, Skeleton, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { Camera, ChartLine, ChartSpline, Cpu, History, Layers, Pause, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
+import { Camera, ChartLine, ChartSpline, Cpu, History, Layers, NotebookText, Pause, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
 import { lazy, Suspense, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobQuery, templatesQuery } from "@/api/queries";
@@ -42,6 +42,7 @@ import { JobDetails } from "./JobDetails";
 import { JobHistory } from "./JobHistory";
 import { JobScript } from "./JobScript";
 import type { JobTab } from "./job-tabs";
+import { NotebookPanel } from "./NotebookPanel";
 import { OutsideBadge } from "./OutsideBadge";
 import { SchedulerRecord } from "./SchedulerRecord";
 import { UsagePanel } from "./UsagePanel";
@@ -69,13 +70,14 @@ function LoadedJob({ job }: { job: Job }) {
   const logPanel = useRef<HTMLElement>(null);
   const showLine = (text: string) => {
     setLine({ line: text });
-    if (activeTab !== "log") void navigate({ search: {}, replace: true });
+    if (activeTab !== "log") void navigate({ search: defaultTab === "log" ? {} : { tab: "log" }, replace: true });
     logPanel.current?.scrollIntoView({ block: "nearest" });
   };
   const sweep = isArray && job.sweep !== null;
   const ranks = job.distributed !== null && !isArray;
   const notebooks = job.type === "session" && job.entry_points.some(({ name }) => name === "lab");
   const tabs: Record<JobTab, boolean> = {
+    notebook: job.notebook !== null,
     sweep,
     tasks: isArray && !outside,
     log: outside ? job.log_path !== null : !isArray,
@@ -86,7 +88,7 @@ function LoadedJob({ job }: { job: Job }) {
     script: !outside,
     history: true,
   };
-  const defaultTab: JobTab = sweep ? "sweep" : tabs.tasks ? "tasks" : tabs.log ? "log" : "history";
+  const defaultTab: JobTab = tabs.notebook ? "notebook" : sweep ? "sweep" : tabs.tasks ? "tasks" : tabs.log ? "log" : "history";
   const activeTab = tab !== undefined && tabs[tab] ? tab : defaultTab;
   return (
     <>
@@ -110,6 +112,11 @@ function LoadedJob({ job }: { job: Job }) {
             keepMounted={false}
           >
             <Tabs.List pt={6} px={8}>
+              {tabs.notebook && (
+                <Tabs.Tab value="notebook" leftSection={<NotebookText size={15} />}>
+                  {t("Notebook")}
+                </Tabs.Tab>
+              )}
               {tabs.sweep && (
                 <Tabs.Tab value="sweep" leftSection={<ChartSpline size={15} />}>
                   {t("Sweep")}
@@ -154,6 +161,11 @@ function LoadedJob({ job }: { job: Job }) {
                 {t("History")}
               </Tabs.Tab>
             </Tabs.List>
+            {tabs.notebook && (
+              <Tabs.Panel value="notebook">
+                <NotebookPanel job={job} />
+              </Tabs.Panel>
+            )}
             {tabs.tasks && (
               <Tabs.Panel value="tasks">
                 <TaskTable id={job.id} />

@@ -11,6 +11,7 @@ import { describeExchange, describeExit, describeRanks, describeResources } from
 import { formatDuration } from "@/lib/time";
 import { ArrayLimit } from "./ArrayLimit";
 import { JobSoftware } from "./JobSoftware";
+import { notebookParameters } from "./notebook";
 import classes from "@/components/Job.module.css";
 import { formatBytes } from "@/lib/units";
 
@@ -151,6 +152,11 @@ export function JobDetails({ job }: { job: Job }) {
       </dl>
       {parameters.length > 0 && (
         <Block title={t("Parameters")}>{parameters.map(([name, value]) => `${name} = ${String(value)}`).join("\n")}</Block>
+      )}
+      {job.notebook !== null && (
+        <Block title={t("Notebook")}>
+          {[job.notebook.path, ...notebookParameters(job).map(([name, value]) => `${name} = ${value}`)].join("\n")}
+        </Block>
       )}
       {job.commands.length > 0 && <Block title={t("Commands")}>{job.commands.join("\n")}</Block>}
       {env.length > 0 && <Block title={t("Environment")}>{env.map(([name, value]) => `${name}=${value}`).join("\n")}</Block>}

@@ -71,7 +71,7 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
         <TextInput label={t("Image")} placeholder={t("No container (host software)")} {...textField("image")} />
       </SimpleGrid>
       {template && <Parameters template={template} value={value} errors={errors} onSet={onSet} />}
-      {!text("template") && <Commands commands={listAt(value, "commands")} error={errors.commands} onSet={onSet} />}
+      {!text("template") && !value.notebook && <Commands commands={listAt(value, "commands")} error={errors.commands} onSet={onSet} />}
       <fieldset className={classes.group}>
         <legend>{t("Resources")}</legend>
         <SimpleGrid cols={{ base: 2, xs: 3 }} spacing="sm">

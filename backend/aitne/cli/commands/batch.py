@@ -1,0 +1,131 @@
+"""``batch``: run a notebook as a job."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from aitne.cli import completion, output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Wait, Yes
+from aitne.cli.registry import WORK, command
+from aitne.core.errors import InvalidInput
+from aitne.notebook import parameters as convention
+
+
+@command(
+    "batch",
+    WORK,
+    example="""
+aitne batch train.ipynb                        ask, submit, return
+aitne batch train.ipynb -p lr=0.1 -p epochs=5  with other parameters
+aitne batch train.ipynb --gpu a100:1 --yes --wait
+aitne batch study/train.ipynb --sync study     upload the folder, run a copy
+""",
+)
+def batch(
+    notebook: Annotated[str, typer.Argument(metavar="NOTEBOOK", help="The notebook's file.")],
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter; may be repeated."),
+    ] = None,
+    sync: Annotated[
+        str | None,
+        typer.Option(
+            "--sync",
+            metavar="DIR",
+            help="Upload the files of DIR, which has the notebook, and run it in a copy of them.",
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the job.")] = None,
+    project: Annotated[
+        str | None,
+        typer.Option("--project", help="Unset: your default.", autocompletion=completion.projects),
+    ] = None,
+    cpu: Annotated[int | None, typer.Option("--cpu", help="CPUs.")] = None,
+    memory: Annotated[str | None, typer.Option("--memory", help="Such as 16G.")] = None,
+    gpu: Annotated[str | None, typer.Option("--gpu", help="A number, or type:number.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes.")] = None,
+    max_duration: Annotated[
+        str | None, typer.Option("--max-duration", help="Time limit, such as 4h.")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", help="An image; `aitne image ls` lists them.")
+    ] = None,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", metavar="NAME[:VERSION]", help="A dataset; may be repeated."),
+    ] = None,
+    yes: Yes = False,
+    wait: Wait = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Run a notebook as a job: show the plan, ask, submit.
+
+    All cells run from the first to the last, and the executed copy is on the job's page. Parameters
+    are set after the cell with the tag parameters, which has their defaults; their values are
+    written as in YAML. Without --sync the cluster must have the notebook under the same path.
+    """
+    from aitne.cli import submit
+
+    chosen = _parameters(parameters or [])
+    for sentence in convention.warnings(_read(notebook), chosen):
+        output.say(f"Warning: {sentence}")
+    path = os.path.abspath(notebook)
+    if sync is not None:
+        path = os.path.relpath(os.path.realpath(notebook), os.path.realpath(sync))
+        if path.startswith(".."):
+            raise InvalidInput.field(
+                "--sync", "the notebook is not in this folder", value=sync, allowed="its folder"
+            )
+    client = connect(url, data_dir)
+    resources = {"cpu": cpu, "memory": memory, "gpu": gpu, "nodes": nodes}
+    job_file: dict[str, Any] = {
+        "name": name,
+        "project": project,
+        "notebook": {"path": path, "parameters": chosen},
+        "tree": None if sync is None else submit.upload(client, sync),
+        "max_duration": max_duration,
+        "image": image,
+        "datasets": datasets or None,
+        "resources": {field: value for field, value in resources.items() if value is not None}
+        or None,
+    }
+    fields = {field: value for field, value in job_file.items() if value is not None}
+    submit.submit(client, fields, yes=yes, wait=wait, as_json=as_json)
+    return 0
+
+
+def _read(path: str) -> dict[str, Any]:
+    """Return the content of the notebook. Raises ``InvalidInput`` if it cannot be read or is
+    none."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(convention.MAX_BYTES + 1)
+        return convention.parse_notebook(data)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+    except convention.NotANotebook as error:
+        raise InvalidInput(f"{path} {error}.") from error
+
+
+def _parameters(texts: list[str]) -> dict[str, Any]:
+    """Return the values of ``NAME=VALUE`` texts by name. Raises ``InvalidInput`` for a text of
+    another form."""
+    from aitne.cli import job_source
+
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InvalidInput.field(
+                "--param", "it has no value", value=text, allowed="NAME=VALUE, such as lr=0.1"
+            )
+        if name in values:
+            raise InvalidInput.field("--param", f"{name} is given twice", value=text)
+        values[name] = job_source.parse_value(value)
+    return values

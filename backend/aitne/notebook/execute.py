@@ -1,0 +1,389 @@
+"""Execution of a notebook as a job: ``python execute.py FOLDER``.
+
+``FOLDER`` is the folder of the job's attempt. It contains ``notebook.json``, which says what to
+run, and gets the executed copy and its page. Both are written while the notebook runs, so that
+something is left whatever ends the job. The last line of the log says why a notebook did not complete.
+
+Needs nbclient, nbformat and nbconvert, which the environment of sessions and images with JupyterLab
+have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from aitne.notebook.job_log import JobLog
+from aitne.notebook.parameters import (
+    INJECTED,
+    NotANotebook,
+    injected_source,
+    parse_notebook,
+    place,
+    source,
+    tags,
+    warnings,
+)
+
+REQUEST, EXECUTED, PAGE = "notebook.json", "executed.ipynb", "executed.html"
+"""Names of the files in the job's folder: what to run, the executed copy, and its page."""
+SKIPPED = "skip-execution"
+"""Tag of cells that are not run."""
+STARTUP_S = 300
+INTERRUPT_S = 5.0
+"""Seconds that a cell has to end after an interrupt, when the job is asked to end."""
+COPY_EVERY_S, PAGE_EVERY_S = 1.0, 5.0
+"""Minimum number of seconds between two times that a file is written."""
+_PATIENCE = 20
+"""A file is not written again before this many times the duration of the last time has passed, so
+that large notebooks are not delayed."""
+_LOOK_S = 0.5
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
+LOG = JobLog()
+
+
+class NotebookFailed(Exception):
+    """Error: a notebook did not complete. Its text is a sentence without its end."""
+
+    def __init__(self, sentence: str, code: int = 1, state: str = "failed") -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.state = state
+
+
+class NotebookRun:
+    """Execution of one notebook."""
+
+    def __init__(self, folder: str) -> None:
+        """Read what to run from the job's folder. Raises ``NotebookFailed``."""
+        folder = os.path.abspath(folder)
+        with open(os.path.join(folder, REQUEST), encoding="utf-8") as file:
+            request = json.load(file)
+        self._parameters: dict[str, Any] = request["parameters"]
+        self._own_python = bool(request["own_python"])
+        self._path = os.path.abspath(os.path.expanduser(request["path"]))
+        if request["in_its_folder"]:
+            with _reading(self._path):
+                os.chdir(os.path.dirname(self._path))
+        self._notebook = self._read()
+        self._state, self._sentence = "running", ""
+        self._number = self._count = 0
+        self._writers = [
+            _Writer(os.path.join(folder, EXECUTED), self._content, COPY_EVERY_S),
+            _Writer(os.path.join(folder, PAGE), self._page, PAGE_EVERY_S),
+        ]
+        self._stop: asyncio.Future[int] | None = None
+
+    async def run(self) -> None:
+        """Run all cells. Raises ``NotebookFailed`` if they did not complete; the copy and the page
+        exist in any case."""
+        folder = tempfile.mkdtemp(prefix="aitne-kernel-")
+        try:
+            await self._run(folder)
+            self._state = "completed"
+            self._sentence = f"Completed: {_cells(self._count)}."
+        except NotebookFailed as error:
+            self._state = error.state
+            self._sentence = f"{str(error)[:1].upper()}{str(error)[1:]}."
+            raise
+        except BaseException:
+            self._state, self._sentence = "failed", f"Failed in cell {self._number}."
+            raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            problems = [problem for writer in self._writers if (problem := writer.write())]
+        if problems:
+            raise NotebookFailed(problems[0])
+
+    async def _run(self, folder: str) -> None:
+        from aitne.notebook import cells, kernel
+
+        metadata = self._notebook.metadata
+        name = str(metadata.get("kernelspec", {}).get("name") or kernel.PYTHON)
+        try:
+            manager = kernel.kernel_manager(name, folder, own_python=self._own_python)
+        except kernel.KernelMissing as error:
+            raise NotebookFailed(str(error)) from error
+        if self._parameters:
+            if (language := kernel.language(manager)) != "python":
+                raise NotebookFailed(
+                    f"parameters are possible only for notebooks in Python, and this one is {language}"
+                )
+            self._inject()
+        to_run = [index for index, cell in enumerate(self._notebook.cells) if _runs(cell)]
+        self._count = len(to_run)
+        client = cells.BoundedClient(
+            self._notebook,
+            LOG,
+            km=manager,
+            timeout=None,
+            startup_timeout=STARTUP_S,
+            skip_cells_with_tag=SKIPPED,
+        )
+        self._listen(manager)
+        saving = asyncio.ensure_future(self._save(client))
+        try:
+            await self._start(client, name)
+            for number, index in enumerate(to_run, start=1):
+                self._number = number
+                await self._run_cell(client, index)
+        finally:
+            saving.cancel()
+            await self._end(client, manager)
+
+    async def _save(self, client: Any) -> None:
+        """Write the files while the notebook runs, whenever something has changed."""
+        while True:
+            for writer in self._writers:
+                writer.write_if_due((self._number, client.messages))
+            await asyncio.sleep(_LOOK_S)
+
+    async def _start(self, client: Any, name: str) -> None:
+        try:
+            await self._unless_stopped(client.async_start_new_kernel(cwd=os.getcwd()))
+            await self._unless_stopped(client.async_start_new_kernel_client())
+        except (OSError, RuntimeError) as error:
+            remedy = ""
+            if self._own_python:
+                remedy = ". The job's environment needs ipykernel: `pip install ipykernel` in it"
+            raise NotebookFailed(
+                f"the notebook's kernel {name!r} cannot be started: {error}{remedy}"
+            ) from error
+        except _StopRequested as error:
+            raise _stopped(error.number, "while its kernel started") from error
+
+    async def _run_cell(self, client: Any, index: int) -> None:
+        from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+        from aitne.notebook import kernel
+
+        cell = self._notebook.cells[index]
+        where = f"cell {self._number} of {self._count}"
+        self._sentence = f"Running: {where}."
+        LOG.line(f"[{where}] {_first_line(source(cell))}")
+        running = asyncio.ensure_future(
+            client.async_execute_cell(cell, index, execution_count=self._number)
+        )
+        try:
+            await self._unless_stopped(running)
+        except CellExecutionError as error:
+            value = _first_line(str(error.evalue))
+            text = f"{where} failed: {error.ename}{f': {value}' if value else ''}"
+            code = int(value) if error.ename == "SystemExit" and value.isdecimal() else 1
+            raise NotebookFailed(text, min(code, 255) or 1) from error
+        except DeadKernelError as error:
+            code, how = await kernel.end_of(client.km)
+            raise NotebookFailed(f"the kernel {how} in {where}", code) from error
+        except _StopRequested as error:
+            await _interrupt(client, running)
+            raise _stopped(error.number, f"in {where}") from error
+        finally:
+            client.finish_cell(index)
+
+    async def _end(self, client: Any, manager: Any) -> None:
+        """End the kernel, whatever has happened to it."""
+        if client.kc is not None:
+            client.kc.stop_channels()
+        with contextlib.suppress(RuntimeError, OSError):
+            await manager.shutdown_kernel(now=True)
+
+    def _listen(self, manager: Any) -> None:
+        """Handle signals: those that end the job, and those that belong to the program."""
+        loop = asyncio.get_running_loop()
+        stop = self._stop = loop.create_future()
+
+        def end(number: int) -> None:
+            if not stop.done():
+                stop.set_result(number)
+
+        def forward(number: int) -> None:
+            if manager.provisioner is not None and manager.provisioner.pid:
+                with contextlib.suppress(OSError):
+                    os.kill(manager.provisioner.pid, number)
+
+        for number in _ENDING:
+            loop.add_signal_handler(number, end, number)
+        for number in _FORWARDED:
+            loop.add_signal_handler(number, forward, number)
+
+    async def _unless_stopped(self, work: Any) -> None:
+        """Wait for ``work``; raises ``_StopRequested`` if the job is asked to end before."""
+        assert self._stop is not None  # noqa: S101 - set before the kernel starts
+        task = asyncio.ensure_future(work)
+        await asyncio.wait({task, self._stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise _StopRequested(self._stop.result())
+        task.result()
+
+    def _read(self) -> Any:
+        import nbformat
+
+        with _reading(self._path), open(self._path, "rb") as file:
+            data = file.read()
+        try:
+            parse_notebook(data)
+            notebook = nbformat.reads(data.decode("utf-8"), as_version=4)
+            nbformat.validate(notebook)
+        except NotANotebook as error:
+            raise NotebookFailed(f"{self._path} {error}") from error
+        except Exception as error:  # nbformat raises many classes for what is no notebook
+            raise NotebookFailed(
+                f"{self._path} is not a valid notebook: {_first_line(str(error))}"
+            ) from error
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+        return notebook
+
+    def _inject(self) -> None:
+        import nbformat
+
+        for sentence in warnings(self._notebook, self._parameters):
+            LOG.line(f"Warning: {sentence}")
+        code = injected_source(self._parameters)
+        cell = nbformat.v4.new_code_cell(code, metadata={"tags": [INJECTED]})
+        index, replaces = place(self._notebook.cells)
+        self._notebook.cells[index : index + replaces] = [cell]
+
+    def _content(self) -> bytes:
+        import nbformat
+
+        self._notebook.metadata["aitne"] = {
+            "job": os.environ.get("AITNE_JOB_ID"),
+            "state": self._state,
+            "message": self._sentence,
+            "cells": self._count,
+            "started": self._number,
+        }
+        # A lone surrogate in the output would be no UTF-8; in JSON it is written as \\udXXX.
+        text = nbformat.writes(nbformat.from_dict(self._notebook), version=4)
+        return str(text).encode("utf-8", "backslashreplace")
+
+    def _page(self) -> bytes:
+        import nbformat
+
+        from aitne.notebook import page
+
+        return page.render(
+            nbformat.reads(self._content().decode(), as_version=4),
+            title=os.path.basename(self._path),
+            state=self._state,
+            sentence=self._sentence,
+            folder=os.path.dirname(self._path),
+        )
+
+
+class _StopRequested(Exception):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _Writer:
+    """File that is replaced as the notebook proceeds, but not so often that it delays the cells."""
+
+    def __init__(self, path: str, content: Callable[[], bytes], every_s: float) -> None:
+        self._path = path
+        self._content = content
+        self._every_s = every_s
+        self._next = time.monotonic() + every_s
+        self._version: object = None
+
+    def write_if_due(self, version: object) -> None:
+        """Write the file, unless that was done a moment ago or for the same ``version``."""
+        if time.monotonic() >= self._next and version != self._version:
+            self._version = version
+            if problem := self.write():
+                LOG.line(f"Warning: {problem}.")
+
+    def write(self) -> str | None:
+        """Replace the file. Return why that was not possible as a sentence without its end; None if
+        it was."""
+        began = time.monotonic()
+        temporary = f"{self._path}.part"
+        try:
+            data = self._content()
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(file, "wb") as stream:
+                stream.write(data)
+            os.replace(temporary, self._path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            return f"{self._path} cannot be written: {error.strerror}"
+        finally:
+            now = time.monotonic()
+            self._next = now + max(self._every_s, _PATIENCE * (now - began))
+        return None
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Any:
+    try:
+        yield
+    except OSError as error:
+        raise NotebookFailed(f"the notebook {path} cannot be read: {error.strerror}") from error
+
+
+async def _interrupt(client: Any, running: asyncio.Future[Any]) -> None:
+    """Interrupt the cell that runs, so that it may clean up, and wait until it has ended."""
+    with contextlib.suppress(RuntimeError, OSError):
+        await client.km.interrupt_kernel()
+    await asyncio.wait({running}, timeout=INTERRUPT_S)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+def _stopped(number: int, where: str) -> NotebookFailed:
+    sentence = f"the job was asked to end ({signal.Signals(number).name}) {where}"
+    return NotebookFailed(sentence, 128 + number, "stopped")
+
+
+def _runs(cell: Any) -> bool:
+    return cell.cell_type == "code" and bool(source(cell).strip()) and SKIPPED not in tags(cell)
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count} cells"
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:200] if lines else ""
+
+
+def main() -> NoReturn:
+    """Run the notebook of the job whose folder is the last argument, and exit as a job does."""
+    # Messages of libraries do not belong into the log of a user's program.
+    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    try:
+        asyncio.run(NotebookRun(sys.argv[-1]).run())
+    except NotebookFailed as error:
+        _leave(error.code, str(error))
+    except ImportError as error:
+        _leave(
+            1,
+            f"{sys.executable} has no {error.name}: a notebook runs as a job where nbclient, nbconvert "
+            "and ipykernel are installed, such as in the image jupyter or without an image",
+        )
+    _leave(0)
+
+
+def _leave(code: int, sentence: str | None = None) -> NoReturn:
+    if sentence is not None:
+        LOG.line(f"aitne: {sentence}.")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Log of a job that runs a notebook."""
+
+from __future__ import annotations
+
+import sys
+
+
+class JobLog:
+    """Standard output, on which lines about the notebook stand between what its cells print."""
+
+    def __init__(self) -> None:
+        self._in_line = False
+
+    def write(self, text: str) -> None:
+        """Write text that a cell prints."""
+        if text:
+            # A lone surrogate has no form in UTF-8.
+            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+            sys.stdout.buffer.flush()
+            self._in_line = not text.endswith("\n")
+
+    def line(self, text: str) -> None:
+        """Write a line about the notebook."""
+        self.write(("\n" if self._in_line else "") + f"{text}\n")

@@ -1,0 +1,82 @@
+"""Kernels of notebooks that run as jobs. Needs jupyter_client."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from typing import Any
+
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
+
+PYTHON = "python3"
+"""Name of the kernel of a notebook that names none."""
+
+
+class KernelMissing(ValueError):
+    """Error: a notebook's kernel is not installed. Its text is a sentence without its end."""
+
+
+class _OwnPython(KernelSpecManager):
+    """Kernels of which those for Python run in the Python that is first on PATH."""
+
+    def get_kernel_spec(self, kernel_name: str) -> Any:
+        """Return the specification of a kernel."""
+        found = None
+        try:
+            found = super().get_kernel_spec(kernel_name)
+        except NoSuchKernel:
+            if kernel_name != PYTHON:
+                raise
+        if found is not None and found.language.lower() != "python":
+            return found
+        python = shutil.which("python") or shutil.which(PYTHON) or "python"
+        return KernelSpec(
+            argv=[python, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            display_name="Python",
+            language="python",
+        )
+
+
+def kernel_manager(name: str, folder: str, *, own_python: bool) -> AsyncKernelManager:
+    """Return the manager of a kernel that is not started yet.
+
+    The kernel listens on sockets in ``folder``, which only the job's account may open: on a port,
+    other users of the node could read its output. With ``own_python``, a kernel for Python runs in
+    the Python that is first on PATH.
+
+    Raises ``KernelMissing`` if there is no such kernel.
+    """
+    specs = _OwnPython() if own_python else KernelSpecManager()
+    try:
+        specs.get_kernel_spec(name)
+    except NoSuchKernel:
+        installed = ", ".join(sorted(specs.find_kernel_specs())) or "none"
+        raise KernelMissing(
+            f"the notebook's kernel {name!r} is not installed here; installed: {installed}. Choose "
+            "one in JupyterLab (Kernel > Change Kernel) and save the notebook"
+        ) from None
+    return AsyncKernelManager(
+        kernel_name=name,
+        kernel_spec_manager=specs,
+        transport="ipc",
+        ip=f"{folder}/k",
+        connection_file=f"{folder}/kernel.json",
+    )
+
+
+def language(manager: AsyncKernelManager) -> str:
+    """Return the language of a kernel in lower case, such as ``python``."""
+    return str(manager.kernel_spec.language).lower()
+
+
+async def end_of(manager: AsyncKernelManager) -> tuple[int, str]:
+    """Return the exit code of a kernel that has died, and how it ended in words."""
+    code = await manager.provisioner.poll() if manager.provisioner is not None else None
+    if code is not None and code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return 128 - code, f"was killed by {name}"
+    return (code or 1), "ended" if code is None else f"ended with exit code {code}"

@@ -1,0 +1,214 @@
+"""Bounds of the outputs that an executed notebook keeps: of each cell, and of all cells together.
+
+Of a cell that prints more than it may keep, the first and the last part are kept. Outputs have the
+form of the notebook format.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+CELL_TEXT_BYTES = 256 << 10
+"""Printed text of a cell that is kept; half of it is the beginning, half the end."""
+CELL_RICH_BYTES = 4 << 20
+"""Figures, tables and other values of a cell that are kept."""
+NOTEBOOK_BYTES = 16 << 20
+"""Outputs of all cells together that are kept."""
+RESERVE_BYTES = 8 << 10
+"""Printed text that each cell may keep even if the notebook has reached its limit."""
+TRACEBACK_CHARACTERS = 32 << 10
+MAX_OUTPUTS = 500
+"""Maximum number of outputs of a cell."""
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
+
+
+class OutputBudget:
+    """Number of bytes that the cells of one notebook may still keep."""
+
+    def __init__(self, total_bytes: int = NOTEBOOK_BYTES) -> None:
+        self.left = total_bytes
+
+    def take(self, count: int) -> bool:
+        """Take ``count`` bytes, and return True; False, with nothing taken, if there are fewer."""
+        if count > self.left:
+            return False
+        self.left -= count
+        return True
+
+
+class CellOutputs:
+    """The outputs of one cell while it runs, within its limits.
+
+    ``kept`` is the list that the notebook contains; methods change it in place.
+    """
+
+    def __init__(self, kept: list[Any], budget: OutputBudget) -> None:
+        self.kept = kept
+        self._budget = budget
+        self._head = RESERVE_BYTES
+        half = CELL_TEXT_BYTES // 2 - RESERVE_BYTES
+        if budget.take(2 * half):
+            # What remains is given back when the cell has ended.
+            self._head, self._granted = half, 2 * half
+        else:
+            self._granted = 0
+        self._tail_limit = self._head
+        self._text_bytes = 0
+        self._tail: list[tuple[str, str]] = []
+        self._tail_bytes = 0
+        self._omitted_bytes = 0
+        self._rich_bytes = 0
+        self._omitted_outputs = 0
+
+    def text(self, name: str, text: str) -> str:
+        """Add printed text of the stream ``name`` (stdout or stderr); return the part of it that
+        belongs to the beginning of the output, of which everything is kept."""
+        size = len(text.encode("utf-8", "replace"))
+        if not self._tail and self._text_bytes + size <= self._head:
+            self._add(name, text)
+            self._text_bytes += size
+            return text
+        taken = ""
+        if not self._tail:
+            room = max(0, self._head - self._text_bytes)
+            taken = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+            if taken:
+                self._add(name, taken)
+            self._text_bytes = self._head
+            text = text[len(taken) :]
+        self._push(name, text)
+        return taken
+
+    def rich(self, output: dict[str, Any]) -> dict[str, Any]:
+        """Add a value, a figure or another output with data; return the output that was added,
+        which is a sentence if it is too large."""
+        size = size_of(output)
+        if len(self.kept) >= MAX_OUTPUTS:
+            self._omitted_outputs += 1
+            return output
+        if self._rich_bytes + size > CELL_RICH_BYTES or not self._budget.take(size):
+            output = _left_out(output, size)
+        else:
+            self._rich_bytes += size
+        self.kept.append(output)
+        return output
+
+    def replace(self, index: int, data: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        """Replace the data of the output ``index``, as a program does that updates a display."""
+        old = self.kept[index]
+        new = {**old, "data": dict(data), "metadata": dict(metadata)}
+        more = size_of(new) - size_of(old)
+        if more > 0 and (self._rich_bytes + more > CELL_RICH_BYTES or not self._budget.take(more)):
+            new = {**new, **_left_out(new, size_of(new))}
+        else:
+            self._rich_bytes += more
+            self._budget.left += max(0, -more)
+        old.update(new)
+
+    def error(self, output: dict[str, Any]) -> None:
+        """Add an exception. Its traceback is shortened in the middle."""
+        self._flush()
+        frames = [str(frame) for frame in output.get("traceback") or ()]
+        text = "\n".join(frames)
+        if len(text) > TRACEBACK_CHARACTERS:
+            half = TRACEBACK_CHARACTERS // 2
+            omitted = len(text) - 2 * half
+            frames = [text[:half], f"[{omitted} characters left out]", text[-half:]]
+        value = str(output.get("evalue", ""))[:TRACEBACK_CHARACTERS]
+        self.kept.append({**output, "evalue": value, "traceback": frames})
+
+    def clear(self) -> None:
+        """Remove all outputs, as a program asks for."""
+        freed = sum(size_of(output) for output in self.kept if "data" in output)
+        self._budget.left += min(freed, self._rich_bytes)
+        self.kept.clear()
+        self._tail.clear()
+        self._rich_bytes = self._text_bytes = self._tail_bytes = 0
+        self._omitted_bytes = self._omitted_outputs = 0
+
+    def finish(self) -> int:
+        """Add the end of what was printed, and the sentence about what was left out. Return how
+        many bytes of the text were not returned by ``text``."""
+        later = self._omitted_bytes + self._tail_bytes
+        self._flush()
+        if self._omitted_outputs:
+            self._add(
+                "stderr",
+                f"[{self._omitted_outputs} further outputs left out: a cell keeps {MAX_OUTPUTS}]\n",
+            )
+            self._omitted_outputs = 0
+        self._budget.left += max(0, self._granted - self._text_bytes)
+        self._granted = 0
+        return later
+
+    def _flush(self) -> None:
+        if not self._tail:
+            return
+        if self._omitted_bytes:
+            self._add("stderr", f"\n[{in_words(self._omitted_bytes)} of output left out]\n")
+        for name, text in self._tail:
+            self._add(name, text)
+        self._text_bytes += self._tail_bytes
+        self._tail.clear()
+        self._tail_bytes = self._omitted_bytes = 0
+
+    def _push(self, name: str, text: str) -> None:
+        size = len(text.encode("utf-8", "replace"))
+        if size > self._tail_limit:
+            text, whole = text[-self._tail_limit :], size
+            size = len(text.encode("utf-8", "replace"))
+            self._omitted_bytes += whole - size
+        self._tail.append((name, text))
+        self._tail_bytes += size
+        while self._tail_bytes > self._tail_limit and len(self._tail) > 1:
+            gone = len(self._tail.pop(0)[1].encode("utf-8", "replace"))
+            self._tail_bytes -= gone
+            self._omitted_bytes += gone
+
+    def _add(self, name: str, text: str) -> None:
+        last = self.kept[-1] if self.kept else None
+        if last is None or last.get("output_type") != "stream" or last.get("name") != name:
+            self.kept.append(_stream(name, text))
+            return
+        if "\r" not in text and not last["text"].endswith("\r"):
+            last["text"] += text
+            return
+        # A progress bar writes each of its states over the one before.
+        start = last["text"].rfind("\n") + 1
+        last["text"] = last["text"][:start] + _OVERWRITTEN.sub("", last["text"][start:] + text)
+
+
+def size_of(output: Mapping[str, Any]) -> int:
+    """Return the size of an output's data in bytes, as the notebook's file contains it."""
+    return sum(
+        len(value) if isinstance(value, str) else len(json.dumps(value, default=str))
+        for value in (output.get("data") or {}).values()
+    )
+
+
+def in_words(count: int) -> str:
+    """Return a number of bytes in a form for people, such as ``1.5 MB``."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _stream(name: str, text: str) -> dict[str, Any]:
+    if "\r" in text:
+        text = _OVERWRITTEN.sub("", text)
+    return {"output_type": "stream", "name": name, "text": text}
+
+
+def _left_out(output: Mapping[str, Any], size: int) -> dict[str, Any]:
+    kinds = ", ".join(sorted(output.get("data") or {}))
+    sentence = f"[An output of {in_words(size)} was left out ({kinds[:200]})]"
+    kept = {"output_type": "display_data", "metadata": {}, "data": {"text/plain": sentence}}
+    return {**kept, "output_type": output.get("output_type", "display_data")} | (
+        {"execution_count": output.get("execution_count")}
+        if output.get("output_type") == "execute_result"
+        else {}
+    )

@@ -1,0 +1,134 @@
+"""Parameters of notebooks, by the convention of papermill: the cell with the tag ``parameters``
+contains their defaults, and a cell with the tag ``injected-parameters`` after it the values of a
+run.
+
+Standard library only, because the command line uses it too.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+DEFAULTS, INJECTED = "parameters", "injected-parameters"
+"""Tags of the cells."""
+MAX_BYTES = 100 << 20
+"""Maximum size of a notebook that is executed, in bytes."""
+
+
+class NotANotebook(ValueError):
+    """Error: a file is not a notebook. Its text says why, as the end of a sentence that begins with
+    the name of the file."""
+
+
+def parse_notebook(data: bytes) -> dict[str, Any]:
+    """Return the content of a notebook.
+
+    Raises ``NotANotebook`` if ``data`` is too large, not JSON, or JSON of something else.
+    """
+    if len(data) > MAX_BYTES:
+        raise NotANotebook(
+            f"is larger than {MAX_BYTES >> 20} MiB: clear its outputs in JupyterLab (Edit > Clear "
+            "Outputs of All Cells), and save it"
+        )
+    try:
+        content = json.loads(data)
+    except RecursionError:
+        raise NotANotebook("is not a notebook: it is nested too deeply") from None
+    except ValueError as error:
+        raise NotANotebook(f"is not a notebook: it is not JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise NotANotebook("is not a notebook: it is JSON without fields")
+    if not isinstance(content.get("nbformat"), int):
+        raise NotANotebook("is not a notebook: it has no field nbformat")
+    return content
+
+
+def code_cells(notebook: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the code cells of a notebook; elements that are no cells are left out."""
+    cells = notebook.get("cells")
+    return [
+        cell
+        for cell in (cells if isinstance(cells, list) else ())
+        if isinstance(cell, Mapping) and cell.get("cell_type") == "code"
+    ]
+
+
+def tags(cell: Mapping[str, Any]) -> Sequence[str]:
+    """Return the tags of a cell."""
+    metadata = cell.get("metadata")
+    found = metadata.get("tags") if isinstance(metadata, Mapping) else None
+    return found if isinstance(found, list) else ()
+
+
+def source(cell: Mapping[str, Any]) -> str:
+    """Return the code of a cell, which notebooks contain as one text or as a list of lines."""
+    text = cell.get("source")
+    return text if isinstance(text, str) else "".join(map(str, text or ()))
+
+
+def known_parameters(notebook: Mapping[str, Any]) -> list[str] | None:
+    """Return the names that the notebook's cell of parameters assigns; None if there is no such
+    cell, or if it is not Python."""
+    for cell in code_cells(notebook):
+        if DEFAULTS in tags(cell):
+            return _assigned(source(cell))
+    return None
+
+
+def warnings(notebook: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Return a sentence about each of the parameters ``names`` that the notebook does not have, and
+    one if it has no cell of parameters."""
+    chosen = list(names)
+    if not chosen:
+        return []
+    if not any(DEFAULTS in tags(cell) for cell in code_cells(notebook)):
+        return [
+            f"The notebook has no cell with the tag {DEFAULTS}: the parameters are set before its "
+            "first cell."
+        ]
+    known = known_parameters(notebook)
+    if known is None:
+        return []
+    offered = f"it has {', '.join(known)}" if known else "its cell of parameters sets none"
+    return [
+        f"The notebook has no parameter {name}; {offered}." for name in chosen if name not in known
+    ]
+
+
+def injected_source(parameters: Mapping[str, Any]) -> str:
+    """Return Python code that assigns the parameters, which are values of JSON."""
+    lines = [f"{name} = {value!r}" for name, value in parameters.items()]
+    return "\n".join(["# Parameters", *lines])
+
+
+def place(cells: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:
+    """Return the index in ``cells`` at which the cell with the values belongs, and whether it
+    replaces the cell that an earlier run has put there."""
+    for tag, replaces in ((INJECTED, True), (DEFAULTS, False)):
+        for index, cell in enumerate(cells):
+            if cell.get("cell_type") == "code" and tag in tags(cell):
+                return (index, True) if replaces else (index + 1, False)
+    return 0, False
+
+
+def _assigned(code: str) -> list[str] | None:
+    python = "\n".join(
+        "" if line.lstrip().startswith(("%", "!", "?")) else line for line in code.splitlines()
+    )
+    try:
+        body = ast.parse(python).body
+    except (SyntaxError, ValueError):
+        return None
+    targets: list[ast.expr] = []
+    for statement in body:
+        if isinstance(statement, ast.Assign):
+            targets += statement.targets
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            targets.append(statement.target)
+    names = [
+        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+    ]
+    return list(dict.fromkeys(names))

@@ -1,0 +1,190 @@
+"""Jobs that run a notebook: what is refused, what the agent gets, what may be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aitne.adapters.node_software import own_software
+from aitne.core.errors import Conflict, InvalidInput, NotFound, Unavailable
+from aitne.core.jobs.agent_protocol import AgentSpec
+from aitne.core.jobs.job_to_file import job_to_file
+from aitne.core.jobs.states import JobState
+from aitne.core.models.image import ImageUse
+from aitne.core.models.job import Job
+from aitne.core.ports.files import JobLocation, LogChunk
+from aitne.core.settings import Settings
+from aitne.services.jobs import notebooks
+from aitne.services.jobs.notebooks import NotebookService
+from aitne.services.jobs.render import Renderer
+from tests.support.files import MemoryFiles
+from tests.support.jobs import make_job
+from tests.support.runtimes import FakeRuntime
+from tests.unit.services.conftest import ADA, BOB, EVE, Bench
+
+DIGEST = "a" * 64
+
+
+async def refused(bench: Bench, **fields: object) -> dict[str, str]:
+    """The problems of a job file with a notebook, by field."""
+    with pytest.raises(InvalidInput) as error:
+        await bench.create(**{"commands": [], "notebook": {"path": "/a.ipynb"}, **fields})
+    return {problem.field: problem.message for problem in error.value.problems}
+
+
+async def test_notebook_is_a_job_of_its_own(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "train.ipynb"
+    path.write_text("{}")
+    notebook = {"path": str(path), "parameters": {"lr": 0.1, "sizes": [1, 2]}}
+    job = await bench.create(commands=[], notebook=notebook)
+    assert (job.name, job.spec.commands) == ("train.ipynb", ())
+    assert job_to_file(job.spec)["notebook"] == notebook
+
+
+async def test_notebook_excludes_what_does_not_go_with_it(bench: Bench) -> None:
+    assert "notebook" in await refused(bench, commands=["true"])
+    assert "notebook" in await refused(bench, type="session")
+    assert "array" in await refused(bench, array="0-3")
+    assert "sweep" in await refused(bench, sweep={"parameters": {"lr": [1, 2]}})
+    assert "distributed" in await refused(bench, distributed={})
+    repo = {"url": "https://git.test/a", "ref": "main"}
+    assert "notebook.path" in await refused(bench, repo=repo)
+
+
+async def test_missing_notebook_is_refused_before_the_submission(
+    bench: Bench, tmp_path: Path
+) -> None:
+    problems = await refused(bench, notebook={"path": f"{tmp_path}/missing.ipynb"})
+    assert problems == {"notebook.path": f"there is no file {tmp_path}/missing.ipynb"}
+    problems = await refused(bench, workdir=str(tmp_path), notebook={"path": "missing.ipynb"})
+    assert problems == {"notebook.path": f"there is no file {tmp_path}/missing.ipynb"}
+    folder = tmp_path / "folder.ipynb"
+    folder.mkdir()
+    problems = await refused(bench, notebook={"path": str(folder)})
+    assert problems == {"notebook.path": f"{folder} is not a file"}
+
+
+def rendered(job: Job) -> tuple[AgentSpec, dict[str, object]]:
+    """What the agent and the program that runs the notebook are given."""
+    runtimes = {"bare": FakeRuntime(), "apptainer": FakeRuntime("apptainer")}
+    renderer = Renderer(Settings(data_dir=Path("/srv/aitne")), runtimes, own_software())
+    request = renderer.submit_request(job, {}, "secret")
+    spec = AgentSpec.model_validate_json(request.files["agent.json"])
+    return spec, json.loads(request.files["notebook.json"])
+
+
+def test_agent_runs_the_notebook_with_the_python_of_sessions() -> None:
+    notebook = {"path": "~/a.ipynb", "parameters": {"lr": 1}}
+    job = make_job(spec={"commands": (), "notebook": notebook})
+    spec, request = rendered(job)
+    (argv,) = spec.commands
+    assert argv[:2] == ("/session/bin/python", "-I")
+    assert argv[2:4] == (str(own_software().notebook), "aitne.notebook.execute")
+    assert argv[4].endswith(f"{job.id}/1")
+    assert spec.explains_failure
+    assert request == {**notebook, "in_its_folder": True, "own_python": False}
+
+
+def test_environment_and_working_folder_of_the_job_are_those_of_the_notebook() -> None:
+    fields = {"workdir": "/data", "environment": {"venv": "~/env"}, "commands": ()}
+    spec, request = rendered(make_job(spec={"notebook": {"path": "a.ipynb"}, **fields}))
+    assert spec.commands[0][0] == "bash"
+    assert (request["in_its_folder"], request["own_python"]) == (False, True)
+
+
+def test_in_an_image_its_own_python_runs_the_notebook() -> None:
+    image = ImageUse(
+        reference="jupyter:1",
+        digest="sha256:" + DIGEST,
+        path="/images/j.sif",
+        python="/opt/jupyter/bin/python",
+    )
+    fields = {"image_use": image, "runtime": "apptainer", "home": "/home/ada", "commands": ()}
+    spec, _ = rendered(make_job(spec={"notebook": {"path": "a.ipynb"}, **fields}))
+    assert spec.commands[0][0] == "/opt/jupyter/bin/python"
+    assert spec.commands[0][2] == "/opt/aitne/notebook"
+
+
+@pytest.fixture
+async def job(bench: Bench) -> Job:
+    """A job of ada's that runs a notebook."""
+    job = make_job(owner="ada", project="vision", spec={"notebook": {"path": "~/a b.ipynb"}})
+    return (await bench.store.create_job(job)).job
+
+
+@pytest.fixture
+def service(bench: Bench) -> NotebookService:
+    return NotebookService(bench.jobs, bench.files, bench.renderer)
+
+
+async def test_members_read_the_executed_notebook_and_others_do_not(
+    bench: Bench, service: NotebookService, job: Job
+) -> None:
+    bench.files.written[job.id, 1] = {
+        "executed.ipynb": b"{}",
+        "executed.html": b"<p>",
+        "token": b"x",
+    }
+    assert await service.executed(ADA, job.id) == ("a b.ipynb", b"{}")
+    assert await service.page(BOB, job.id) == b"<p>"
+    for read in (service.executed, service.page):
+        with pytest.raises(NotFound):
+            await read(EVE, job.id)
+
+
+async def test_missing_copy_is_explained_by_the_state_of_the_job(
+    bench: Bench, service: NotebookService, job: Job
+) -> None:
+    with pytest.raises(NotFound, match="has not run a cell yet"):
+        await service.executed(ADA, job.id)
+    await bench.walk(job, JobState.SUBMITTING, JobState.QUEUED, JobState.FAILED)
+    with pytest.raises(NotFound, match="ended before it wrote one; its log says why"):
+        await service.page(ADA, job.id)
+    plain = await bench.create()
+    with pytest.raises(NotFound, match="runs no notebook"):
+        await service.page(ADA, plain.id)
+
+
+async def test_copy_is_read_in_parts_and_a_huge_one_is_not_read(
+    bench: Bench, service: NotebookService, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = bench.files.written[job.id, 1] = {"executed.ipynb": bytes(range(256)) * 100}
+    monkeypatch.setattr(notebooks, "_PART_BYTES", 999)
+    assert (await service.executed(ADA, job.id))[1] == files["executed.ipynb"]
+    monkeypatch.setattr(notebooks, "MAX_BYTES", 25_599)
+    with pytest.raises(Conflict, match=r"Copy it from .*/1/executed\.ipynb on the cluster"):
+        await service.executed(ADA, job.id)
+
+
+class Changing(MemoryFiles):
+    """Files of a job that replaces its notebook whenever a part of it was read."""
+
+    growths = 0
+
+    async def read_file(
+        self, place: JobLocation, name: str, *, offset: int, limit: int
+    ) -> LogChunk | None:
+        """As the port says."""
+        chunk = await super().read_file(place, name, offset=offset, limit=limit)
+        if self.growths > 0:
+            self.growths -= 1
+            self.written[place.job_id, place.attempt][name] += b"more"
+        return chunk
+
+
+@pytest.mark.parametrize("growths", [1, 2, 100])
+async def test_copy_that_changes_while_it_is_read_is_never_a_mixture(
+    bench: Bench, job: Job, monkeypatch: pytest.MonkeyPatch, growths: int
+) -> None:
+    files = Changing()
+    files.written[job.id, 1] = {"executed.html": b"page"}
+    files.growths = growths
+    monkeypatch.setattr(notebooks, "_PART_BYTES", 3)
+    service = NotebookService(bench.jobs, files, bench.renderer)
+    if growths == 100:
+        with pytest.raises(Unavailable, match="changes faster"):
+            await service.page(ADA, job.id)
+    else:
+        assert await service.page(ADA, job.id) == b"page" + b"more" * growths
