@@ -20,7 +20,7 @@ ORDER = (
     *("session", "open", "extend", "keep", "apply", "plan", "import", "attach"),
     *("ssh-config", "ssh-proxy", "resubmit", "hold", "release", "throttle", "stop", "rm"),
     *("ps", "logs", "show", "watch", "snapshot", "files", "compare", "sweep", "profile"),
-    *("template", "node", "image", "dataset", "secret", "project", "usage"),
+    *("template", "node", "topology", "image", "dataset", "secret", "project", "usage"),
     *("announce", "notifications", "webhook", "storage"),
     *("up", "down", "status", "login", "account", "admin", "dev"),
     *("admin setup", "admin doctor", "admin accept", "admin health", "admin settings"),

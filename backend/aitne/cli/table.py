@@ -94,6 +94,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "List and show templates of sessions and jobs.",
     ),
     "node": ("aitne.cli.commands.node", "Look", "List nodes, partitions and GPUs of the cluster."),
+    "topology": (
+        "aitne.cli.commands.topology",
+        "Look",
+        "Show the topology of the network in a file, and compute orders of ranks.",
+    ),
     "image": ("aitne.cli.commands.image", "Look", "List and show container images."),
     "dataset": ("aitne.cli.commands.dataset", "Look", "List, add, share and verify datasets."),
     "secret": (
@@ -249,6 +254,7 @@ GROUPS = {
     "session": True,
     "template": True,
     "node": True,
+    "topology": True,
     "image": True,
     "dataset": True,
     "secret": True,
