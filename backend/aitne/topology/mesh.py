@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from aitne.topology.network import Edges, Network
 
 MAX_RANKS = 65_536
+MAX_SWAPPED = 4_096
+"""Maximum number of nodes for which swaps are tried."""
 _MOST_PASSES = 16
 
 
@@ -85,7 +87,7 @@ def grouped(network: Network, order: Sequence[int], sizes: Sequence[int]) -> lis
     remain are combined at the switch above, and so on up to the root. The next larger groups are
     formed from these groups in the same way, and the result is depth-first.
     """
-    position = {}
+    position: dict[str, int] = {}
     for place, index in enumerate(order):
         for switch in network.paths[index]:
             position.setdefault(switch, place)
@@ -103,8 +105,8 @@ def _level(
 ) -> list[tuple[tuple[str, ...], list[int]]]:
     """Combine ``size`` items each; an item is the path of a switch with the nodes below it."""
     below: dict[tuple[str, ...], list[list[int]]] = {}
-    for path, members in items:
-        below.setdefault(path, []).append(members)
+    for path, item in items:
+        below.setdefault(path, []).append(item)
     groups = []
     for depth in range(max(map(len, below)), 0, -1):
         for path in [path for path in below if len(path) == depth]:

@@ -81,9 +81,11 @@ def rank_order(
     Raises:
         TopologyError: a node is named twice, or the mesh does not have as many ranks as the nodes.
     """
-    if len(set(nodes)) < len(nodes):
-        twice = next(node for node in nodes if list(nodes).count(node) > 1)
-        raise TopologyError(f"the node {twice} is named twice", "Name each node once.")
+    named: set[str] = set()
+    for node in nodes:
+        if node in named:
+            raise TopologyError(f"the node {node} is named twice", "Name each node once.")
+        named.add(node)
     edges = meshes.edges(mesh, len(nodes), ranks_per_node) if mesh else ring(len(nodes))
     network = Network(tree, nodes)
     given = network.cost(range(len(nodes)), edges)
@@ -92,7 +94,8 @@ def rank_order(
         sizes = meshes.group_sizes(mesh, ranks_per_node)
         candidates.append(meshes.grouped(network, candidates[0], sizes))
         cheapest = min(candidates, key=lambda order: network.cost(order, edges))
-        candidates.append(meshes.swapped(network, cheapest, edges))
+        if len(nodes) <= meshes.MAX_SWAPPED:
+            candidates.append(meshes.swapped(network, cheapest, edges))
     costs = [network.cost(order, edges) for order in candidates]
     chosen = min(costs)
     best = candidates[costs.index(chosen)] if chosen < given else range(len(nodes))

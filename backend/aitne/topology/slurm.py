@@ -21,7 +21,7 @@ MAX_BYTES = 16 << 20
 """Maximum size of a file with a topology."""
 ALL_BLOCKS = "(all blocks)"
 """Name of the root above the blocks. No block can have this name."""
-_PAIR = re.compile(r'([A-Za-z]+)=("[^"]*"|[^\s"]*)', re.ASCII)
+_PAIR = re.compile(r'([A-Za-z]+)=("[^"]*"|[^\s"]*)(?:\s+|$)', re.ASCII)
 _SIZE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _OF_A_SWITCH = frozenset({"switchname", "switches", "nodes", "linkspeed"})
 _OF_A_BLOCK = frozenset({"blockname", "nodes"})
@@ -198,16 +198,17 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _pairs(line: str, source: SourceLine) -> dict[str, str]:
     values: dict[str, str] = {}
-    rest = line
-    while rest:
-        match = _PAIR.match(rest)
-        if match is None or (match.end() < len(rest) and not rest[match.end()].isspace()):
-            raise _error(source, f"{rest[:80]!r} is not a value such as Nodes=n[1-4]", _EXAMPLE)
+    place = 0
+    while place < len(line):
+        match = _PAIR.match(line, place)
+        if match is None:
+            wrong = line[place : place + 80]
+            raise _error(source, f"{wrong!r} is not a value such as Nodes=n[1-4]", _EXAMPLE)
         key = match.group(1).lower()
         if key in values:
             raise _error(source, f"{match.group(1)} is given twice", "Give each value once.")
         values[key] = match.group(2).strip('"')
-        rest = rest[match.end() :].strip()
+        place = match.end()
     return values
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 MAX_NODES = 200_000
 """Maximum number of nodes of a topology."""
+_MOST_SHOWN = 8
 MAX_LEVELS = 16
 """Maximum number of switches on a path from the root to a leaf."""
 
@@ -168,19 +169,22 @@ def _root(switches: Mapping[str, Switch], parents: Mapping[str, str]) -> str:
 
 def _cycle(switches: Mapping[str, Switch], parents: Mapping[str, str], start: str) -> TopologyError:
     """Return the error that names the cycle to which the parents of ``start`` lead."""
-    path = [start]
-    while path[-1] in parents and parents[path[-1]] not in path:
-        path.append(parents[path[-1]])
-    cycle = path[path.index(parents[path[-1]]) :]
+    path = {start: None}
+    last = start
+    while parents[last] not in path:
+        last = parents[last]
+        path[last] = None
+    cycle = list(path)[list(path).index(parents[last]) :]
+    shown = [*cycle, cycle[0]] if len(cycle) <= _MOST_SHOWN else [*cycle[:_MOST_SHOWN], "..."]
     return _error(
         switches[cycle[0]],
-        f"the switches form a cycle: {' < '.join([*cycle, cycle[0]])}",
+        f"the switches form a cycle: {' < '.join(shown)}",
         f"Remove {cycle[-1]} from the switches below {cycle[0]}.",
     )
 
 
 def _paths(switches: Mapping[str, Switch], root: str) -> dict[str, tuple[str, ...]]:
-    paths = {root: (root,)}
+    paths: dict[str, tuple[str, ...]] = {root: (root,)}
     waiting = [root]
     while waiting:
         name = waiting.pop()

@@ -23,7 +23,7 @@ def text_of(path: Path, max_bytes: int = MAX_BYTES) -> str:
         ) from error
     if len(content) > max_bytes:
         raise TopologyError(
-            f"it has more than {max_bytes >> 20} MiB", "Give a smaller file.", file=str(path)
+            f"it has more than {max_bytes >> 10} KiB", "Give a smaller file.", file=str(path)
         )
     try:
         text = content.decode()

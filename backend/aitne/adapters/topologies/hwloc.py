@@ -28,6 +28,7 @@ _GPU_VENDORS = ("10de", "1002")
 _NIC_CLASSES = ("0200", "0207")
 _MAX_DEPTH = 64
 _MAX_OBJECTS = 200_000
+_MAX_NUMA_NODES = 4_096
 _HWLOC2_OPENFABRICS, _HWLOC3_OPENFABRICS = 3, 32
 
 
@@ -61,6 +62,7 @@ class _Reader:
         self._parser.CharacterDataHandler = self._data
         self._parser.StartDoctypeDeclHandler = self._doctype
         self._parser.EntityDeclHandler = self._entity
+        self._parser.buffer_text = True
         self._stack: list[str] = []
         self._objects: list[_Object] = []
         self._count = 0
@@ -72,7 +74,9 @@ class _Reader:
         self._device_of: dict[str, str] = {}
         """PCI address of each operating system's device by hwloc's number of it."""
         self._distances: str | None = None
-        self._text = ""
+        self._text: list[str] = []
+        self._cpus = 0
+        self._nodesets: dict[str, tuple[int, ...]] = {}
         self._indexes: list[str] = []
         self._values: list[str] = []
 
@@ -132,7 +136,7 @@ class _Reader:
             self._host = attributes.get("value")
         elif tag == "distances2hetero":
             self._distances = attributes.get("name")
-        self._text = ""
+        self._text.clear()
 
     def _end(self, tag: str) -> None:
         self._stack.pop()
@@ -141,14 +145,15 @@ class _Reader:
             if ended.attributes.get("type") == "PCIDev":
                 self._pci(ended)
         elif self._distances == "NVLinkBandwidth" and tag == "indexes":
-            self._indexes += self._text.split()
+            self._indexes += "".join(self._text).split()
         elif self._distances == "NVLinkBandwidth" and tag == "u64values":
-            self._values += self._text.split()
+            self._values += "".join(self._text).split()
         elif tag == "distances2hetero":
             self._distances = None
 
     def _data(self, text: str) -> None:
-        self._text += text
+        if self._distances is not None:
+            self._text.append(text)
 
     def _object(self, attributes: Mapping[str, str]) -> None:
         kind = attributes.get("type")
@@ -156,7 +161,12 @@ class _Reader:
             index = attributes.get("os_index", "")
             if not index.isascii() or not index.isdigit() or len(index) > 6:
                 raise self._error("a NUMA node has no number")
-            cpus = self._bits(attributes.get("cpuset", ""))
+            cpus = self._bits(attributes.get("cpuset", ""), MAX_CPUS)
+            self._cpus += len(cpus)
+            if self._cpus > MAX_CPUS or len(self._numa) >= _MAX_NUMA_NODES:
+                raise self._error(
+                    f"it has more than {MAX_CPUS} CPUs or {_MAX_NUMA_NODES} NUMA nodes"
+                )
             self._numa.append(NumaNode(int(index), cpus))
         elif kind == "OSDev":
             pci = [each for each in self._objects if each.attributes.get("type") == "PCIDev"]
@@ -193,15 +203,18 @@ class _Reader:
     def _numa_of_ancestors(self) -> int | None:
         for each in reversed(self._objects):
             if "nodeset" in each.attributes:
-                near = self._bits(each.attributes["nodeset"])
+                text = each.attributes["nodeset"]
+                if text not in self._nodesets:
+                    self._nodesets[text] = self._bits(text, _MAX_NUMA_NODES)
+                near = self._nodesets[text]
                 return near[0] if len(near) == 1 else None
         return None
 
-    def _bits(self, text: str) -> tuple[int, ...]:
+    def _bits(self, text: str, most: int) -> tuple[int, ...]:
         """Return the numbers of the bits that are set in hwloc's notation of a bitmap: words of 32
         bits, the highest first; an empty word is 0."""
         words = text.split(",")
-        if len(words) * 32 > MAX_CPUS or not all(map(_WORD.fullmatch, words)):
+        if len(words) * 32 > most or not all(map(_WORD.fullmatch, words)):
             raise self._error(f"{text[:80]!r} is not a set of CPUs or NUMA nodes")
         bits = []
         for place, word in enumerate(reversed(words)):

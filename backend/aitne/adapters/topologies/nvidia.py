@@ -62,9 +62,8 @@ def _read(text: str, file: str) -> NodeTopology:
             file=file,
             line=start + 1,
         )
-    legend = dict(
-        match.groups() for line in lines[start:] if (match := _LEGEND.fullmatch(line)) is not None
-    )
+    matches = map(_LEGEND.fullmatch, lines[start:])
+    legend = {match[1]: match[2] for match in matches if match is not None}
     shown = {name: legend.get(name, name) for name in names}
     links: dict[tuple[str, str], str] = {}
     gpus: list[Device] = []

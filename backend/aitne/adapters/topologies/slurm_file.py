@@ -22,7 +22,7 @@ from aitne.topology.tree import SourceLine, Switch
 
 _SUFFIXES = (".yaml", ".yml")
 _LINE = re.compile(r"^\s*(SwitchName|BlockName|BlockSizes)=", re.MULTILINE | re.IGNORECASE)
-_MAX_YAML_BYTES = 1 << 20
+_MAX_YAML_BYTES = 1 << 18
 _MAX_DEPTH = 10
 _KINDS = ("tree", "block")
 
@@ -88,7 +88,7 @@ def _check_events(text: str, file: str) -> None:
                 "it has an alias" if depth <= _MAX_DEPTH else "it is nested too deeply",
                 "Write the values out, as in Slurm's manual page topology.yaml.",
                 file=file,
-                line=event.start_mark.line + 1,
+                line=None if event.start_mark is None else event.start_mark.line + 1,
             )
 
 

@@ -22,6 +22,7 @@ _VIRTUAL_NICS = ("lo",)
 _GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 _GPU_VENDORS = ("0x10de", "0x1002")
 _MAX_DEVICES = 4_096
+_MAX_CHARACTERS = 65_536
 
 
 class SysfsTopology(TopologySource):
@@ -37,7 +38,7 @@ class SysfsTopology(TopologySource):
     def read(self, path: Path) -> TopologyPart:
         try:
             return TopologyPart(nodes=(_read(path),))
-        except (OSError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:  # a link that leads to itself, too
             if isinstance(error, TopologyError):
                 raise
             raise TopologyError(
@@ -47,7 +48,7 @@ class SysfsTopology(TopologySource):
 
 def _read(root: Path) -> NodeTopology:
     numa_nodes = [
-        NumaNode(int(match[1]), cpu_list((folder / "cpulist").read_text()))
+        NumaNode(int(match[1]), cpu_list(_value(folder / "cpulist")))
         for folder in sorted((root / "devices" / "system" / "node").iterdir())
         if (match := _NUMA.fullmatch(folder.name))
     ]
@@ -55,7 +56,7 @@ def _read(root: Path) -> NodeTopology:
         raise TopologyError(
             "there is no NUMA node in it", "Give /sys of a Linux machine.", file=str(root)
         )
-    gpus = []
+    gpus: list[PciDevice] = []
     devices = root / "bus" / "pci" / "devices"
     folders = sorted(devices.iterdir())[:_MAX_DEVICES] if devices.is_dir() else []
     for folder in folders:
@@ -106,6 +107,7 @@ def _device(name: str, folder: Path, root: Path) -> PciDevice:
 
 def _value(path: Path) -> str:
     try:
-        return path.read_text()[:64].strip()
+        with path.open(encoding="utf-8") as stream:
+            return stream.read(_MAX_CHARACTERS).strip()
     except FileNotFoundError:
         return ""
