@@ -35,6 +35,7 @@ NAMES = (
     "slurm_start",
     "allreduce",
     "train_step",
+    "placement",
 )
 """One module each, with ``measure(quick)``; imported only when asked for."""
 
