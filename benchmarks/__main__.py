@@ -37,6 +37,7 @@ NAMES = (
     "allreduce",
     "train_step",
     "notebook_ranks",
+    "placement",
 )
 """One module each, with ``measure(quick)``; imported only when asked for."""
 

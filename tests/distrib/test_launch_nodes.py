@@ -16,6 +16,7 @@ import pytest
 from tests.support import realtime
 from tests.support.launching import ON, RUN, SAVES, Begun, clean, nothing_left, program, run
 from tests.support.requirements import lacking
+from tests.support.topologies import ASSETS
 from tests.support.waiting import eventually
 
 pytestmark = realtime.RANKS
@@ -151,6 +152,29 @@ def test_starts_nodes_by_ssh(tmp_path: Path) -> None:
     os.kill(begun.pid, signal.SIGTERM)
     code, errors = begun.end()
     assert code == 75, errors
+
+
+def test_ssh_nodes_are_numbered_by_the_topology(tmp_path: Path) -> None:
+    stand_in = tmp_path / "ssh"
+    stand_in.write_text(
+        '#!/bin/sh\nwhile [ "$1" = -o ]; do shift 2; done\nshift\nexport SLURMD_NODENAME=$1\nshift\nexec sh -c "$*"\n'
+    )
+    stand_in.chmod(0o755)
+    topology = ASSETS / "slurm_file" / "fattree_interleaved.conf"
+    env = clean(PATH=f"{tmp_path}:{os.environ['PATH']}", AITNE_TOPOLOGY=str(topology))
+    text = (
+        "print(rank, os.environ['SLURMD_NODENAME'], os.environ['MASTER_ADDR'], "
+        "','.join(open(os.environ['AITNE_HOSTFILE']).read().split('\\n')))"
+    )
+    hosts = "gpu00:1,gpu01:1,gpu04:1,gpu05:1"
+    done = run("-H", hosts, *program(text), env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "aitne: rank order: 4 -> 2 crossings, busiest uplink 2 -> 1\n" in done.stderr
+    order = ["gpu00", "gpu04", "gpu01", "gpu05"]
+    file = "".join(f"{name} slots=1," for name in order)
+    assert sorted(done.stdout.splitlines()) == [
+        f"{rank} {name} gpu00 {file}" for rank, name in enumerate(order)
+    ]
 
 
 def test_ssh_alone_carries_the_environment(tmp_path: Path) -> None:

@@ -232,19 +232,20 @@ def _archive(files: dict[str, bytes]) -> bytes:
 
 
 def _agent_files() -> dict[str, bytes]:
-    return _package_files("agent", _AGENT_MAIN)
+    return _package_files(("agent",), _AGENT_MAIN)
 
 
 def _spawner_files() -> dict[str, bytes]:
-    return _package_files("launch", _SPAWNER_MAIN)
+    return _package_files(("launch", "topology"), _SPAWNER_MAIN)
 
 
-def _package_files(name: str, main: str) -> dict[str, bytes]:
-    modules = sorted((_PACKAGE / name).glob("*.py"))
+def _package_files(names: Iterable[str], main: str) -> dict[str, bytes]:
+    """Return the files of an archive of the packages ``names`` that runs ``main``."""
+    modules = [path for name in names for path in sorted((_PACKAGE / name).glob("*.py"))]
     return {
         "__main__.py": main.encode(),
         "aitne/__init__.py": b"",
-        **{f"aitne/{name}/{path.name}": path.read_bytes() for path in modules},
+        **{f"aitne/{path.parent.name}/{path.name}": path.read_bytes() for path in modules},
     }
 
 

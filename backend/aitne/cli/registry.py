@@ -22,7 +22,7 @@ ORDER = (
     *("admin sync", "admin software"),
     *("ssh-config", "ssh-proxy", "resubmit", "hold", "release", "throttle", "stop", "rm"),
     *("ps", "logs", "show", "watch", "snapshot", "files", "compare", "sweep", "profile"),
-    *("template", "node", "image", "dataset", "secret", "project", "usage"),
+    *("template", "node", "topology", "image", "dataset", "secret", "project", "usage"),
     *("announce", "notifications", "webhook", "storage"),
     *("up", "down", "status", "login", "account", "admin", "dev"),
     *("admin setup", "admin doctor", "admin accept", "admin health", "admin settings"),

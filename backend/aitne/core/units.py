@@ -2,9 +2,8 @@
 
 Memory follows Slurm's ``--mem`` (https://slurm.schedmd.com/sbatch.html#OPT_mem): suffixes are
 powers of 1024. Durations are either in units (``90m``, ``1h30m``, ``2d``) or in Slurm's clock forms
-(``minutes``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``). Host lists follow
-``scontrol show hostnames``. Every parser raises ``ValueError`` with the given text and the
-permitted forms.
+(``minutes``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``). Every parser raises
+``ValueError`` with the given text and the permitted forms.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from aitne.core.sizes import MEMORY_UNITS
+from aitne.topology.hostlist import split_outside
 
 _MEMORY = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*(?:([KMGTP])(?:i?B)?|(B))", re.IGNORECASE)
 MEMORY_HINT = "a number with K, M, G or T, such as 512M or 16G"
@@ -25,9 +25,6 @@ _WORDS = re.compile(
 )
 _CLOCK = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
 DURATION_HINT = "a duration such as 30m, 4h, 1h30m, 2d or Slurm's 1-12:00:00"
-
-MAX_HOSTS = 65_536
-"""Maximum number of names in a host list; a longer list is probably a typing error or an attack."""
 
 
 def parse_memory(text: str) -> int:
@@ -133,7 +130,7 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     if text.strip() in ("", "(null)", "N/A"):
         return ()
     resources = []
-    for part in _split_outside(text.strip(), "()"):
+    for part in split_outside(text.strip(), "()"):
         match = _GRES.fullmatch(part.removeprefix("gres/").removeprefix("gres:"))
         if match is None:
             raise ValueError(
@@ -141,120 +138,6 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
             )
         resources.append(Gres(match["kind"], match["type"], int(match["count"] or 1)))
     return tuple(resources)
-
-
-_HOST_PART = re.compile(r"([^\[\],]*)\[([^\[\]]*)\]")
-_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-def expand_hostlist(text: str) -> list[str]:
-    """Return the names in a host list such as ``"node[01-03,7],gpu1"``, in its order. Several pairs
-    of brackets result in all combinations.
-    """
-    names: list[str] = []
-    for part in _split_outside(text.strip(), "[]") if text.strip() else []:
-        names.extend(_expand_one(part))
-        if len(names) > MAX_HOSTS:
-            raise ValueError(f"a host list of more than {MAX_HOSTS} names is refused")
-    return names
-
-
-def compress_hostlist(names: Sequence[str]) -> str:
-    """Return a host list that expands to the same names in the same order.
-
-    Consecutive names that differ only in their last number, with the same number of digits and a
-    difference of one, are combined to a range.
-    """
-    parts: list[str] = []
-    prefix, width, runs = "", 0, list[tuple[int, int]]()
-
-    def flush() -> None:
-        if not runs:
-            return
-        if len(runs) == 1 and runs[0][0] == runs[0][1]:
-            parts.append(f"{prefix}{runs[0][0]:0{width}}")
-        else:
-            inner = ",".join(
-                f"{a:0{width}}" if a == b else f"{a:0{width}}-{b:0{width}}" for a, b in runs
-            )
-            parts.append(f"{prefix}[{inner}]")
-        runs.clear()
-
-    for name in names:
-        if not _HOST_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not a host name")
-        match = re.fullmatch(r"(.*?)([0-9]{1,18})", name)
-        if match is None:
-            flush()
-            parts.append(name)
-            prefix = ""
-            continue
-        here, digits = match.groups()
-        number = int(digits)
-        # A width of its own counts only where it is visible: 9 and 10 share "n[9-10]", 09 and 9 do not.
-        fits = here == prefix and runs and _same_width(digits, width)
-        if not fits:
-            flush()
-            prefix, width = here, len(digits) if digits.startswith("0") else 0
-            runs.append((number, number))
-        elif number == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    flush()
-    return ",".join(parts)
-
-
-def _same_width(digits: str, width: int) -> bool:
-    return len(digits) == width if width else not digits.startswith("0") or digits == "0"
-
-
-def _expand_one(part: str) -> list[str]:
-    names, rest = [""], part
-    while match := _HOST_PART.match(rest):
-        before, numbers = match[1], _expand_range(match[2])
-        if len(names) * len(numbers) > MAX_HOSTS:
-            raise ValueError(f"a host list of more than {MAX_HOSTS} names is refused")
-        names = [name + before + number for name in names for number in numbers]
-        rest = rest[match.end() :]
-    names = [name + rest for name in names]
-    for name in names:
-        if not _HOST_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not a host name")
-    return names
-
-
-def _expand_range(inner: str) -> list[str]:
-    numbers: list[str] = []
-    for piece in inner.split(","):
-        match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", piece)
-        if match is None:
-            raise ValueError(f"{piece!r} is not a number or a range such as 01-04")
-        low, high = match[1], match[2] or match[1]
-        if int(high) < int(low) or int(high) - int(low) >= MAX_HOSTS:
-            raise ValueError(f"the range {piece!r} runs backwards or is too long")
-        numbers.extend(f"{value:0{len(low)}}" for value in range(int(low), int(high) + 1))
-        if len(numbers) > MAX_HOSTS:
-            raise ValueError(f"a host list of more than {MAX_HOSTS} names is refused")
-    return numbers
-
-
-def _split_outside(text: str, brackets: str) -> list[str]:
-    opening, closing = brackets[0], brackets[1]
-    parts, depth, start = [], 0, 0
-    for index, char in enumerate(text):
-        if char == opening:
-            depth += 1
-        elif char == closing:
-            depth -= 1
-            if depth < 0:
-                raise ValueError(f"{text!r} has a bracket without its partner")
-        elif char == "," and depth == 0:
-            parts.append(text[start:index])
-            start = index + 1
-    if depth:
-        raise ValueError(f"{text!r} has a bracket without its partner")
-    return [*parts, text[start:]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aitne.core.units import compress_hostlist
 from aitne.dev.plan import GPU_TYPE, DevClusterPlan
+from aitne.topology.hostlist import compress_hostlist
 
 CPUS = 8
 MEMORY_MB = 16_000

@@ -68,6 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         courses.become(world, argv, os.environ, options.timeout)
     host_list = _hosts(options, os.environ)
     launcher = _launcher(options, host_list, os.environ)
+    host_list = _ordered(host_list, launcher, options)
     local = host_list if launcher == "local" else host_list[:1]
     _advise(os.environ, local[0].ranks, sum(host.ranks for host in host_list), bind=options.bind)
     if launcher in ("mpirun", "srun") and (launcher == "mpirun" or options.transport in NEEDS_MPI):
@@ -221,6 +222,22 @@ def _hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list[Host
             "tasks defines it"
         )
     return [hosts.Host(socket.gethostname(), options.np)]
+
+
+def _ordered(host_list: list[Host], launcher: str, options: argparse.Namespace) -> list[Host]:
+    """Return the hosts in the order in which ranks are numbered. Raises ``LaunchError``."""
+    if launcher == "srun" and options.transport in NEEDS_MPI:
+        if options.order.startswith("file:"):
+            raise LaunchError(
+                "--order does not work where srun starts MPI ranks: use --launcher mpirun, or srun "
+                "--distribution=arbitrary with SLURM_HOSTFILE"
+            )
+        return host_list
+    if len(host_list) == 1:
+        return host_list
+    from aitne.launch import order  # a run on one node does not need it
+
+    return order.ordered(host_list, options.order, os.environ)
 
 
 def _launcher(

@@ -83,6 +83,13 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-i", "--ssh-identity-file", metavar="FILE", help="file with the private key of ssh"
     )
+    parser.add_argument(
+        "--order",
+        type=_order,
+        default="auto",
+        metavar="ORDER",
+        help="order of the hosts: auto (by the network's topology, if it is known), given, or file:PATH",
+    )
     _add_variables(parser)
     common(parser)
     return parser
@@ -138,6 +145,12 @@ def positive(text: str) -> int:
     if not count or count > hosts.MOST_RANKS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return count
+
+
+def _order(text: str) -> str:
+    if text not in ("auto", "given") and not (text.startswith("file:") and text[5:]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not auto, given or file:PATH")
+    return text
 
 
 def _count(text: str) -> int:

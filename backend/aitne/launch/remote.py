@@ -247,7 +247,7 @@ def follow(index: int | None) -> int:
     launcher.supervisor.forward_signals()
     master = spec["master"] if len(spec["names"]) > 1 else LOCAL
     try:
-        launcher.serve(spec["ranks"], client, master, index, None)
+        launcher.serve(spec["ranks"], client, master, index, None, spec["names"])
         return launcher.run(line)
     finally:
         launcher.keeper.release()

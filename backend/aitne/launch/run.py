@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from aitne.launch.hosts import Host
     from aitne.launch.world import RankTopology
 
+HOSTFILE = "AITNE_HOSTFILE"
+"""Variable of the ranks with the path of the host file of the run."""
 _LOOK_S = 0.02
 
 
@@ -76,6 +78,7 @@ class Launcher:
         master: str,
         index: int,
         run_dir: str | None,
+        names: Sequence[str] = (),
     ) -> None:
         """Prepare this launcher to run the ranks of node ``index``.
 
@@ -86,7 +89,11 @@ class Launcher:
             index: number of this node.
             run_dir: value of ``AITNE_RUN_DIR`` for the ranks; None: the launcher's own, or else a
                 new temporary folder.
+            names: names of the nodes, for the host file of the ranks; empty: they are not known.
         """
+        folder = _folder(self.keeper, run_dir)
+        if names:
+            os.environ[HOSTFILE] = _hostfile(folder, names, ranks)
         self.supervisor.index = index
         self.supervisor.node = LaunchNode(
             index,
@@ -96,7 +103,7 @@ class Launcher:
             store=client,
             master=master,
             run_id=self.run_id,
-            run_dir=_folder(self.keeper, run_dir),
+            run_dir=folder,
             keeper=self.keeper,
             report=self.supervisor.report,
             on_ended=self.supervisor.rank_ended,
@@ -207,6 +214,21 @@ def _folder(keeper: CleanupProcess, run_dir: str | None) -> str:
     made = tempfile.mkdtemp(prefix="aitne-run-")
     keeper.folder(made)
     return made
+
+
+def _hostfile(folder: str, names: Sequence[str], ranks: Sequence[int]) -> str:
+    """Write the nodes with their numbers of ranks, in the order of the ranks, and return the path of
+    the file. Launchers of nodes that share the folder write the same."""
+    path = os.path.join(folder, "hostfile")
+    lines = [f"{name} slots={count}\n" for name, count in zip(names, ranks)]  # noqa: B905 (3.9)
+    temporary = f"{path}.{secrets.token_hex(4)}"
+    try:
+        with open(temporary, "w", encoding="utf-8") as stream:
+            stream.writelines(lines)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise LaunchError(f"{path} cannot be written: {error.strerror}") from error
+    return path
 
 
 def own_name() -> str:

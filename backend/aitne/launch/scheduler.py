@@ -39,6 +39,11 @@ def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
     return [hosts.Host(name, tasks[number]) for number, name in enumerate(nodes)]
 
 
+def topology() -> str:
+    """Return what Slurm shows about the topology of the network. Raises ``LaunchError``."""
+    return _asked(["scontrol", "show", "topology"])
+
+
 def mpi_plugins() -> list[str]:
     """Return the values that ``srun --mpi`` accepts on this cluster. Raises ``LaunchError``."""
     return plugins(_asked(["srun", "--mpi=list"]))

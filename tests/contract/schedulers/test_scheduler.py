@@ -16,9 +16,9 @@ from aitne.adapters.store import SqlStore
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import NodeState
-from aitne.core.units import expand_hostlist
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.leader import Leader
+from aitne.topology.hostlist import expand_hostlist
 from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.jobs import make_array

@@ -71,3 +71,21 @@ def test_installed_aitne_is_preferred_to_the_packages_for_notebooks(
     for package in (installed, installed / "client"):
         (package / "__init__.py").touch()
     assert f"{installed}/__init__.py" in _run(notebook, path=str(installed.parent))
+def test_spawner_archive_orders_hosts_without_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_own_software()
+    archive = own_software().spawner[-1]
+    topology = tmp_path / "topology.conf"
+    topology.write_text("SwitchName=leaf0 Nodes=a,b\nSwitchName=leaf0 Nodes=c,d\n")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", archive, "-H", "a:1,b:1,c:1,d:1", "true"],
+        env={"AITNE_TOPOLOGY": str(topology), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"{topology}, line 2: the switch leaf0 is defined again" in done.stderr
+    assert Path(archive).stat().st_size < 100_000

@@ -20,7 +20,6 @@ PARSERS: list[Callable[[str], object]] = [
     units.parse_memory,
     units.parse_duration,
     units.parse_gres,
-    units.expand_hostlist,
     units.parse_array,
 ]
 # Text that looks like what the parsers read reaches deeper than arbitrary text.
@@ -150,58 +149,6 @@ def test_gres_forms(text: str, expected: tuple[Gres, ...] | None) -> None:
             units.parse_gres(text)
     else:
         assert units.parse_gres(text) == expected
-
-
-HOST = st.from_regex(r"\A[a-z][a-z0-9-]{0,6}[0-9]{0,4}\Z")
-
-
-@given(st.lists(HOST, max_size=30))
-def test_hostlist_round_trip(names: list[str]) -> None:
-    assert units.expand_hostlist(units.compress_hostlist(names)) == names
-
-
-@given(st.integers(0, 1_200), st.integers(0, 40), st.integers(1, 5))
-def test_hostlist_compresses_a_run_to_one_range(first: int, more: int, width: int) -> None:
-    names = [f"node{number:0{width}}" for number in range(first, first + more + 1)]
-    compressed = units.compress_hostlist(names)
-    assert units.expand_hostlist(compressed) == names
-    assert compressed.count("[") <= 1 + (len({len(name) for name in names}) > 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("", []),
-        ("n1", ["n1"]),
-        ("node[01-03,7],gpu1", ["node01", "node02", "node03", "node7", "gpu1"]),
-        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
-        ("n[9-11]-ib", ["n9-ib", "n10-ib", "n11-ib"]),
-    ],
-)
-def test_hostlist_forms(text: str, names: list[str]) -> None:
-    assert units.expand_hostlist(text) == names
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "n[",
-        "n]",
-        "n[3-1]",
-        "n[1-]",
-        "n[]",
-        "a,,b",
-        "n[0-99999999]",
-        "n[0-999][0-999]",
-        "n[0-9999][0-9999][0-9999]",
-        "n[" + "0-60000," * 500 + "1]",
-        "a b",
-        "-x",
-    ],
-)
-def test_hostlist_refuses(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        units.expand_hostlist(text)
 
 
 @given(

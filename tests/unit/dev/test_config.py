@@ -8,10 +8,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core.units import expand_hostlist
 from aitne.dev import config
 from aitne.dev.accounting import associations
 from aitne.dev.plan import DevClusterPlan
+from aitne.topology.hostlist import expand_hostlist
 
 PLANS = st.builds(
     DevClusterPlan,

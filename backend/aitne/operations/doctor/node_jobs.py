@@ -19,10 +19,10 @@ from aitne.client import Client
 from aitne.core.errors import AitneError
 from aitne.core.models.node import Node
 from aitne.core.settings import Settings
-from aitne.core.units import compress_hostlist
 from aitne.operations.acting import acting_as_user
 from aitne.operations.doctor import node_probe
 from aitne.operations.doctor.host import CheckedHost
+from aitne.topology.hostlist import compress_hostlist
 
 MOST_NODES = 32
 """Maximum number of nodes that are examined by jobs at a time."""

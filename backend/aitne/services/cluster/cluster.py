@@ -17,7 +17,6 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import AdministrationStore, ClusterStore, LoadStore, Page, WaitSums
 from aitne.core.settings import Settings
-from aitne.core.units import compress_hostlist
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.cluster.load import INTERVALS, LOAD_FRESH_S, LoadHistory, load_history
 from aitne.services.cluster.queues import (
@@ -28,6 +27,7 @@ from aitne.services.cluster.queues import (
     queue_report,
 )
 from aitne.services.platform.fresh import TtlCache
+from aitne.topology.hostlist import compress_hostlist
 
 _STALE_POLLS = 5
 _STALE_AT_LEAST_S = 15.0

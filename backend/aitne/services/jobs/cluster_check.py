@@ -19,7 +19,8 @@ from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Node
 from aitne.core.models.resources import Resources
 from aitne.core.settings import LimitSettings, Settings
-from aitne.core.units import compress_hostlist, format_duration, parse_array
+from aitne.core.units import format_duration, parse_array
+from aitne.topology.hostlist import compress_hostlist
 
 
 @dataclass(slots=True)

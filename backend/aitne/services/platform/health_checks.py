@@ -20,7 +20,7 @@ from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.core.storage.settings import PLACEHOLDER
-from aitne.core.units import compress_hostlist, format_duration
+from aitne.core.units import format_duration
 from aitne.host.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.templates import TemplateCatalog
@@ -32,6 +32,7 @@ from aitne.services.platform.events import EventHub
 from aitne.services.platform.exposed_files import exposed_files
 from aitne.services.platform.maintenance import held_because
 from aitne.services.users.isolation import isolation_notes
+from aitne.topology.hostlist import compress_hostlist
 
 OK, DEGRADED, DOWN = HealthState.OK, HealthState.DEGRADED, HealthState.DOWN
 SLOW_DATABASE_S = 1.0

@@ -1,0 +1,1 @@
+"""Sources of topologies, one module for each format or program."""

@@ -1,0 +1,39 @@
+"""The output of ``scontrol show topology``, stored in a file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from typing_extensions import override
+
+from aitne.adapters.topologies._files import text_of
+from aitne.core.ports.topology import TopologySource
+from aitne.topology.errors import TopologyError
+from aitne.topology.parts import TopologyPart
+from aitne.topology.slurm import read_shown
+
+_SHOWN = re.compile(
+    r"^(SwitchName=\S+ Level=|(BlockName|AggregatedBlock)=\S+ BlockIndex=)", re.MULTILINE
+)
+
+
+class SlurmTopology(TopologySource):
+    """Topology that slurmctld uses."""
+
+    name = "slurm"
+
+    @override
+    def recognizes(self, path: Path, head: str) -> bool:
+        return _SHOWN.search(head) is not None
+
+    @override
+    def read(self, path: Path) -> TopologyPart:
+        switches = read_shown(text_of(path), str(path))
+        if not switches:
+            raise TopologyError(
+                "it shows no switch and no block",
+                "Configure TopologyPlugin in slurm.conf, or give the output of `scontrol show topology`.",
+                file=str(path),
+            )
+        return TopologyPart(tuple(switches))

@@ -1,0 +1,86 @@
+"""A topology as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from aitne.topology.hostlist import compress_hostlist
+from aitne.topology.node import NodeTopology
+from aitne.topology.parts import Topology
+from aitne.topology.tree import TopologyTree
+
+
+def lines(topology: Topology) -> Iterator[str]:
+    """Yield the lines that describe a topology, each level indented by two columns."""
+    if topology.tree is not None:
+        yield from _switches(topology.tree)
+    for name, node in topology.nodes.items():
+        yield f"{name}  ({node.source})"
+        for numa in node.numa_nodes:
+            near = [device.name for device in (*node.gpus, *node.nics) if device.numa == numa.index]
+            yield f"  NUMA node {numa.index}: {len(numa.cpus)} CPUs  {' '.join(near)}".rstrip()
+        for gpu in range(len(node.gpus)):
+            nic = node.nearest_nic(gpu)
+            links = sorted(_links(node, gpu).items())
+            text = " ".join(f"{kind}:{count}" for kind, count in links)
+            yield f"  {node.gpus[gpu].name}  {text}" + (f"  nearest {nic.name}" if nic else "")
+
+
+def _switches(tree: TopologyTree) -> Iterator[str]:
+    waiting = [tree.root]
+    while waiting:
+        name = waiting.pop()
+        switch = tree.switches[name]
+        indent = "  " * (len(tree.path(name)) - 1)
+        nodes = f"  {compress_hostlist(switch.nodes)}" if switch.nodes else ""
+        yield f"{indent}{name}{nodes}"
+        waiting += reversed(switch.switches)
+
+
+def _links(node: NodeTopology, gpu: int) -> dict[str, int]:
+    """Return how many links of each kind a GPU has to other GPUs."""
+    counts: dict[str, int] = {}
+    for other in node.gpus:
+        kind = node.links.get((node.gpus[gpu].name, other.name))
+        if kind is not None:
+            counts[kind] = counts.get(kind, 0) + 1
+    return counts
+
+
+def document(topology: Topology) -> dict[str, Any]:
+    """Return a topology as JSON, with the source of each edge."""
+    tree = topology.tree
+    switches = []
+    for name, switch in ({} if tree is None else tree.switches).items():
+        source = None if tree is None else tree.source_of(name)
+        switches.append(
+            {
+                "name": name,
+                "parent": None if tree is None else tree.parents.get(name),
+                "nodes": list(switch.nodes),
+                "source": None if source is None else str(source),
+                "nodes_source": str(switch.source) if switch.nodes else None,
+            }
+        )
+    return {
+        "switches": switches,
+        "nodes": [_node(name, node) for name, node in topology.nodes.items()],
+    }
+
+
+def _node(name: str, node: NodeTopology) -> dict[str, Any]:
+    return {
+        "name": name,
+        "source": node.source,
+        "numa_nodes": [{"index": each.index, "cpus": list(each.cpus)} for each in node.numa_nodes],
+        "gpus": [_device(each) for each in node.gpus],
+        "nics": [_device(each) for each in node.nics],
+        "links": [
+            {"from": one, "to": other, "kind": kind} for (one, other), kind in node.links.items()
+        ],
+    }
+
+
+def _device(device: Any) -> dict[str, Any]:
+    return {"name": device.name, "pci": device.pci, "numa": device.numa}

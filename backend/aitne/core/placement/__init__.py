@@ -1,0 +1,1 @@
+"""Selection of nodes and GPUs for a job, and the mesh of its ranks."""

@@ -1,0 +1,343 @@
+"""Selection of the nodes of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+
+from aitne.topology.hostlist import natural_key
+from aitne.topology.network import UNKNOWN
+from aitne.topology.order import RankOrder, rank_order
+from aitne.topology.tree import TopologyTree
+
+UPLINK = 1.0
+"""Score of one directed uplink that the ring of the job's nodes uses: the predicted cost of the
+exchange."""
+LEFT_NODE = 0.1
+"""Score of a free node that is left on a leaf of which the job uses a part: fragmentation."""
+WAIT_PER_S = 1 / 60
+"""Score of a second of waiting for a node: a minute weighs as much as one uplink."""
+_MOST_ALTERNATIVES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAvailability:
+    """Availability of a node for a job."""
+
+    gpus: int = 0
+    """Number of its GPUs."""
+    free_gpus: int = 0
+    wait_s: float | None = 0.0
+    """Time until it can take a job: 0 now, later with all its GPUs; None: not in sight."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRequest:
+    """Nodes that a job requests."""
+
+    nodes: int
+    gpus_per_node: int = 0
+    max_leaves: int | None = None
+    """Maximum number of leaves; None: any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Leaves in one domain of the topology that hold the job."""
+
+    domain: str
+    """Lowest switch above all nodes."""
+    leaves: tuple[tuple[str, int], ...]
+    """Leaves with the number of nodes that are taken of each."""
+    wait_s: float
+    score: float
+    """Sum of the predicted cost of the exchange, the fragmentation and the wait; less is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes for a job, with the order of its ranks."""
+
+    order: RankOrder
+    candidate: Candidate
+    reason: str
+    alternatives: tuple[Candidate, ...]
+    """The next best candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Insufficient:
+    """There are not enough free nodes at present."""
+
+    missing: int
+    """Number of nodes that are missing."""
+    reason: str
+    alternatives: tuple[str, ...]
+    """Changes of the request with which it would fit now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasible:
+    """The cluster can never hold the job."""
+
+    limit: str
+    """What is exceeded: ``nodes``, ``gpus_per_node`` or ``max_leaves``."""
+    reason: str
+    alternatives: tuple[str, ...]
+    """Changes of the request with which it could run."""
+
+
+def select(
+    tree: TopologyTree, nodes: Mapping[str, NodeAvailability], request: PlacementRequest
+) -> Placement | Insufficient | Infeasible:
+    """Return the best nodes for a job.
+
+    Candidates are all lowest switches below which enough nodes are free now, and all lowest switches
+    below which enough nodes are or become free. In each, the fewest leaves are taken, and those that
+    are below the fewest switches.
+
+    Args:
+        tree: topology of the cluster.
+        nodes: capacity of each node by its name. Nodes that are not in the tree form one more leaf.
+        request: what the job requests.
+    """
+    ready, waits = _fitting(tree, nodes, request.gpus_per_node)
+    everything = _with_later(tree, ready, waits)
+    candidates = _candidates(tree, ready, waits, request)
+    if waits:
+        candidates += _candidates(tree, everything, waits, request)
+    if not candidates:
+        return _refusal(tree, nodes, ready, request)
+    # Sort order: by score; equal scores by the natural order of the names of the leaves.
+    lowest = min(candidate.score for candidate in candidates)
+    best = min(
+        (candidate for candidate in candidates if candidate.score == lowest),
+        key=lambda candidate: [natural_key(leaf) for leaf, _ in candidate.leaves],
+    )
+    chosen = _nodes_of(best, everything if best.wait_s else ready, waits, nodes)
+    others = [each for each in candidates if each.leaves != best.leaves]
+    alternatives = nsmallest(_MOST_ALTERNATIVES, others, key=lambda each: each.score)
+    return Placement(rank_order(tree, chosen), best, _reason(best), tuple(alternatives))
+
+
+_Leaves = dict[str, list[str]]
+"""Nodes of each leaf that fit, those that wait last, the shortest wait first."""
+
+
+def _fitting(
+    tree: TopologyTree, nodes: Mapping[str, NodeAvailability], gpus: int
+) -> tuple[_Leaves, dict[str, float]]:
+    """Return the nodes that fit now by their leaves, and the waits of those that fit later."""
+    ready: _Leaves = {}
+    waits: dict[str, float] = {}
+    leaf_of = tree.leaf_of
+    for name, node in nodes.items():
+        if node.wait_s == 0:
+            if node.free_gpus >= gpus:
+                leaf = leaf_of.get(name, UNKNOWN)
+                if leaf in ready:
+                    ready[leaf].append(name)
+                else:
+                    ready[leaf] = [name]
+        elif node.wait_s is not None and node.gpus >= gpus:
+            waits[name] = node.wait_s
+    return ready, waits
+
+
+def _with_later(tree: TopologyTree, ready: _Leaves, waits: Mapping[str, float]) -> _Leaves:
+    """Return the nodes that fit now or later by their leaves."""
+    if not waits:
+        return ready
+    leaves = {leaf: list(names) for leaf, names in ready.items()}
+    for name in sorted(waits, key=lambda each: waits[each]):
+        leaves.setdefault(tree.leaf_of.get(name, UNKNOWN), []).append(name)
+    return leaves
+
+
+def _candidates(
+    tree: TopologyTree, leaves: _Leaves, waits: Mapping[str, float], request: PlacementRequest
+) -> list[Candidate]:
+    paths = {leaf: _path(tree, leaf) for leaf in leaves}
+    counts: dict[str, int] = {}
+    for leaf, path in paths.items():
+        for switch in path:
+            counts[switch] = counts.get(switch, 0) + len(leaves[leaf])
+    fits = {switch for switch, count in counts.items() if count >= request.nodes}
+    above = {
+        switch
+        for path in paths.values()
+        for depth, switch in enumerate(path[:-1])
+        if switch in fits and path[depth + 1] in fits
+    }
+    inside: dict[str, list[str]] = {}
+    for leaf, path in paths.items():
+        for switch in path:
+            if switch in fits and switch not in above:
+                inside.setdefault(switch, []).append(leaf)
+    candidates = []
+    for domain, members in inside.items():
+        for taken in _fillings(domain, members, paths, leaves, request.nodes):
+            if request.max_leaves is None or len(taken) <= request.max_leaves:
+                candidates.append(_candidate(domain, taken, paths, leaves, waits))
+    return candidates
+
+
+def _path(tree: TopologyTree, leaf: str) -> tuple[str, ...]:
+    return (tree.root, UNKNOWN) if leaf == UNKNOWN else tree.path(leaf)
+
+
+def _fillings(
+    domain: str,
+    members: Sequence[str],
+    paths: Mapping[str, tuple[str, ...]],
+    leaves: _Leaves,
+    count: int,
+) -> list[dict[str, int]]:
+    """Return one or two ways to take ``count`` nodes from the leaves of a domain: the fewest leaves,
+    and the fullest switches first."""
+    if len(members) == 1:
+        return [{members[0]: count}]
+    fewest = _fewest(members, leaves, count)
+    if all(paths[leaf][-2:-1] == (domain,) for leaf in members):
+        return [fewest]  # no switch in between
+    fullest: dict[str, int] = {}
+    rest, below = count, list(members)
+    depth = paths[members[0]].index(domain) + 1
+    while rest:
+        groups: dict[str, list[str]] = {}
+        for leaf in below:
+            groups.setdefault(paths[leaf][min(depth, len(paths[leaf]) - 1)], []).append(leaf)
+        sizes = {
+            switch: sum(len(leaves[leaf]) for leaf in group) for switch, group in groups.items()
+        }
+        # Sort order: the smallest switch that holds the rest, else the largest; then natural.
+        holding = [switch for switch, size in sizes.items() if size >= rest]
+        if holding:
+            switch = min(holding, key=lambda each: (sizes[each], natural_key(each)))
+            if len(groups[switch]) == 1:
+                fullest[groups[switch][0]] = rest
+                break
+            below, depth = groups[switch], depth + 1
+            continue
+        switch = min(sizes, key=lambda each: (-sizes[each], natural_key(each)))
+        for leaf in groups[switch]:
+            fullest[leaf] = len(leaves[leaf])
+        rest -= sizes[switch]
+        below = [leaf for leaf in below if leaf not in fullest]
+    return [fewest] if fullest == fewest else [fewest, fullest]
+
+
+def _fewest(members: Sequence[str], leaves: _Leaves, count: int) -> dict[str, int]:
+    """Take the largest leaves, and the rest from the smallest leaf that holds it.
+
+    Sort order: by the number of nodes, the largest first, then by the natural order of names.
+    """
+    taken: dict[str, int] = {}
+    rest = count
+    for leaf in sorted(members, key=lambda each: (-len(leaves[each]), natural_key(each))):
+        if len(leaves[leaf]) >= rest:
+            last = [each for each in members if each not in taken and len(leaves[each]) >= rest]
+            taken[min(last, key=lambda each: (len(leaves[each]), natural_key(each)))] = rest
+            break
+        taken[leaf] = len(leaves[leaf])
+        rest -= len(leaves[leaf])
+    return taken
+
+
+def _candidate(
+    domain: str,
+    taken: Mapping[str, int],
+    paths: Mapping[str, tuple[str, ...]],
+    leaves: _Leaves,
+    waits: Mapping[str, float],
+) -> Candidate:
+    uplinks = 0
+    if len(taken) > 1:
+        used = {switch for leaf in taken for switch in paths[leaf][paths[leaf].index(domain) + 1 :]}
+        uplinks = 2 * len(used)
+    left = sum(len(leaves[leaf]) - count for leaf, count in taken.items())
+    wait_s = max(waits.get(leaves[leaf][count - 1], 0.0) for leaf, count in taken.items())
+    score = UPLINK * uplinks + LEFT_NODE * left + WAIT_PER_S * wait_s
+    return Candidate(domain, tuple(taken.items()), wait_s, score)
+
+
+def _nodes_of(
+    candidate: Candidate,
+    leaves: _Leaves,
+    waits: Mapping[str, float],
+    nodes: Mapping[str, NodeAvailability],
+) -> list[str]:
+    """Return the nodes of a candidate in the natural order of their names.
+
+    Sort order on each leaf: by the wait, then by the GPUs that are free, the fewest first, then
+    natural.
+    """
+
+    def key(name: str) -> tuple[float, int, object]:
+        node = nodes[name]
+        return (
+            waits.get(name, 0.0),
+            node.gpus if name in waits else node.free_gpus,
+            natural_key(name),
+        )
+
+    names = []
+    for leaf, count in candidate.leaves:
+        names += sorted(leaves[leaf], key=key)[:count]
+    return sorted(names, key=natural_key)
+
+
+def _reason(candidate: Candidate) -> str:
+    if len(candidate.leaves) == 1:
+        text = f"all nodes are on {candidate.leaves[0][0]}"
+    else:
+        text = f"{len(candidate.leaves)} leaves below {candidate.domain} hold the job"
+    return text if not candidate.wait_s else f"{text}, the last node in {candidate.wait_s:g} s"
+
+
+def _refusal(
+    tree: TopologyTree,
+    nodes: Mapping[str, NodeAvailability],
+    ready: _Leaves,
+    request: PlacementRequest,
+) -> Insufficient | Infeasible:
+    count, gpus = request.nodes, request.gpus_per_node
+    largest = max((node.gpus for node in nodes.values()), default=0)
+    if gpus > largest:
+        return Infeasible(
+            "gpus_per_node",
+            f"{gpus} GPUs on each node are requested, and the largest node has {largest}",
+            (f"{largest} GPUs on each node",) if largest else (),
+        )
+    on_leaf: dict[str, int] = {}
+    for name, node in nodes.items():
+        if node.gpus >= gpus:
+            leaf = tree.leaf_of.get(name, UNKNOWN)
+            on_leaf[leaf] = on_leaf.get(leaf, 0) + 1
+    total = sum(on_leaf.values())
+    if count > total:
+        return Infeasible(
+            "nodes",
+            f"{count} nodes with {gpus} GPUs are requested, and the cluster has {total}",
+            (f"{total} nodes",) if total else (),
+        )
+    if request.max_leaves is not None:
+        most = sum(sorted(on_leaf.values(), reverse=True)[: request.max_leaves])
+        if count > most:
+            return Infeasible(
+                "max_leaves",
+                f"{count} nodes are requested on at most {request.max_leaves} leaves, which have {most}",
+                (f"{most} nodes", "more leaves"),
+            )
+    sizes = sorted(map(len, ready.values()), reverse=True)
+    free = sum(sizes[: request.max_leaves])
+    where = "" if request.max_leaves is None else f" on the best {request.max_leaves}"
+    alternatives = [f"{free} nodes"] if free else []
+    if sum(sizes) >= count:
+        alternatives.append("more leaves")
+    return Insufficient(
+        count - free,
+        f"{count} nodes with {gpus} free GPUs are requested, and {free} are free{where}",
+        tuple(alternatives),
+    )

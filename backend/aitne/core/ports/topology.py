@@ -1,0 +1,31 @@
+"""Sources of topologies: one adapter for each format or program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from aitne.topology.parts import TopologyPart
+
+
+class TopologySource(Protocol):
+    """Port to one source of topologies. Each module in ``adapters/topologies`` has one
+    implementation.
+    """
+
+    name: str
+
+    def recognizes(self, path: Path, head: str) -> bool:
+        """Return True if the file at ``path``, whose first characters are ``head``, or the folder
+        ``path`` (then ``head`` is empty), has this source's format.
+        """
+        ...
+
+    def read(self, path: Path) -> TopologyPart:
+        """Return what the file or folder at ``path`` says.
+
+        Raises:
+            TopologyError: it cannot be read; the message has the file, the line where there is one,
+                and the remedy.
+        """
+        ...

@@ -1,0 +1,151 @@
+"""Topology of one node: NUMA nodes with their CPUs, GPUs, network interfaces, and the links between
+the devices.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from aitne.topology.errors import TopologyError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Mapping, Sequence
+
+MAX_CPUS = 65_536
+"""Maximum number of a CPU."""
+_RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
+_NVLINK = re.compile(r"NV([1-9]\d{0,2})", re.ASCII)
+_PCIE = {"PIX": 24, "PXB": 20, "PHB": 16, "NODE": 12, "SYS": 8}
+"""Relative weights of links over PCIe, by the names of ``nvidia-smi topo -m``, the closest first."""
+_PER_NVLINK = 25
+
+
+@dataclass(frozen=True)
+class NumaNode:
+    """A NUMA node with the numbers of its CPUs as the kernel counts them."""
+
+    index: int
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU or a network interface."""
+
+    name: str
+    """Name of the device: ``GPU0`` or ``mlx5_0``."""
+    pci: str | None = None
+    """PCI address such as ``0000:3b:00.0``; None: unknown."""
+    numa: int | None = None
+    """Index of its NUMA node; None: unknown."""
+
+
+@dataclass(frozen=True)
+class NodeTopology:
+    """Topology of one node, as far as the sources describe it."""
+
+    name: str | None
+    """Name of the node; None: the source does not say it."""
+    source: str
+    """File or command that describes the node."""
+    numa_nodes: tuple[NumaNode, ...] = ()
+    gpus: tuple[Device, ...] = ()
+    """GPUs in the order of their indices."""
+    nics: tuple[Device, ...] = ()
+    """Network interfaces."""
+    links: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Kind of the link of two devices by their names, in both directions: ``NV12``, or one of the
+    kinds of PCIe links."""
+
+    def gpu_weights(self) -> list[list[int]]:
+        """Return the weight of the link of each pair of GPUs, 0 for an unknown one."""
+        return [
+            [
+                0 if one is other else link_weight(self.links.get((one.name, other.name)))
+                for other in self.gpus
+            ]
+            for one in self.gpus
+        ]
+
+    def cpus_of(self, gpu: int) -> tuple[int, ...]:
+        """Return the CPUs of the NUMA node of a GPU; all CPUs if that is unknown."""
+        numa = self.gpus[gpu].numa
+        near = [cpu for each in self.numa_nodes if each.index == numa for cpu in each.cpus]
+        return tuple(near or sorted(cpu for each in self.numa_nodes for cpu in each.cpus))
+
+    def nearest_nic(self, gpu: int) -> Device | None:
+        """Return the network interface that is closest to a GPU; None if no link is known.
+
+        Sort order: by the distance over PCIe, then by the order of the interfaces.
+        """
+        name = self.gpus[gpu].name
+        near = [(link_weight(self.links.get((name, nic.name))), nic) for nic in self.nics]
+        known = [(weight, nic) for weight, nic in near if weight]
+        return max(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def link_weight(kind: str | None) -> int:
+    """Return the weight of a kind of link; 0 for None and unknown kinds.
+
+    Weights are relative, about the bandwidth in GB/s of one direction; they were not measured.
+    """
+    match = _NVLINK.fullmatch(kind or "")
+    return _PER_NVLINK * int(match.group(1)) if match else _PCIE.get(kind or "", 0)
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """Return the CPUs in a list such as ``0-3,8`` (the format of the kernel and of NVIDIA).
+
+    Raises:
+        ValueError: the text is not such a list.
+    """
+    cpus: list[int] = []
+    for part in text.strip().split(",") if text.strip() else []:
+        match = _RANGE.fullmatch(part.strip())
+        first = int(match.group(1)) if match else 0
+        last = int(match.group(2) or first) if match else 0
+        if match is None or last < first or last > MAX_CPUS:
+            raise ValueError(f"{text[:80]!r} is not a list of CPUs such as 0-3,8")
+        cpus += range(first, last + 1)
+        if len(cpus) > MAX_CPUS:
+            raise ValueError(f"{text[:80]!r} has more than {MAX_CPUS} CPUs")
+    return tuple(cpus)
+
+
+def merged_node(parts: Sequence[NodeTopology]) -> NodeTopology:
+    """Return what several sources together say about one node. The first source that describes a
+    kind of part decides; links are combined, NVLink before PCIe.
+
+    GPUs without a PCI address are matched to those of another source by their index.
+
+    Raises:
+        TopologyError: two sources have different numbers of GPUs.
+    """
+    result = parts[0]
+    for part in parts[1:]:
+        if result.gpus and part.gpus and len(result.gpus) != len(part.gpus):
+            raise TopologyError(
+                f"{result.source} has {len(result.gpus)} GPUs and {part.source} has {len(part.gpus)}",
+                "Take both from the same node, with all its GPUs visible.",
+            )
+        links = dict(result.links)
+        for pair, kind in part.links.items():
+            if link_weight(kind) > link_weight(links.get(pair)):
+                links[pair] = kind
+        result = replace(
+            result,
+            name=result.name or part.name,
+            source=f"{result.source}, {part.source}",
+            numa_nodes=result.numa_nodes or part.numa_nodes,
+            gpus=tuple(map(_combined, result.gpus, part.gpus)) or result.gpus or part.gpus,
+            nics=result.nics or part.nics,
+            links=links,
+        )
+    return result
+
+
+def _combined(one: Device, other: Device) -> Device:
+    numa = other.numa if one.numa is None else one.numa
+    return replace(one, pci=one.pci or other.pci, numa=numa)

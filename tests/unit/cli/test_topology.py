@@ -1,0 +1,70 @@
+"""Topologies on the command line, without a platform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from tests.support.topologies import ASSETS
+from tests.unit.cli.conftest import Aitne
+
+CONF = str(ASSETS / "slurm_file" / "fattree_interleaved.conf")
+
+
+def test_topology_order_prints_the_order_and_both_costs(aitne: Aitne) -> None:
+    done = aitne("topology", "order", "--file", CONF, "--nodes", "gpu[00-05]", "--json")
+    assert done.status == 0
+    assert done.json == {
+        "order": ["gpu00", "gpu04", "gpu01", "gpu05", "gpu02", "gpu03"],
+        "crossings": {"given": 6, "chosen": 4},
+        "busiest_uplink": {"given": 2, "chosen": 1},
+        "unknown": [],
+    }
+    text = aitne("topology", "order", "--file", CONF, "--nodes", "gpu[00-05]")
+    assert text.out == "gpu[00,04,01,05,02-03]\n"
+    assert "rank order: 6 -> 4 crossings, busiest uplink 2 -> 1" in text.err
+
+
+def test_topology_order_takes_a_mesh(aitne: Aitne) -> None:
+    args = ("topology", "order", "--file", CONF, "--nodes", "gpu[00-07]", "--json")
+    done = aitne(*args, "--mesh", "tensor=2,data=4")
+    assert done.json["crossings"]["chosen"] < done.json["crossings"]["given"]
+    for mesh, problem in (("tensor=3", "3 ranks"), ("3", "is not a mesh")):
+        refused = aitne(*args, "--mesh", mesh)
+        assert refused.status == 2
+        assert problem in refused.err
+
+
+def test_topology_errors_have_file_and_line(aitne: Aitne, tmp_path: Path) -> None:
+    path = tmp_path / "topology.conf"
+    path.write_text("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n1\n")
+    for args in (("show", "--file", str(path)), ("order", "--file", str(path), "--nodes", "n1")):
+        done = aitne("topology", *args)
+        assert done.status == 2
+        assert f"{path}, line 2: the node n1 is on two leaves" in done.err
+    empty = aitne("topology", "order", "--file", CONF, "--nodes", "")
+    assert (empty.status, "names no node" in empty.err) == (2, True)
+
+
+def test_topology_show_lists_switches_and_devices(aitne: Aitne) -> None:
+    node = str(ASSETS / "nvidia" / "v100-8gpus.txt")
+    done = aitne("topology", "show", "--file", CONF, "--file", node)
+    assert "spine\n  leaf0  gpu[00,04,08,12,16,20]\n" in done.out
+    assert "NUMA node 1: 48 CPUs  GPU4 GPU5 GPU6 GPU7" in done.out
+    assert "GPU0  NV1:2 NV2:2 SYS:3  nearest mlx5_0" in done.out
+    document = aitne("topology", "show", "--file", CONF, "--json").json
+    leaf = next(each for each in document["switches"] if each["name"] == "leaf1")
+    assert leaf["parent"] == "spine"
+    assert (leaf["source"], leaf["nodes_source"]) == (f"{CONF}, line 6", f"{CONF}, line 3")
+
+
+def test_topology_picture_has_every_switch(aitne: Aitne, tmp_path: Path) -> None:
+    picture = tmp_path / "t.svg"
+    assert aitne("topology", "show", "--file", CONF, "--svg", str(picture)).status == 0
+    root = ET.fromstring(picture.read_text())
+    titles = [each.text for each in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles[0] == "5 switches and 24 nodes"
+    assert "leaf3: gpu[03,07,11,15,19,23]" in titles
+    node = str(ASSETS / "hwloc" / "power8-4gpus.xml")
+    refused = aitne("topology", "show", "--file", node, "--svg", str(picture))
+    assert (refused.status, "no switches" in refused.err) == (2, True)

@@ -1,0 +1,109 @@
+"""topology.conf and the output of scontrol: what is wrong, in which line, and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aitne.topology.errors import TopologyError
+from aitne.topology.slurm import read_conf, read_shown
+from aitne.topology.tree import TopologyTree
+
+GOOD = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\nSwitchName=top Switches=a,b\n"
+
+
+def test_conf_is_read_with_comments_continued_lines_and_any_case() -> None:
+    text = (
+        "# the fabric\n\nswitchname=a nodes=n[1-2] LinkSpeed=100 # left\n"
+        'SwitchName=b \\\n  Nodes="n[3-4]"\nSWITCHNAME=top Switches=a,b\n'
+    )
+    tree = TopologyTree(read_conf(text, "t.conf"))
+    assert dict(tree.leaf_of) == {"n1": "a", "n2": "a", "n3": "b", "n4": "b"}
+    assert tree.root == "top"
+    assert str(tree.source_of("n3")) == "t.conf, line 4"
+    assert tree.common_ancestor("a", "b") == "top"
+    assert tree.common_ancestor("a", "a") == "a"
+    assert tree.unknown(["n9", "n1"]) == ["n9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("", None, "no switch"),
+        ("SwitchName=a Nodes=n1\nSwitchName=b Switches=c\nSwitchName=c Switches=b\n", 2, "cycle"),
+        ("SwitchName=b Switches=c\nSwitchName=c Switches=b\n", 1, "b < c < b|c < b < c"),
+        ("SwitchName=a Switches=a\n", 1, "cycle"),
+        (GOOD + "SwitchName=c Nodes=n[4-5]\n", 4, r"n4 is on two leaves, b \(t, line 2\) and c"),
+        ("SwitchName=a Nodes=n1,n1\n", 1, "n1 is on a twice"),
+        ("SwitchName=a\n", 1, "no nodes and no switches"),
+        ("SwitchName=a Nodes=\n", 1, "no nodes"),
+        ("SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Nodes=n2\n", 1, "nodes and switches"),
+        ("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n", 2, "second root beside a"),
+        (GOOD + "SwitchName=a Nodes=n9\n", 4, "defined again"),
+        (GOOD + "SwitchName=x Switches=a,top\n", 4, "a is below two switches"),
+        ("SwitchName=top Switches=a,b\nSwitchName=a Nodes=n1\n", 1, "b below top is not defined"),
+        ("SwitchName=a Nodes=n[1-1000000000]\n", 1, "too long"),
+        ("SwitchName=a Nodes=n[1-60000]\n" * 5, 4, "more than 200000 names"),
+        ("SwitchName=a Nodes=n[1-", 1, "bracket"),
+        (GOOD[:-12], 3, "is not a line|not defined|is not a value"),
+        ("SwitchName=a Nodes=n1 Nodes=n2\n", 1, "given twice"),
+        ("SwitchName=a Nodes=n1 Color=red\n", 1, "not a line of a topology"),
+        ("hello world\n", 1, "not a value"),
+        ("SwitchName=a,b Nodes=n1\n", 1, "not the name"),
+        (GOOD + "BlockName=x Nodes=n9\n", 4, "switches and blocks"),
+        ("BlockName=x Nodes=n1\nBlockSizes=4,6\n", 2, "sizes of blocks"),
+        ("BlockName=x Nodes=n1\nBlockSizes=four\n", 2, "sizes of blocks"),
+    ],
+)
+def test_conf_errors_name_the_line_and_end_with_a_remedy(
+    text: str, line: int | None, problem: str
+) -> None:
+    with pytest.raises(TopologyError, match=problem) as caught:
+        TopologyTree(read_conf(text, "t"))
+    if line is not None:
+        assert str(caught.value).startswith(f"t, line {line}: ")
+    assert str(caught.value).endswith(".")
+
+
+def test_tree_of_too_many_levels_is_refused() -> None:
+    lines = ["SwitchName=s0 Nodes=n1"]
+    lines += [f"SwitchName=s{level} Switches=s{level - 1}" for level in range(1, 40)]
+    with pytest.raises(TopologyError, match="levels below the root"):
+        TopologyTree(read_conf("\n".join(lines), "t"))
+
+
+def test_output_of_slurm_without_a_topology_is_no_tree() -> None:
+    assert read_shown("No topology information available\n") == []
+
+
+def test_output_with_unknown_values_is_read() -> None:
+    (switch,) = read_shown("SwitchName=a Level=0 LinkSpeed=1 Nodes=n[1-2] Color=red \n")
+    assert switch.nodes == ("n1", "n2")
+
+
+NEARLY = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "SwitchName=",
+                "Nodes=",
+                "Switches=",
+                "BlockName=",
+                "BlockSizes=",
+                "AggregatedBlock=",
+            ),
+            *("a", "b", "n[1-3]", "[", "]", ",", "4,8", " ", " ", "\n", "\n", "#", "\\", '"', "é"),
+        ]
+    ),
+    max_size=24,
+).map("".join)
+
+
+@given(text=st.one_of(NEARLY, st.text(max_size=60)))
+def test_readers_raise_nothing_but_topology_errors(text: str) -> None:
+    for read in (read_conf, read_shown):
+        with contextlib.suppress(TopologyError):
+            TopologyTree(read(text, "t"))
