@@ -45,7 +45,7 @@ sys.path.append(sys.path.pop(0))
 del sys.argv[0]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
-_NOTEBOOK_PACKAGES = ("client", "core", "distrib", "host", "launch", "notebook")
+_NOTEBOOK_PACKAGES = ("client", "core", "distrib", "host", "launch", "notebook", "topology")
 """Packages of the platform that notebooks and their ranks use."""
 _A_DATE = (1980, 1, 1, 0, 0, 0)
 

@@ -298,6 +298,9 @@ class AsyncJobs:
     async def results(self, job_id: str) -> ResultsRecord:
         return await call(self._sync.results, job_id)
 
+    async def notebook(self, job_id: str) -> bytes:
+        return await call(self._sync.notebook, job_id)
+
     async def compare(self, job_id: str, other_id: str) -> ComparisonRecord:
         return await call(self._sync.compare, job_id, other_id)
 
@@ -802,17 +805,18 @@ class AsyncFunctions:
         **job: Any,
     ) -> Future[T]:
         return await call(
-            self._sync.submit,
-            fn,
-            *args,
-            kwargs=kwargs,
-            nodes=nodes,
-            gpus=gpus,
-            ranks_per_node=ranks_per_node,
-            max_duration=max_duration,
-            python=python,
-            sync=sync,
-            **job,
+            lambda: self._sync.submit(
+                fn,
+                *args,
+                kwargs=kwargs,
+                nodes=nodes,
+                gpus=gpus,
+                ranks_per_node=ranks_per_node,
+                max_duration=max_duration,
+                python=python,
+                sync=sync,
+                **job,
+            )
         )
 
     async def map(
@@ -830,17 +834,18 @@ class AsyncFunctions:
         **job: Any,
     ) -> FutureArray[T]:
         return await call(
-            self._sync.map,
-            fn,
-            items,
-            max_parallel=max_parallel,
-            nodes=nodes,
-            gpus=gpus,
-            ranks_per_node=ranks_per_node,
-            max_duration=max_duration,
-            python=python,
-            sync=sync,
-            **job,
+            lambda: self._sync.map(
+                fn,
+                items,
+                max_parallel=max_parallel,
+                nodes=nodes,
+                gpus=gpus,
+                ranks_per_node=ranks_per_node,
+                max_duration=max_duration,
+                python=python,
+                sync=sync,
+                **job,
+            )
         )
 
     async def future(self, job_id: str) -> Future[Any]:

@@ -90,6 +90,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     container: dict[str, Any]
     environment: dict[str, Any]
     repo: dict[str, Any] | None
+    notebook: dict[str, Any] | None
     secrets: list[str]
     after: list[str]
     afterany: list[str]
@@ -132,6 +133,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     container: dict[str, Any]
     environment: dict[str, Any]
     repo: dict[str, Any] | None
+    notebook: dict[str, Any] | None
     secrets: list[str]
     after: list[str]
     afterany: list[str]
@@ -306,8 +308,8 @@ class LogLineRecord(Record):
 
 
 class RemedyRecord(Record):
-    """An action that may prevent the failure. A resubmission is only proposed with resources that
-    all limits permit.
+    """An action that may prevent the failure. A resubmission is only proposed with resources
+    that all limits permit.
     """
 
     kind: str

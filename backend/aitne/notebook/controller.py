@@ -36,6 +36,9 @@ _LAST_S = 5.0
 """Seconds after the end of rank 0 within which the other ranks have ended too."""
 _REQUESTS = ("execute_request", "apply_request", "push_request", "pull_request")
 """Types of the requests that count as work."""
+RUN_DIR, RELEASED = "AITNE_RUN_DIR", "released.json"
+"""Environment variable with the folder that the ranks share with the agent, and the file there from
+which the agent learns that they had no work."""
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
@@ -287,6 +290,7 @@ class GroupState:
         if self._ready and idle_s is not None and not self._message:
             left_s = self._worked_at + idle_s - now
             if left_s <= 0:
+                self._note_idle_end(idle_s)
                 self._end_group(f"Released after {_duration(idle_s)} without work")
             elif left_s <= min(120.0, idle_s / 5) and not self._announced:
                 self._announced = True
@@ -425,6 +429,12 @@ class GroupState:
             self._order_signal(
                 signal.SIGTERM, [rank for rank in self._ranks if rank not in self._dead]
             )
+
+    def _note_idle_end(self, idle_s: float) -> None:
+        """Write for the agent that the group ends for lack of work, which is the job's message."""
+        run_dir = os.environ.get(RUN_DIR)
+        if run_dir:
+            connection.write(Path(run_dir), RELEASED, {"idle_s": int(idle_s)})
 
     def _leave_outcome(self, message: str) -> None:
         """Write why the group ends to the log of its job."""

@@ -1,44 +1,13 @@
 /** What the portal asks about the ranks that are attached to a session, and what it changes of them. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { client, done, getRaw, must } from "@/api/client";
+import { client, done, must } from "@/api/client";
 import type { components } from "@/api/schema";
-import type { Job, Plan } from "@/api/types";
+import type { Answered, Job, Plan } from "@/api/types";
 
 export type RanksFile = components["schemas"]["RanksFile"];
 
 /** Resource usage of a job by node and by rank. */
-export interface RankMetrics {
-  nodes: {
-    node: string;
-    number: number;
-    ranks: number[];
-    /** Whether one of its ranks is a straggler. */
-    straggler: boolean;
-    cpus: number;
-    memory_limit_bytes: number;
-    gpus: number;
-    points: { time: string; cpu: number; memory_bytes: number; gpu_utilization: number | null; gpu_memory_bytes: number | null }[];
-  }[];
-  ranks: {
-    rank: number;
-    /** Null: not known yet. */
-    node: string | null;
-    node_number: number;
-    /** Index of its GPU on the node; null: no GPU, or one that several ranks share. */
-    gpu: number | null;
-    /** From the communication profile; null without one. */
-    steps: number | null;
-    step_s: number | null;
-    own_s: number | null;
-    communicating: number | null;
-    blocked: number | null;
-    /** Seconds per step more than the median of the other ranks. */
-    behind_s: number | null;
-    straggler: boolean;
-    /** Of its own GPU; empty without one. */
-    points: { time: string; utilization: number; memory_bytes: number }[];
-  }[];
-}
+export type RankMetrics = Answered<components["schemas"]["RankMetrics"]>;
 
 /** More rank groups than a session has. */
 const MOST_GROUPS = 50;
@@ -86,5 +55,5 @@ export function releaseRanks(session: string, group: string): Promise<void> {
 export const rankMetricsQuery = (job: string) =>
   queryOptions({
     queryKey: rankKeys.metrics(job),
-    queryFn: async ({ signal }) => (await getRaw(`/jobs/${job}/metrics/ranks`, signal)).json() as Promise<RankMetrics>,
+    queryFn: async ({ signal }): Promise<RankMetrics> => must(client.GET("/api/v1/jobs/{job_id}/metrics/ranks", { params: { path: { job_id: job } }, signal })),
   });

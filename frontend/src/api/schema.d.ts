@@ -1588,6 +1588,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/notebook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the executed copy of the notebook that the job runs
+         * @description Return the executed copy of the notebook that the job runs; while it runs and after a failure,
+         *     the part that was executed.
+         */
+        get: operations["get_job_notebook"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/notebook.html": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the executed notebook as a page without scripts, which browsers give no origin
+         * @description Return the executed notebook as a page without scripts, which browsers give no origin.
+         */
+        get: operations["get_job_notebook_page"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/metrics": {
         parameters: {
             query?: never;
@@ -4933,6 +4974,8 @@ export interface components {
             environment?: components["schemas"]["EnvironmentOptions"] | null;
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo?: components["schemas"]["RepoOptions"] | null;
+            /** @description Notebook that the job runs, instead of commands; only for jobs. */
+            notebook?: components["schemas"]["NotebookOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -5033,6 +5076,8 @@ export interface components {
             environment?: components["schemas"]["EnvironmentOptions"];
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo?: components["schemas"]["RepoOptions"] | null;
+            /** @description Notebook that the job runs, instead of commands; only for jobs. */
+            notebook?: components["schemas"]["NotebookOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -5249,6 +5294,8 @@ export interface components {
             environment?: components["schemas"]["EnvironmentOptions"];
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo?: components["schemas"]["RepoOptions"] | null;
+            /** @description Notebook that the job runs, instead of commands; only for jobs. */
+            notebook?: components["schemas"]["NotebookOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -5518,6 +5565,8 @@ export interface components {
             environment: components["schemas"]["EnvironmentOptions"];
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo: components["schemas"]["RepoOptions"] | null;
+            /** @description Notebook that the job runs, instead of commands; only for jobs. */
+            notebook: components["schemas"]["NotebookOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -5650,6 +5699,7 @@ export interface components {
              */
             views: components["schemas"]["SavedView"][];
         };
+        JsonValue: unknown;
         /** @description The user's latest launches, newest first. */
         "LastLaunch-Input": {
             /**
@@ -6469,6 +6519,23 @@ export interface components {
              * @default true
              */
             changes_execution: boolean;
+        };
+        /** @description Content of ``notebook`` in a job file: a notebook that the job runs. */
+        NotebookOptions: {
+            /**
+             * @description Path of the notebook: in full, below ~, or from the workdir, tree or repository. Its cells run in the workdir, without one in the folder of the notebook.
+             * @example ~/study/train.ipynb
+             */
+            path: string;
+            /**
+             * @description Values that are set after the notebook's cell with the tag parameters, by the names of variables.
+             * @example {
+             *       "lr": 0.1
+             *     }
+             */
+            parameters?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
         };
         /**
          * @description Kind of notification, for which users choose channels.
@@ -7389,7 +7456,10 @@ export interface components {
             /** @description The reason. */
             reason: string;
         };
-        /** @description An action that may prevent the failure; a resubmission was checked against all limits. */
+        /**
+         * @description An action that may prevent the failure. A resubmission is only proposed with resources that
+         *     all limits permit.
+         */
         Remedy: {
             /** @description Kind of the action. */
             kind: components["schemas"]["RemedyKind"];
@@ -7845,6 +7915,8 @@ export interface components {
             environment?: components["schemas"]["EnvironmentOptions"] | null;
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo?: components["schemas"]["RepoOptions"] | null;
+            /** @description Notebook that the job runs, instead of commands; only for jobs. */
+            notebook?: components["schemas"]["NotebookOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -13190,6 +13262,82 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_notebook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ipynb+json": Record<string, never>;
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_notebook_page: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
                 };
             };
             401: components["responses"]["NotAuthenticated"];
