@@ -71,6 +71,8 @@ def test_installed_aitne_is_preferred_to_the_packages_for_notebooks(
     for package in (installed, installed / "client"):
         (package / "__init__.py").touch()
     assert f"{installed}/__init__.py" in _run(notebook, path=str(installed.parent))
+
+
 def test_spawner_archive_orders_hosts_without_other_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

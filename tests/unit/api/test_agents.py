@@ -152,7 +152,10 @@ async def test_metrics_are_shown_by_node_and_rank(stage: Stage) -> None:
         samples = [
             {
                 "time": f"2026-03-01T12:{minute // 60:02}:{minute % 60:02}Z",
-                "node": node, "cpu": 1.5 + number, "memory_bytes": 1000, "gpu": gpus,
+                "node": node,
+                "cpu": 1.5 + number,
+                "memory_bytes": 1000,
+                "gpu": gpus,
             }
             for minute in range(200)
         ]
