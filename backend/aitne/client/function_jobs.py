@@ -201,9 +201,7 @@ def _library() -> bytes:
     """Return a zip file with cloudpickle and those parts of ``aitne`` that programs use in jobs."""
     import cloudpickle
 
-    import aitne
-
-    own, pickler = Path(aitne.__file__).parent, Path(cloudpickle.__file__).parent
+    own, pickler = Path(__file__).parents[1], Path(cloudpickle.__file__).parent
     core = ("__init__", "datasets", "errors", "sizes", "trees")
     files = [
         own / "__init__.py",

@@ -17,7 +17,7 @@ import pytest
 import aitne
 from aitne import Client
 from aitne.client.job_errors import JobCancelled, JobNotCompleted, JobTimedOut
-from aitne.core.errors import NotAllowed
+from aitne.core.errors import NotFound
 from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
@@ -162,5 +162,5 @@ def test_future_is_found_after_a_restart_by_its_owner_alone(
     assert run(job_id) == "FOUND"
     client.users.create("bob")
     stranger = Client(platform.url, platform.token_of("bob"))
-    with pytest.raises(NotAllowed):
+    with pytest.raises(NotFound):
         stranger.functions.future(job_id)
