@@ -54,7 +54,7 @@ def test_a_killed_controller_ends_the_group(groups: Groups, notebooks: Notebooks
     children = [p for p in group.processes() if p.ppid() == group.pid(0)]
     controller = max(children, key=lambda process: len(process.children()))
     threading.Timer(0.5, controller.kill).start()
-    with pytest.raises(RanksLostError):
+    with pytest.raises(RanksLostError, match="the controller of the ranks has ended"):
         notebook.ranks("import time\ntime.sleep(1000)")
     assert group.ended() != 0
     assert "the controller of the rank group has ended" in group.log.read_text()
@@ -101,6 +101,7 @@ def test_released_ranks_end_with_success(groups: Groups, notebooks: Notebooks) -
     _nothing_left(group)
 
 
+@pytest.mark.long(third=2)
 def test_idle_ranks_are_released_after_an_announcement(
     groups: Groups, notebooks: Notebooks
 ) -> None:

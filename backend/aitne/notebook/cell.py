@@ -25,6 +25,9 @@ _TICK_S = 0.1
 _LAST_OUTPUT_S = 5.0
 _ASK_S = 10.0
 _SILENT_S = 30.0
+_GONE_LOOK_S = 1.0
+_GONE_S = 2.0
+"""Seconds after the end of a group within which its controller's last messages have arrived."""
 _CONSEQUENCES = ("KeyboardInterrupt", "DistBackendError", "ConnectionError", "BrokenPipeError")
 _CONSEQUENCE_TEXTS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
@@ -142,6 +145,8 @@ class DistributedCell:
         self._asked: Any = None
         self._ask_at = self._started + _ASK_S
         self._asked_at = 0.0
+        self._look_gone_at = self._started + _GONE_LOOK_S
+        self._gone_at: float | None = None
 
     def run(self) -> CellValue | None:
         """Execute the cell, and return its value; None if its last statement is not an expression.
@@ -291,6 +296,13 @@ class DistributedCell:
         self._places = places
 
     def _check_controller(self, now: float) -> None:
+        if now >= self._look_gone_at:
+            self._look_gone_at = now + _GONE_LOOK_S
+            if self._gone_at is None and self._link.gone:
+                self._gone_at = now
+        if self._gone_at is not None and now - self._gone_at > _GONE_S:
+            self._link.message = self._link.message or "the controller of the ranks has ended"
+            self._progress.lost.update(self._running)
         if self._asked is None and now >= self._ask_at:
             self._asked, self._asked_at = self._link.asked(), now
         elif self._asked is not None and self._asked():

@@ -62,7 +62,7 @@ class RankGroup:
         self.folder = folder
         self.id = str(info["group"])
         try:
-            self.link = GroupConnection(info, notify or (lambda _kind, _content: None))
+            self.link = GroupConnection(folder, info, notify or (lambda _kind, _content: None))
         except RankAnswerError as error:
             raise RanksError(str(error)) from error
 
@@ -74,7 +74,7 @@ class RankGroup:
     @property
     def ended(self) -> bool:
         """Return whether the group ends or has ended."""
-        return bool(self.link.message) or not (self.folder / connection.CLIENT).exists()
+        return bool(self.link.message) or self.link.gone
 
     def chosen(self, count: int | None, *, one_per_node: bool) -> list[int]:
         """Return the ranks for a cell: the first ``count`` of all, or of the first rank of each node.

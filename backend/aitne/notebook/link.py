@@ -12,12 +12,13 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ipyparallel import Client
 from ipyparallel.client.client import unpack_message
 
-from aitne.notebook.connection import Rank, ranks_of
+from aitne.notebook.connection import CLIENT, Rank, ranks_of
 
 _CONNECT_S = 20.0
 _SUBSCRIBED_S = 5.0
@@ -135,6 +136,7 @@ class GroupConnection:
     """Connection of this kernel to a rank group.
 
     Args:
+        folder: folder of the group.
         info: content of ``client.json``.
         notify: called on another thread with the kind of a notice of the controller (``death``,
             ``end`` or ``idle``) and its content.
@@ -143,8 +145,12 @@ class GroupConnection:
     """
 
     def __init__(
-        self, info: Mapping[str, Any], notify: Callable[[str, Mapping[str, Any]], None]
+        self,
+        folder: Path,
+        info: Mapping[str, Any],
+        notify: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
+        self._folder = folder
         self.ranks: dict[int, Rank] = {rank.rank: rank for rank in ranks_of(info)}
         self.client_id = ""
         self.deaths: dict[int, str] = {}
@@ -160,6 +166,11 @@ class GroupConnection:
         self._client._notify = self._noticed
         self.client_id = self._client.session.session
         self._subscribe()
+
+    @property
+    def gone(self) -> bool:
+        """Return whether the files of the group were removed, as they are at its end."""
+        return not (self._folder / CLIENT).exists()
 
     @property
     def alive(self) -> list[int]:
