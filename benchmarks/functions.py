@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +42,7 @@ def measure(*, quick: bool) -> Figure:
         [
             Row("function that does nothing, over a batch job", "", median(ratios), LIMIT),
             Row("function, from submit to its result", "s", median(function_s)),
-            Row("batch job of `python3 -c pass`, from submit to its end", "s", median(batch_s)),
+            Row("batch job of `python -c pass`, from submit to its end", "s", median(batch_s)),
         ],
         [
             f"{rounds} pairs, SQLite, the local scheduler, one client. The function's time includes the "
@@ -58,13 +59,11 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _batch(client: Client) -> None:
-    job = client.jobs.create({"name": "batch", "commands": ["exec python3 -c pass"], **_SMALL})
+    job = client.jobs.create(
+        {"name": "batch", "commands": [f"exec {sys.executable} -c pass"], **_SMALL}
+    )
     client.jobs.wait(job.id, timeout_s=_WAIT_S)
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 def _function(client: Client) -> None:
-    client.functions.submit(_nothing, **_SMALL).result(_WAIT_S)
+    client.functions.submit(lambda: None, python=sys.executable, **_SMALL).result(_WAIT_S)

@@ -6,8 +6,10 @@ import functools
 import io
 import json
 import os
+import py_compile
 import shlex
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 FOLDER = ".aitne-function"
 """Folder of the job's tree with the function and its runner."""
 NAME_CHARACTERS = 100
+SMALL_BYTES = 1 << 20
+"""Size up to which the platform is not asked for its limit before the upload."""
 OWN_FIELDS = ("commands", "tree", "repo", "array", "sweep", "template", "parameters", "type")
 """Fields of a job file that a function's job sets itself, or that have no meaning for it."""
 INHERITED = (
@@ -126,8 +130,8 @@ class FunctionCall:
             "_aitne_pickling.py": _source("pickling.py"),
             "library.zip": _library(),
         }
-        limit = trees.limits().max_bytes
         size = sum(map(len, contents.values()))
+        limit = trees.limits().max_bytes if size > SMALL_BYTES else size
         if size > limit:
             raise InvalidInput(
                 f"The function and its arguments have {describe_bytes(size, 'up')}, and the limit "
@@ -215,4 +219,17 @@ def _library() -> bytes:
         for name, path in named.items():
             # Without the file's time, so that the same contents are the same file.
             library.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
+            if name.startswith("cloudpickle/"):  # each job loads it, and compiling takes longer
+                library.writestr(zipfile.ZipInfo(f"{name}c"), _compiled(path), zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+def _compiled(path: Path) -> bytes:
+    """Return the bytecode of a module, as a file that is used without a look at the source."""
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = Path(folder) / "module.pyc"
+        py_compile.compile(
+            str(path), str(compiled), dfile=path.name, doraise=True, invalidation_mode=mode
+        )
+        return compiled.read_bytes()

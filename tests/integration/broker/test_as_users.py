@@ -129,6 +129,23 @@ async def test_a_link_in_a_logs_place_leads_nowhere(
         await files.read_log(place, None, offset=0, limit=1_000)
 
 
+async def test_result_of_a_function_is_read_with_the_users_rights_only(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    place = shared_bench.place("ben", uuid4())
+    await files.create(place, {})
+    result = Path(place.directory, "result.0")
+    result.write_bytes(b"\xff pickle")
+    result.chmod(0o644)
+    part = await files.read_file(place, "result.0", offset=2, limit=3)
+    assert part is not None
+    assert (part.data, part.offset, part.size) == (b"pic", 2, 8)
+    assert await files.read_file(place, "result.1", offset=0, limit=3) is None
+    result.chmod(0o600)  # root's: no file of the job's account
+    with pytest.raises(Unavailable, match="Permission denied"):
+        await files.read_file(place, "result.0", offset=0, limit=3)
+
+
 @pytest.mark.parametrize("level", ["job", "attempt"])
 async def test_a_link_in_a_folders_place_leads_nowhere(
     shared_bench: BrokerBench, files: BrokerFiles, scheduler: BrokerScheduler, level: str

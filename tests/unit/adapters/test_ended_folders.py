@@ -11,7 +11,7 @@ import pytest
 
 from aitne.adapters import ended_folders, files
 from aitne.agent import fence
-from aitne.core.errors import Unavailable
+from aitne.core.errors import InvalidInput, Unavailable
 from aitne.core.ports.files import FolderRemoval, FolderSize, JobLocation
 
 
@@ -146,3 +146,19 @@ def test_a_home_that_is_out_of_reach_proves_nothing(place: JobLocation) -> None:
     with pytest.raises(Unavailable):
         ended_folders.tidy(place)
     assert ended_folders.remove(place) == FolderRemoval(done=True, root_visible=False)
+
+
+def test_file_of_a_job_is_read_in_parts_without_following_links(place: JobLocation) -> None:
+    folder = ended(place)
+    (folder / "result.0").write_bytes(b"0123456789")
+    (folder / "link").symlink_to(folder / "result.0")
+    os.mkfifo(folder / "pipe")
+    part = files.read_file(place, "result.0", offset=4, limit=3)
+    assert part is not None
+    assert (part.data, part.offset, part.size) == (b"456", 4, 10)
+    for name in ("missing", "pipe", "run"):
+        assert files.read_file(place, name, offset=0, limit=9) is None
+    with pytest.raises(Unavailable):
+        files.read_file(place, "link", offset=0, limit=9)
+    with pytest.raises(InvalidInput):
+        files.read_file(place, "../result.0", offset=0, limit=9)

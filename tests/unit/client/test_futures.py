@@ -246,11 +246,11 @@ def test_job_inherits_from_its_session(
 
 
 def test_call_that_cannot_travel_submits_nothing(client: Client, api: FakeApi) -> None:
-    limits = {"max_files": 10, "max_bytes": 1_000, "quota_bytes": 1_000}
+    limits = {"max_files": 10, "max_bytes": 1 << 20, "quota_bytes": 1_000}
     api.on("GET", "/trees:limits", limits)
     for call, words in (
         (lambda: client.functions.submit(len, iter(sys.stdout)), r"args\[0\]"),
-        (lambda: client.functions.submit(len, b"x" * 2_000), "Write large values to a file"),
+        (lambda: client.functions.submit(len, b"x" * (2 << 20)), "Write large values to a file"),
         (lambda: client.functions.map(len, []), "no items"),
         (lambda: client.functions.submit(3), "no function"),  # type: ignore[arg-type]
     ):

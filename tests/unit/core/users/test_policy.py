@@ -28,6 +28,7 @@ EXPECTED: dict[PolicyAction, tuple[str, Scope]] = {
     PolicyAction.JOB_HOLD: ("yes no no yes no", Scope.WRITE),
     PolicyAction.JOB_OPEN: ("yes no no no no", Scope.WRITE),
     PolicyAction.JOB_ATTACH: ("yes no no no no", Scope.WRITE),
+    PolicyAction.JOB_RESULT: ("yes no no no no", Scope.READ),
     PolicyAction.JOB_RESUBMIT: ("yes no no no no", Scope.WRITE),
     PolicyAction.CLUSTER_READ: ("yes yes yes yes yes", Scope.READ),
     PolicyAction.NODE_ADMINISTER: ("no no no yes no", Scope.ADMIN),
