@@ -170,8 +170,8 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
 
 
 def other_nodes(spec: Spec) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Yield command and environment of each program to start, so that an agent runs on each node
-    but the first; nothing if there is only one node."""
+    """Yield the commands that start an agent on each node except the first, each with its
+    environment variables. Yield nothing if the job has only one node or no ranks."""
     if spec.ranks is not None and spec.ranks.nodes > 1:
         yield from _agents(spec, range(1, spec.ranks.nodes))
 
@@ -187,8 +187,8 @@ def lost_nodes(spec: Spec) -> list[str]:
 
 
 def _agents(spec: Spec, nodes: range) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Yield command and environment of each program to start, so that an agent runs on each of the
-    nodes with these numbers."""
+    """Yield the commands that start an agent on each of the nodes with these numbers, each with its
+    environment variables."""
     if spec.ranks is None:
         raise ValueError("this job has no ranks")
     pretended = os.environ.pop(LOCAL_NODES, None)

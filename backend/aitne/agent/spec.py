@@ -149,7 +149,7 @@ class Spec:
         self.task = int(task) if task.isdecimal() else None
         count = environ.get("SLURM_RESTART_COUNT", "")
         self.restart_count = int(count) if count.isdecimal() else 0
-        self.owner = _owner(environ, self.task)
+        self.owner = _scheduler_id(environ, self.task)
         self.node = environ.get("SLURMD_NODENAME") or socket.gethostname()
 
     @property
@@ -197,9 +197,9 @@ class Spec:
         return not (launch or self.needs or self.datasets or limited)
 
 
-def _owner(environ: Mapping[str, str], task: int | None) -> str:
-    """Return the scheduler's id of this job in the platform's format, for an array task with the
-    index."""
+def _scheduler_id(environ: Mapping[str, str], task: int | None) -> str:
+    """Return the id that the scheduler gave this job: ``<array job id>_<index>`` for an array task,
+    ``<host name>:<parent process id>`` if the environment names no job."""
     array = environ.get("SLURM_ARRAY_JOB_ID")
     if array and task is not None:
         return f"{array}_{task}"

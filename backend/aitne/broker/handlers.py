@@ -337,7 +337,9 @@ class Handlers:
             return ReadLogResult(data=b"", offset=0, size=0)
         log = args.log.model_copy(update={"path": path})
         read = args.model_copy(update={"log": log})
-        return await self._helpers.read(user, "outside_log", read.model_dump(mode="json"))
+        return await self._helpers.read_outside_log(
+            user, "outside_log", read.model_dump(mode="json")
+        )
 
     @property
     def _outside(self) -> OutsideScheduler:

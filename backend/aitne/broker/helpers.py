@@ -63,9 +63,11 @@ class Helpers:
         user = await asyncio.to_thread(self._guard.place, place)
         return await self._ask(user, "files", verb, args, answer)
 
-    async def read(self, user: UnixUser, verb: str, args: dict[str, Any]) -> ReadLogResult:
-        """Execute a verb that reads a log outside of the jobs folder, in the user's helper for job
-        files.
+    async def read_outside_log(
+        self, user: UnixUser, verb: str, args: dict[str, Any]
+    ) -> ReadLogResult:
+        """Read the log of a job that was not submitted through the platform: execute ``verb`` with
+        ``args`` in the user's helper for job files.
 
         Raises:
             Unavailable: the file system does not answer.

@@ -246,7 +246,11 @@ class _Run:
         self._progress = Progress()
 
     def scan(self, *, stamps: bool, stage: str = "list") -> Tree:
-        """List the folder and return its entries."""
+        """List the folder recursively and return its entries.
+
+        ``stamps`` is whether the stamp of each file is determined, which takes longer. ``stage`` is
+        the name of this step in the progress reports.
+        """
         self._progress.stage = stage
         self._tell(0)
         return scan(self.root, stamps=stamps, heard=self._found)

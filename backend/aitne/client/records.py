@@ -306,7 +306,9 @@ class LogLineRecord(Record):
 
 
 class RemedyRecord(Record):
-    """An action that may prevent the failure; a resubmission was checked against all limits."""
+    """An action that may prevent the failure. A resubmission is only proposed with resources that
+    all limits permit.
+    """
 
     kind: str
     memory_bytes: int | None

@@ -45,7 +45,8 @@ class MainThreadActivity(NamedTuple):
 
 
 class MainThreadObserver:
-    """Observer of the main thread. One other thread calls ``observe`` every few seconds.
+    """Observer that determines whether the main thread computes, waits in a collective, or waits
+    for something else. A single other thread calls ``observe`` every few seconds.
 
     Args:
         ring: records of the collectives that this rank has executed; None if they are not recorded.

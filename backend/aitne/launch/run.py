@@ -35,8 +35,8 @@ _LOOK_S = 0.02
 
 
 class LaunchSettings:
-    """Settings of a run from the command line, such as the program, which do not depend on where
-    ranks run."""
+    """Program to run and options from the command line, except those that select hosts and
+    ranks."""
 
     def __init__(
         self,

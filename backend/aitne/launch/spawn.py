@@ -48,10 +48,12 @@ class NotStarted(LaunchError):
 
 
 class RankProcesses:
-    """Rank processes of one node, from one start to their end.
+    """Rank processes that are started together on one node. After a restart of the ranks, another
+    instance is used.
 
     Args:
-        keeper: cleanup process, with which process groups are registered.
+        keeper: process that kills the ranks if the launcher is killed; their process groups are
+            registered with it.
         on_ended: called, from a separate thread for each rank, with the rank and its exit code, or
             128 + n if it was ended by signal n.
     """

@@ -86,7 +86,7 @@ class Apptainer:
         work.run(argv, what="Making the image file", env=env, cwd=folder)
         target.chmod(0o644)
 
-    def system(self, image: Path, work: Work) -> int:
+    def root_file_system_offset(self, image: Path, work: Work) -> int:
         """Return the offset in bytes of the image's root file system in the SIF file.
 
         Raises:
@@ -115,7 +115,7 @@ class Apptainer:
         Raises:
             SetupError: the file is damaged or not an image.
         """
-        offset = ["-o", str(self.system(image, work))]
+        offset = ["-o", str(self.root_file_system_offset(image, work))]
         what = f"Reading the packages of {image.name}"
         with (
             work.step(what),

@@ -283,11 +283,11 @@ async def _counts(
 
 
 async def _check_alone(tx: Transaction, job: Job) -> None:
-    """Check that no other session with the same lineage (sessions that continue one another) is
-    live. Raises ``Conflict``.
+    """Raise ``Conflict`` if another live session has the same lineage as the session ``job``. A
+    lineage consists of a session and those that continue it, directly or through others.
 
-    The rows of the sessions that it continues are locked, so concurrent requests to continue them
-    wait here.
+    The first session of the lineage and the one that ``job`` continues are locked until the end of
+    the transaction, so that concurrent requests to continue either wait.
     """
     before = [job.spec.lineage, job.spec.continues]
     lock = select(_jobs.c.id).where(_jobs.c.id.in_(before)).order_by(_jobs.c.id)

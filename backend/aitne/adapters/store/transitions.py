@@ -189,11 +189,12 @@ class Transitions(StorePart, JobStore):
         reason: TerminationReason | None = None,
         array: Job | None = None,
     ) -> Sequence[Job]:
-        """Cancel each job: immediately if its flag in ``wishes`` is True, otherwise through the
-        outbox, in the scheduler.
+        """Cancel each job in ``wishes``, and return the changed jobs. If the flag beside a job is
+        True, the job ends at once; otherwise an outbox item is added, which cancels it in the
+        scheduler.
 
-        With ``array``, the jobs are all live tasks of that array, so that one outbox item cancels
-        all tasks of its submission.
+        If the jobs are all live tasks of one array, pass it as ``array``. A single outbox item then
+        cancels all tasks that were submitted together.
         """
         later = [job for job, at_once in wishes if not at_once]
         if array is not None:

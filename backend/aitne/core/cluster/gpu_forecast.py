@@ -129,13 +129,13 @@ def _returned(
             if node is not None and node.state.usable:
                 counts[_type_on(node, use)] += per_node
         for kind, count in counts.items():
-            at = _minute(max(use.ends_at, now + timedelta(minutes=1)))
+            at = _round_up_to_minute(max(use.ends_at, now + timedelta(minutes=1)))
             releases.setdefault(kind, []).append((at, count))
     return releases
 
 
-def _minute(moment: datetime) -> datetime:
-    """Return the next full minute, so that forecasts have fewer steps."""
+def _round_up_to_minute(moment: datetime) -> datetime:
+    """Return ``moment`` rounded up to a full minute, so that forecasts have fewer steps."""
     full = moment.replace(second=0, microsecond=0)
     return full if full == moment else full + timedelta(minutes=1)
 

@@ -85,12 +85,12 @@ def advise(
         return (Advice(text=f"No node is large enough now. What would fit: {allowed}."),)
     if limit is not None:
         there = [other for other in running if other.project == job.project]
-        return (Advice(text=limit), *_held(job, there, all_users=all_users))
+        return (Advice(text=limit), *_largest_running(job, there, all_users=all_users))
     if match.starts_now or match.away:
         return ()
     names = {node.name for node in able(resources, nodes)}
     there = [other for other in running if names.intersection(other.nodes)]
-    held = _held(job, there, all_users=all_users)
+    held = _largest_running(job, there, all_users=all_users)
     return (*_gpus(job, nodes, gpus), *_smaller(resources, nodes), *held)
 
 
@@ -106,9 +106,9 @@ def _named(jobs: Iterable[Job], waiting: Job) -> tuple[NamedJob, ...]:
     )
 
 
-def _held(waiting: Job, jobs: Sequence[Job], *, all_users: bool) -> Iterator[Advice]:
-    """Yield advice about the largest of the running jobs ``jobs``: those with the most GPUs, then
-    CPUs.
+def _largest_running(waiting: Job, jobs: Sequence[Job], *, all_users: bool) -> Iterator[Advice]:
+    """Yield advice that names the largest of the running jobs ``jobs``; nothing if there are none.
+    Jobs are compared by GPUs, then by CPUs. ``all_users`` is whether they may belong to others.
     """
     if not jobs:
         return

@@ -53,7 +53,9 @@ class RemedyKind(StrEnum):
 
 
 class Remedy(Frozen):
-    """An action that may prevent the failure; a resubmission was checked against all limits."""
+    """An action that may prevent the failure. A resubmission is only proposed with resources that
+    all limits permit.
+    """
 
     kind: RemedyKind = Field(description="Kind of the action.")
     memory_bytes: int | None = Field(None, description="Memory on each node of the new job.")

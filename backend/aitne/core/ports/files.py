@@ -162,9 +162,9 @@ class JobFiles(Protocol):
         """Remove files that an ended job no longer needs from the folders of its attempts, up to
         this one: the script, the agent's specification, the outcome.
 
-        Logs, fences and files that the job wrote are kept. Returns the size of the job folder; None
-        if it has too many files to be measured. Without the specification no agent can start a
-        program again, whatever the scheduler does.
+        Logs, ``Fence`` files and files that the job wrote are kept. Returns the size of the job
+        folder; None if it has too many files to be measured. If the scheduler starts the agent of
+        the job again, the agent cannot run the program, because the specification is missing.
         """
         ...
 

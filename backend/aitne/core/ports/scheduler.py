@@ -197,8 +197,8 @@ class Scheduler(Protocol):
 
     @property
     def capabilities(self) -> SchedulerCapabilities:
-        """Features of the adapter that do not depend on the site; implementations have a class
-        attribute instead.
+        """Features that this adapter supports, whatever the configuration of the site. An adapter
+        may define them as a class attribute instead of a property.
         """
         ...
 
@@ -248,9 +248,9 @@ class Scheduler(Protocol):
         """Return the records of all jobs of the platform that are live or have ended recently, with
         one query.
 
-        A missing job proves nothing. An array has one record for each task, or a common record for
-        tasks that do not differ. A record that has not changed since the previous poll is the same
-        Python object.
+        A job without a record may still exist in the scheduler. An array has one record for each
+        task, or a common record for tasks that do not differ. A record that has not changed since
+        the previous poll is the same Python object.
         """
         ...
 

@@ -34,8 +34,8 @@ class Layout:
 
     @property
     def part(self) -> int:
-        """Return the size of a second slot in bytes. It holds the part of a chunk that a rank has
-        reduced.
+        """Return the size in bytes of a second slot, in which a rank publishes the part of a chunk
+        that it has reduced.
         """
         return _up(-(-self.chunk // self.size), ALIGN)
 
@@ -61,7 +61,9 @@ class Layout:
         return SLOTS_AT + rank * self.per_rank + round_number % DEPTH * self.chunk
 
     def second_slot(self, rank: int, round_number: int) -> int:
-        """Return the offset in bytes of the second slot that a rank uses in this round."""
+        """Return the offset in bytes of the slot in which a rank publishes the part that it has
+        reduced in this round.
+        """
         return self.slot(rank, 0) + DEPTH * self.chunk + round_number % DEPTH * self.part
 
 

@@ -125,7 +125,9 @@ class Horovod:
             out.copy_(flat[before : before + counts[self.rank]])
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Gather as bytes, which supports any dtype."""
+        """Gather the values of all ranks into ``out``. They are sent as bytes, so every dtype is
+        supported.
+        """
         if sum(counts):
             found = self._run(
                 f"allgather.{sum(counts)}", flat.view(torch.uint8), self._hvd.allgather_async
@@ -162,7 +164,11 @@ class Horovod:
         self._aborted = self._aborted or reason
 
     def close(self) -> None:
-        """Release the world; an aborted one is not shut down, as that would wait for all ranks."""
+        """Stop using Horovod, and shut it down when no other transport of this process uses it.
+
+        Nothing is shut down after an abort, because that would wait for all ranks, or if MPI
+        started Horovod.
+        """
         with _lock:
             whole = not self._aborted
             self._aborted = self._aborted or "horovod: it was closed"

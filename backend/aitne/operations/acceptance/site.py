@@ -64,7 +64,7 @@ class AcceptanceSite:
         return job
 
     def ended(self, job: Job) -> Job:
-        """Return the job when it has ended."""
+        """Wait until the job has ended, and return its final record."""
         return self.client.jobs.wait(job.id, timeout_s=WAIT_S)
 
     def log(self, job: Job, task: int | None = None) -> str:
@@ -73,7 +73,10 @@ class AcceptanceSite:
         return b"".join(chunks).decode("utf-8", "replace")
 
     def completed(self, job: Job, remedy: str) -> str:
-        """Return the log of the job when it has completed. Raises ``StepFailed`` if it ends otherwise."""
+        """Wait until the job has ended, and return its log; empty for a task of an array.
+
+        Raises ``StepFailed``, with the advice ``remedy``, if the job has not completed.
+        """
         end = self.ended(job)
         log = "" if end.array_task_id is not None else self.log(job)
         if end.state != "COMPLETED":

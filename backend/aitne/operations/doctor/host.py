@@ -85,7 +85,7 @@ class CheckedHost:
         return self.settings.capabilities.remote
 
     def site(self) -> Site:
-        """Return the access to Slurm's commands under the own account."""
+        """Return an object that queries Slurm with its commands, under this process's account."""
         return Site(self.settings, LocalCommand(self.settings.slurm.command_prefix))
 
     def trust(self) -> ssl.SSLContext:

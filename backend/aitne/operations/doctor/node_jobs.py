@@ -119,7 +119,7 @@ def _report(
         for line in _lines(client, job.id):
             if seen is None and line.startswith(node_probe.MARK):
                 seen = json.loads(line.partition(" ")[2])
-                reason = _connect(node if host.slurm else None, int(seen["port"]))
+                reason = _connection_problem(node if host.slurm else None, int(seen["port"]))
                 connected = reason is None
         ended = client.jobs.wait(job.id, timeout_s=WAIT_S)
         if seen is None:
@@ -169,9 +169,9 @@ def _lines(client: Client, job_id: str) -> Any:
             yield line.decode("utf-8", "replace")
 
 
-def _connect(node: Node | None, port: int) -> str | None:
-    """Return why this machine cannot connect to a port of a node (None: this machine itself); None
-    if it can.
+def _connection_problem(node: Node | None, port: int) -> str | None:
+    """Connect to the test job's program at a port of ``node``, or of this machine if ``node`` is
+    None. Return why that failed, or None if it succeeded.
     """
     address = "127.0.0.1" if node is None else node.address or node.name
     try:

@@ -1,4 +1,4 @@
-"""Rendering of the files that follow from the answers: settings, units, and the proxy's configuration."""
+"""Rendering of the files to install for the answers: settings, units, proxy configuration."""
 
 from __future__ import annotations
 
@@ -82,10 +82,11 @@ def backs_up(answers: Answers) -> bool:
 
 
 def files(answers: Answers) -> list[File]:
-    """Return all files that follow from the answers.
+    """Return all files to install for the answers: the answers themselves, the settings, systemd
+    units and the proxy's configuration.
 
     Raises:
-        InvalidInput: the settings that follow from the answers are invalid.
+        InvalidInput: the answers result in invalid settings.
     """
     slurm = answers.scheduler == "slurm"
     values = {

@@ -190,7 +190,11 @@ class OutboxActions:
             await self._note(job, JobChanges(message=f"Task limit not set: {error.message}"))
 
     async def _extend(self, job: Job, time_limit_s: int) -> float | None:
-        if job.scheduler_id is None or not job.state.active or _has(job, time_limit_s):
+        if (
+            job.scheduler_id is None
+            or not job.state.active
+            or _is_already_extended(job, time_limit_s)
+        ):
             return None
         try:
             await self._scheduler.extend(run_of(job), time_limit_s)
@@ -214,11 +218,10 @@ class OutboxActions:
             log.info("The state of job %s changed meanwhile: %s", job.id, error.message)
 
 
-def _has(job: Job, time_limit_s: int) -> bool:
-    """Return whether the present end of the job already permits ``time_limit_s`` seconds of run
-    time.
+def _is_already_extended(job: Job, time_limit_s: int) -> bool:
+    """Return whether the job's present time limit is ``time_limit_s`` seconds or more.
 
-    In that case an extension need not be sent, because it must never shorten the time limit.
+    An extension is not sent to the scheduler in that case, because it could shorten the limit.
     """
     start = job.allocated_at or job.started_at
     if start is None or job.expires_at is None:

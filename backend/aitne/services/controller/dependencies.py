@@ -51,10 +51,10 @@ def named(job: Job) -> Iterator[tuple[str, UUID]]:
 
 
 def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
-    """Evaluate the dependencies of ``job``: return the scheduler IDs to wait for, a job that must
-    be waited for before the submission, or the reason why ``job`` can never run.
+    """Evaluate the dependencies of ``job``: return what it must wait for, or why it can never run.
 
-    ``jobs`` contains, by ID, those of the jobs named in the dependencies that still exist.
+    ``jobs`` maps IDs to jobs. A dependency on a job that is not in it counts as one on a job that
+    no longer exists.
     """
     dependencies = Dependencies()
     for kind, job_id in named(job):

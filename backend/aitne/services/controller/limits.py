@@ -33,8 +33,11 @@ USAGE_EVERY = timedelta(seconds=60)
 
 
 class LimitWatch:
-    """Task that keeps the limits of projects and their use in the store, while this controller is
-    the leader. A scheduler that enforces the limits itself receives them at every change.
+    """Task that periodically stores the limits of projects and how much of them is used, while this
+    controller is the leader.
+
+    If the scheduler adapter enforces the limits, the task also sends them to it: at the start and
+    after every change.
     """
 
     def __init__(

@@ -58,8 +58,8 @@ class DatasetService:
     async def list(self, actor: Actor) -> Sequence[Dataset]:
         """List all versions that the actor may read, by name and newest first.
 
-        An administrator may read all versions. Raises ``NotAllowed`` if the credential may not read
-        datasets.
+        An administrator may read all versions. Raises ``NotAllowed`` if the token does not permit
+        reading.
         """
         _require_reader(actor)
         seen_by = None if actor.is_admin else actor.name
@@ -70,8 +70,8 @@ class DatasetService:
     async def versions(self, actor: Actor, name: str) -> Sequence[Dataset]:
         """List all versions of a dataset that the actor may read, newest first.
 
-        Raises ``NotFound`` if there is none, and ``NotAllowed`` if the credential may not read
-        datasets.
+        Raises ``NotFound`` if there is none, and ``NotAllowed`` if the token does not
+        permit reading.
         """
         versions = [dataset for dataset in await self.list(actor) if dataset.name == name]
         if not versions:
@@ -81,8 +81,8 @@ class DatasetService:
     async def get(self, actor: Actor, name: str, version: str) -> Dataset:
         """Return one version of a dataset.
 
-        Raises ``NotFound``, also if the actor may not read it, and ``NotAllowed`` if the credential
-        may not read datasets.
+        Raises ``NotFound``, also if the actor may not read it, and ``NotAllowed`` if the token
+        does not permit reading.
         """
         return _shown(await self._allowed(PolicyAction.DATASET_READ, actor, name, version), actor)
 
@@ -91,7 +91,7 @@ class DatasetService:
 
         Raises:
             NotFound: there is no such version that the actor may read.
-            NotAllowed: the credential may not read datasets.
+            NotAllowed: the token does not permit reading.
             Unavailable: the manifest is missing or cannot be read.
         """
         dataset = await self.get(actor, name, version)
@@ -226,7 +226,7 @@ class DatasetService:
         project.
 
         Raises:
-            NotAllowed: the credential may not read datasets.
+            NotAllowed: the token does not permit reading.
             InvalidInput: a reference cannot be resolved; there is one problem for each of these.
         """
         if not references:

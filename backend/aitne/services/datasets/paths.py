@@ -25,12 +25,13 @@ class DatasetPaths:
         self._places = places
 
     async def checked(self, actor: Actor, path: str) -> str:
-        """Return the folder's path with symbolic links resolved, which jobs mount.
+        """Check that ``path`` may be registered as the folder of a dataset. Return the path that
+        jobs mount: the same one with symbolic links resolved.
 
         Raises:
-            InvalidInput: the folder lies outside the actor's folders and those for datasets, or is
-                one of the actor's folders as a whole, or is no folder, or the actor's account
-                cannot read it.
+            InvalidInput: the path is neither below one of the actor's own folders nor in a folder
+                for datasets, or contains ``..``, or is not a folder that the actor's account can
+                read.
             NotAllowed: the platform may not act as the actor's account.
             Unavailable: the file system or the broker does not answer.
         """

@@ -213,8 +213,8 @@ class Admission:
         return job
 
     async def rows(self, actor: Actor, admitted: AdmittedJob) -> tuple[Job, list[Job]]:
-        """Return the database rows to store for an admitted job: the job's own and, for an array
-        job, the one of its task group.
+        """Return the database rows to store for an admitted job: its own row and, for an array job,
+        a list with the one row that all tasks share until they differ; otherwise an empty list.
 
         Raises:
             InvalidInput: the job could never run within its project's limits.

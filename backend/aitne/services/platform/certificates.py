@@ -233,8 +233,8 @@ def check_given(settings: Settings) -> None:
 
 
 def renew_issued(settings: Settings) -> None:
-    """Issue the certificates of the platform's CA that are missing, expire soon or have other
-    names.
+    """Issue new certificates of the platform's CA in place of those that are missing, expire soon
+    or were issued for names other than the present ones.
 
     Raises:
         SetupError: the files of a CA cannot be read or written.

@@ -49,5 +49,7 @@ class SnapshotStore(Protocol):
         ...
 
     async def values_of_tasks(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:
-        """Return the ``VALUES`` documents of all tasks that have one, by ID of the task."""
+        """Return the documents of the kind ``DocumentKind.VALUES`` of an array's tasks, by task ID.
+        Tasks without one are omitted.
+        """
         ...
