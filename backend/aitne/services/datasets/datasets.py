@@ -58,8 +58,8 @@ class DatasetService:
     async def list(self, actor: Actor) -> Sequence[Dataset]:
         """List all versions that the actor may read, by name and newest first.
 
-        An administrator may read all versions. Raises ``NotAllowed`` if the token lacks the scope
-        ``read``.
+        An administrator may read all versions. Raises ``NotAllowed`` if the token does not permit
+        reading.
         """
         _require_reader(actor)
         seen_by = None if actor.is_admin else actor.name
@@ -70,8 +70,8 @@ class DatasetService:
     async def versions(self, actor: Actor, name: str) -> Sequence[Dataset]:
         """List all versions of a dataset that the actor may read, newest first.
 
-        Raises ``NotFound`` if there is none, and ``NotAllowed`` if the token lacks the
-        scope ``read``.
+        Raises ``NotFound`` if there is none, and ``NotAllowed`` if the token does not
+        permit reading.
         """
         versions = [dataset for dataset in await self.list(actor) if dataset.name == name]
         if not versions:
@@ -82,7 +82,7 @@ class DatasetService:
         """Return one version of a dataset.
 
         Raises ``NotFound``, also if the actor may not read it, and ``NotAllowed`` if the token
-        lacks the scope ``read``.
+        does not permit reading.
         """
         return _shown(await self._allowed(PolicyAction.DATASET_READ, actor, name, version), actor)
 
@@ -91,7 +91,7 @@ class DatasetService:
 
         Raises:
             NotFound: there is no such version that the actor may read.
-            NotAllowed: the token lacks the scope ``read``.
+            NotAllowed: the token does not permit reading.
             Unavailable: the manifest is missing or cannot be read.
         """
         dataset = await self.get(actor, name, version)
@@ -226,7 +226,7 @@ class DatasetService:
         project.
 
         Raises:
-            NotAllowed: the token lacks the scope ``read``.
+            NotAllowed: the token does not permit reading.
             InvalidInput: a reference cannot be resolved; there is one problem for each of these.
         """
         if not references:

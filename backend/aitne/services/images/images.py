@@ -93,7 +93,7 @@ class ImageService:
         """List the images that new jobs of the actor may use, without their packages. An
         administrator sees all images.
 
-        Raises ``NotAllowed`` if the token lacks the scope ``read``.
+        Raises ``NotAllowed`` if the token does not permit reading.
         """
         images = await self.candidates(actor)
         return images if actor.is_admin else [image for image in images if image.offered]
@@ -102,7 +102,7 @@ class ImageService:
         """List all images that the actor may see, including retired and damaged ones, by name and
         newest first, without their packages.
 
-        Raises ``NotAllowed`` if the token lacks the scope ``read``.
+        Raises ``NotAllowed`` if the token does not permit reading.
         """
         may = decide(PolicyAction.IMAGE_READ, actor, project=_any_project(actor))
         if not may.allowed:
@@ -114,7 +114,7 @@ class ImageService:
         that new jobs may use. The result includes the packages.
 
         Raises ``NotFound`` if there is no such image that the actor may see, and ``NotAllowed`` if
-        the token lacks the scope ``read``.
+        the token does not permit reading.
         """
         name, _, version = reference.partition(":")
         if version:
@@ -128,7 +128,7 @@ class ImageService:
         """Return an image with its packages.
 
         Raises ``NotFound`` if there is no such image that the actor may see, and ``NotAllowed`` if
-        the token lacks the scope ``read``.
+        the token does not permit reading.
         """
         return _shown(await self._allowed(PolicyAction.IMAGE_READ, actor, name, version), actor)
 

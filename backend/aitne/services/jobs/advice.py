@@ -37,7 +37,7 @@ class AdviceService:
         """Return advice on how the job could start earlier; empty unless the job is queued.
 
         Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
-        the token lacks the scope ``read``.
+        the token does not permit reading.
         """
         job = await self._store.get_job(job_id)
         require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)

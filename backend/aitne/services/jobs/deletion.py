@@ -76,7 +76,7 @@ class JobDeletion:
     async def folders(self, actor: Actor) -> JobFolders:
         """Return the total disk space of the folders of the actor's ended jobs.
 
-        Raises ``NotAllowed`` if the token lacks the scope ``read``.
+        Raises ``NotAllowed`` if the token does not permit reading.
         """
         require(PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
         return await self._store.job_folders(actor.name)

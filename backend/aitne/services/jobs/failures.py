@@ -37,7 +37,7 @@ class FailureService:
         """Return the explanation of the job's failure; None if it has not failed.
 
         Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
-        the token lacks the scope ``read``.
+        the token does not permit reading.
         """
         job = await self._jobs.get(actor, job_id)
         failure = explain(job, ())

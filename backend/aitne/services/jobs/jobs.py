@@ -74,7 +74,7 @@ class JobService:
 
         Raises:
             InvalidInput: ``create`` would refuse the job file for the same reason.
-            NotAllowed: the token lacks the scope ``read``.
+            NotAllowed: the token does not permit reading.
         """
         admitted = await self._admission.of_file(actor, file, PolicyAction.PROJECT_READ, rank_group)
         spec, fitting = admitted.spec, admitted.fitting
@@ -222,7 +222,7 @@ class JobService:
 
         Raises:
             InvalidInput: the cursor is invalid, or belongs to another order.
-            NotAllowed: the token lacks the scope ``read``.
+            NotAllowed: the token does not permit reading.
         """
         _check_scope(PolicyAction.JOB_READ, actor)
         return await self._store.list_jobs(
@@ -238,7 +238,7 @@ class JobService:
         """Return the number of jobs that match ``job_filter`` and that the actor may see, in each
         state.
 
-        Raises ``NotAllowed`` if the token lacks the scope ``read``.
+        Raises ``NotAllowed`` if the token does not permit reading.
         """
         _check_scope(PolicyAction.JOB_READ, actor)
         return await self._store.count_jobs(own_jobs(actor, job_filter), visible_to=_eyes(actor))

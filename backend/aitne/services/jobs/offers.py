@@ -58,7 +58,7 @@ class AvailabilityService:
         Datasets and a tree that are not available are among the ``problems`` of the result.
 
         Raises:
-            NotAllowed: the token lacks the scope ``read``.
+            NotAllowed: the token does not permit reading.
         """
         named = reference != BARE and not reference.startswith("/")
         offer = replace(
@@ -81,7 +81,7 @@ class AvailabilityService:
         no longer exist are among the returned problems.
 
         Raises:
-            NotAllowed: the token lacks the scope ``read``.
+            NotAllowed: the token does not permit reading.
         """
         problems = Problems()
         use = spec.image_use

@@ -27,7 +27,7 @@ class AnnouncementService:
         first), then by time (newest first). Each has a flag that says whether the actor has
         dismissed it.
 
-        Raises ``NotAllowed`` if the token lacks the scope ``read``.
+        Raises ``NotAllowed`` if the token does not permit reading.
         """
         require(PolicyAction.CLUSTER_READ, actor, "page", "announcements")
         now, announcements = self._clock(), list[Announcement]()

@@ -51,7 +51,7 @@ class MaintenanceService:
     async def status(self, actor: Actor) -> MaintenanceView:
         """Return the present or scheduled maintenance.
 
-        Raises ``NotAllowed`` if the token lacks the scope ``read``.
+        Raises ``NotAllowed`` if the token does not permit reading.
         """
         require(PolicyAction.CLUSTER_READ, actor, "page", "maintenance")
         return self._view(await self._store.maintenance())

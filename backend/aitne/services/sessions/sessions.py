@@ -114,7 +114,7 @@ class SessionService:
         position is unknown.
 
         Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
-        the token lacks the scope ``read``.
+        the token does not permit reading.
         """
         return await self._store.queue_position(await self._jobs.get(actor, job_id))
 

@@ -21,7 +21,7 @@ class PreferenceService:
         """Return the stored preference with the key ``key``, or the defaults if none is stored.
 
         A value that an older release stored and this release cannot read is ignored. Raises
-        ``NotAllowed`` if the token lacks the scope ``read``.
+        ``NotAllowed`` if the token does not permit reading.
         """
         require(PolicyAction.PREFERENCE_READ, actor, "preference", key, owner=actor.name)
         return _read(key, await self._store.preference(actor.name, key))
