@@ -237,6 +237,7 @@ IN_SESSIONS: frozenset[PolicyAction] = frozenset(
         PolicyAction.JOB_HOLD,
         PolicyAction.JOB_OPEN,
         PolicyAction.JOB_RESUBMIT,
+        PolicyAction.JOB_RESULT,
         PolicyAction.CLUSTER_READ,
         PolicyAction.PROJECT_READ,
         PolicyAction.IMAGE_READ,
@@ -252,6 +253,7 @@ _OWN_IN_SESSIONS = frozenset(
     {
         PolicyAction.JOB_READ,
         PolicyAction.JOB_CANCEL,
+        PolicyAction.JOB_RESULT,
         PolicyAction.JOB_HOLD,
         PolicyAction.JOB_OPEN,
         PolicyAction.JOB_RESUBMIT,
