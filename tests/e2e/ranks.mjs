@@ -110,7 +110,7 @@ await step("another user reaches none of it", async () => {
   await other.goto(otherLogin);
   await other.getByTestId("user-menu").waitFor(SLOW);
   for (const path of [`/jobs/${group.id}`, `/sessions/${session.id}/ranks`, `/jobs/${group.id}/logs`]) {
-    const status = await other.evaluate((p) => fetch(`/api/v1${p}`).then((answer) => answer.status), path);
+    const status = (await other.request.get(`${portal}/api/v1${path}`)).status();
     expect(status === 404 || status === 403, `${path}: ${status}`);
   }
   await other.context().close();
@@ -122,6 +122,24 @@ await step("release them; the variables are there", async () => {
 });
 await step("the function as a batch job", async () => {
   await run("import aitne\ndef double(x):\n    return 2 * x\nfuture = aitne.submit(double, kept, gpus=0)\nprint('result', future.result())", "result 82", PATIENT);
+});
+await step("the notebook as a batch job, read on its page", async () => {
+  await run(
+    "import nbformat.v4 as v4, nbformat\nnbformat.write(v4.new_notebook(metadata={'kernelspec': {'name': 'python3', 'display_name': 'Python 3'}}, cells=[v4.new_code_cell('print(6 * 7)')]), 'report.ipynb')\nprint('written')",
+    "written",
+  );
+  await lab.keyboard.press("Control+s");
+  await lab.goto(new URL("tree/report.ipynb", lab.url().replace(/lab.*$/, "lab/")).href);
+  await lab.locator(".jp-Notebook:visible .jp-CodeCell .cm-content").filter({ hasText: "print(6 * 7)" }).click();
+  await lab.getByRole("button", { name: "Run as batch job" }).click();
+  const dialog = lab.getByRole("dialog").filter({ hasText: "report.ipynb" });
+  await shot(lab, "notebook-dialog");
+  await dialog.getByRole("button", { name: "Run as batch job" }).click();
+  const job = await until("the job", async () => (await ask(page, "/jobs?limit=20")).items.find(({ name }) => name.includes("report")), PATIENT);
+  await until("its end", async () => (await ask(page, `/jobs/${job.id}`)).state === "COMPLETED", PATIENT);
+  await page.goto(`${portal}/jobs/${job.id}?tab=notebook`);
+  await page.frameLocator("iframe").getByText("42").waitFor(SLOW);
+  await shot(page, "notebook-job");
 });
 await step("stop the session", async () => {
   await lab.close();
