@@ -17,9 +17,7 @@ WORK, LOOK, OPERATE = "Work", "Look", "Operate"
 """Titles of the sections of `aitne --help`."""
 
 ORDER = (
-    *("admin setup", "admin doctor", "admin accept", "admin health", "admin settings"),
-    *("admin backup", "admin verify", "admin restore", "admin upgrade", "admin bundle"),
-    *("admin sync", "admin software"),
+    *("session", "ranks", "open", "extend", "keep", "apply", "batch", "plan", "import", "attach"),
     *("ssh-config", "ssh-proxy", "resubmit", "hold", "release", "throttle", "stop", "rm"),
     *("ps", "logs", "show", "watch", "snapshot", "files", "compare", "sweep", "profile"),
     *("template", "node", "topology", "image", "dataset", "secret", "project", "usage"),

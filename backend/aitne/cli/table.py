@@ -3,6 +3,40 @@
 from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str | None, str]] = {
+    "session": ("aitne.cli.commands.session", "Work", "Start and list sessions."),
+    "ranks": (
+        "aitne.cli.commands.ranks",
+        "Work",
+        "Start, list and release ranks for the notebook of a session.",
+    ),
+    "open": (
+        "aitne.cli.commands.session",
+        "Work",
+        "Open a session, or the portal, in the browser.",
+    ),
+    "extend": (
+        "aitne.cli.commands.session",
+        "Work",
+        "Extend the time limit of a running job or session.",
+    ),
+    "keep": ("aitne.cli.commands.session", "Work", "Keep an idle session from being stopped."),
+    "apply": (
+        "aitne.cli.commands.job_file",
+        "Work",
+        "Submit job files: show the plan, ask, submit.",
+    ),
+    "batch": (
+        "aitne.cli.commands.batch",
+        "Work",
+        "Run a notebook as a job: show the plan, ask, submit.",
+    ),
+    "plan": ("aitne.cli.commands.job_file", "Work", "Show the job that a job file would create."),
+    "import": ("aitne.cli.commands.job_file", "Work", "Convert a batch script to a job file."),
+    "attach": (
+        "aitne.cli.commands.attach",
+        "Work",
+        "Open a shell, or run a program, in a running job.",
+    ),
     "ssh-config": (
         "aitne.cli.commands.ssh",
         "Work",
@@ -160,55 +194,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Upgrade the platform to the next minor release; jobs and sessions continue.",
     ),
-    "account sessions": (
-        "aitne.cli.commands.account",
-        None,
-        "List the browsers in which you are logged in, or log them out.",
-    ),
     "admin bundle": (
         "aitne.cli.commands.admin.bundle",
         None,
         "Pack this release with all its packages into one file, for a host without internet.",
     ),
-    "apply": (
-        "aitne.cli.commands.job_file",
-        "Work",
-        "Submit job files: show the plan, ask, submit.",
-    ),
-    "attach": (
-        "aitne.cli.commands.attach",
-        "Work",
-        "Open a shell, or run a program, in a running job.",
-    ),
-    "batch": (
-        "aitne.cli.commands.batch",
-        "Work",
-        "Run a notebook as a job: show the plan, ask, submit.",
-    ),
-    "dev cluster": (
-        "aitne.cli.commands.dev",
-        None,
-        "Start, use and stop a real Slurm on this machine, with fake GPUs.",
-    ),
-    "extend": (
-        "aitne.cli.commands.session",
-        "Work",
-        "Extend the time limit of a running job or session.",
-    ),
-    "import": ("aitne.cli.commands.job_file", "Work", "Convert a batch script to a job file."),
-    "keep": ("aitne.cli.commands.session", "Work", "Keep an idle session from being stopped."),
-    "open": (
-        "aitne.cli.commands.session",
-        "Work",
-        "Open a session, or the portal, in the browser.",
-    ),
-    "plan": ("aitne.cli.commands.job_file", "Work", "Show the job that a job file would create."),
-    "ranks": (
-        "aitne.cli.commands.ranks",
-        "Work",
-        "Start, list and release ranks for the notebook of a session.",
-    ),
-    "session": ("aitne.cli.commands.session", "Work", "Start and list sessions."),
     "admin sync": (
         "aitne.cli.commands.admin.sync",
         None,
@@ -256,11 +246,23 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Maintenance: new jobs are held, running jobs continue.",
     ),
+    "account sessions": (
+        "aitne.cli.commands.account",
+        None,
+        "List the browsers in which you are logged in, or log them out.",
+    ),
+    "dev cluster": (
+        "aitne.cli.commands.dev",
+        None,
+        "Start, use and stop a real Slurm on this machine, with fake GPUs.",
+    ),
 }
 """By the words of the command line, in the order of the help: the module that defines the command
 or group, its section of the help, and its summary. The help therefore imports none of them."""
 
 GROUPS = {
+    "session": True,
+    "ranks": True,
     "template": True,
     "node": True,
     "topology": True,
@@ -276,10 +278,6 @@ GROUPS = {
     "admin": True,
     "dev": True,
     "admin backup": False,
-    "account sessions": True,
-    "dev cluster": True,
-    "ranks": True,
-    "session": True,
     "admin user": True,
     "admin token": True,
     "admin project": True,
@@ -289,5 +287,7 @@ GROUPS = {
     "admin audit": True,
     "admin ca": True,
     "admin maintenance": True,
+    "account sessions": True,
+    "dev cluster": True,
 }
 """The groups, and whether they need one of their commands."""

@@ -206,7 +206,10 @@ def _library() -> bytes:
     import cloudpickle
 
     own, pickler = Path(__file__).parents[1], Path(cloudpickle.__file__).parent
-    core = ("__init__", "datasets", "errors", "sizes", "trees")
+    core = (
+        *("__init__", "datasets", "errors", "sizes", "trees"),
+        *("sessions/__init__", "sessions/session_tokens"),
+    )
     files = [
         own / "__init__.py",
         *sorted((own / "client").glob("*.py")),
