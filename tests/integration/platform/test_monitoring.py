@@ -186,7 +186,8 @@ def test_real_faults_fire_every_alert_and_administrators_are_told(
         fires("AitneBackupOld")
         eventually("administrators are told", lambda: "There is no recent backup" in told(client))
         created = subprocess.run(["date", "-Is"], capture_output=True, text=True, check=True).stdout
-        (platform.data_dir / "backup.json").write_text(json.dumps({"created_at": created.strip()}))
+        record = {"path": "/backups/one", "created_at": created.strip(), "bytes": 1}
+        (platform.data_dir / "backup.json").write_text(json.dumps(record))
         eventually(
             "the alert is closed",
             lambda: "Resolved: There is no recent backup" in told(client),
