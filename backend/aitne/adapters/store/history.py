@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -113,11 +113,11 @@ class JobHistory(StorePart, JobStore):
         *,
         since: datetime | None = None,
         limit: int = 2_000,
-        each_node: bool = False,
+        nodes: Collection[str] | None = None,
     ) -> Sequence[Sample]:
         # If there are too many samples, the newest one is always selected.
         order = (_samples.c.time, _samples.c.node)
-        part = _samples.c.node if each_node else None
+        part = None if nodes is None else _samples.c.node
         numbered = select(
             _samples,
             func.row_number().over(partition_by=part, order_by=order).label("number"),
@@ -125,6 +125,8 @@ class JobHistory(StorePart, JobStore):
         ).where(_samples.c.job_id == job_id)
         if since is not None:
             numbered = numbered.where(_samples.c.time >= since)
+        if nodes is not None:  # an agent may name any number of others
+            numbered = numbered.where(_samples.c.node.in_(nodes))
         rows = numbered.subquery()
         # Divide the numbers into ``limit`` equal ranges and select the last of each.
         condition = (rows.c.number * limit) // rows.c.total > (

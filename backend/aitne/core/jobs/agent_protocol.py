@@ -220,6 +220,7 @@ class ProgramPhase(StrEnum):
 class AgentSample(Sample):
     """Sample of an agent, with counters that are part of the metrics but not stored."""
 
+    node: str = Field(max_length=255)
     read_bytes: int | None = Field(None, ge=0, le=1 << 62, exclude=True)
     """Bytes that the job's processes on the node have read from storage."""
     written_bytes: int | None = Field(None, ge=0, le=1 << 62, exclude=True)

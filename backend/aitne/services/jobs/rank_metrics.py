@@ -113,18 +113,22 @@ def points_for(job: Job) -> int:
 def rank_metrics(job: Job, samples: Sequence[Sample], profile: Profile | None) -> RankMetrics:
     """Return the metrics of the job by node and rank. ``samples`` are those of all nodes, oldest
     first; ``profile`` is None if the ranks have reported none."""
-    by_node: dict[str, list[Sample]] = defaultdict(list)
+    by_node: dict[str, list[Sample]] = {name: [] for name in job.nodes}
     for sample in samples:
-        by_node[sample.node].append(sample)
-    names = list(dict.fromkeys((*job.nodes, *sorted(by_node))))
+        if sample.node in by_node:
+            by_node[sample.node].append(sample)
+    names = list(by_node)
     ranks = _ranks(job, names, by_node, profile)
+    ranks_of = defaultdict[int, list[RankSeries]](list)
+    for rank in ranks:
+        ranks_of[rank.node_number].append(rank)
     resources = job.spec.resources
     nodes = [
         NodeSeries(
             node=name,
             number=number,
-            ranks=tuple(rank.rank for rank in ranks if rank.node_number == number),
-            straggler=any(rank.straggler for rank in ranks if rank.node_number == number),
+            ranks=tuple(rank.rank for rank in ranks_of[number]),
+            straggler=any(rank.straggler for rank in ranks_of[number]),
             cpus=resources.cpu,
             memory_limit_bytes=resources.memory_bytes,
             gpus=resources.gpu.count,

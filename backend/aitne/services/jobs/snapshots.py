@@ -127,7 +127,7 @@ class SnapshotService:
         Raises ``NotFound``, also if the actor may not see the job.
         """
         job = await self._readable(actor, job_id)
-        samples = await self._store.samples(job_id, limit=points_for(job), each_node=True)
+        samples = await self._store.samples(job_id, limit=points_for(job), nodes=job.nodes)
         document = await self._store.profile(job_id)
         profile = None if document is None else Profile.model_validate(document)
         return rank_metrics(job, samples, profile)

@@ -360,10 +360,11 @@ class JobStore(Protocol):
         *,
         since: datetime | None = None,
         limit: int = 2_000,
-        each_node: bool = False,
+        nodes: Collection[str] | None = None,
     ) -> Sequence[Sample]:
         """List the job's samples after ``since`` (None: all), oldest first; if there are more than
-        ``limit``, an evenly spaced selection. With ``each_node``, ``limit`` is that of each node.
+        ``limit``, an evenly spaced selection. With ``nodes``, only the samples of these nodes are
+        listed, and ``limit`` is that of each node.
         """
         ...
 
