@@ -101,9 +101,11 @@ class NotebookRun:
             raise
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            problems = [problem for writer in self._writers if (problem := writer.write())]
-        if problems:
-            raise NotebookFailed(problems[0])
+            problem, of_page = [writer.write() for writer in self._writers]
+            if of_page:  # what a cell displays may be no page; the copy has it all the same
+                LOG.line(f"Warning: {of_page}.")
+        if problem:
+            raise NotebookFailed(problem)
 
     async def _run(self, folder: str) -> None:
         from aitne.notebook import cells, kernel
@@ -317,10 +319,11 @@ class _Writer:
             with os.fdopen(file, "wb") as stream:
                 stream.write(data)
             os.replace(temporary, self._path)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - nbconvert and its parsers raise many classes
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-            return f"{self._path} cannot be written: {error.strerror}"
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+            return f"{self._path} cannot be written: {reason or type(error).__name__}"
         finally:
             now = time.monotonic()
             self._next = now + max(self._every_s, _PATIENCE * (now - began))
