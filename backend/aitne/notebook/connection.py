@@ -86,8 +86,11 @@ def create(folder: Path) -> None:
     attempt of its job.
 
     Raises:
-        ConnectionFilesError: it exists and belongs to another account, or cannot be created.
+        ConnectionFilesError: it exists and belongs to another account or has other files, or it
+            cannot be created.
     """
+    if folder.is_dir() and not all(_is_of_group(path.name) for path in folder.iterdir()):
+        raise ConnectionFilesError(f"{folder} contains other files. Name a folder that is empty")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.rmtree(folder, ignore_errors=True)
@@ -98,6 +101,13 @@ def create(folder: Path) -> None:
             f"{folder} cannot be created: {error.strerror}. Make the home folder writable on the nodes"
         ) from error
     _check(folder)
+
+
+def _is_of_group(name: str) -> bool:
+    """Return whether a file of that name may be one of a rank group."""
+    return name in (ENGINE, CLIENT, STATUS) or name.startswith(
+        ("node-", "profile-", ".node-", ".engine.", ".client.", ".status.")
+    )
 
 
 def _check(folder: Path) -> None:

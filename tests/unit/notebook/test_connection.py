@@ -57,6 +57,14 @@ def test_files_of_an_earlier_attempt_are_removed(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_a_folder_with_other_files_is_kept(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "thesis.tex").touch()
+    with pytest.raises(connection.ConnectionFilesError, match="contains other files"):
+        connection.create(folder)
+    assert (folder / "thesis.tex").exists()
+
+
 def test_groups_of_this_account_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(connection.FOLDER, raising=False)
     monkeypatch.delenv(connection.SESSION, raising=False)
