@@ -33,6 +33,7 @@ _threads = ThreadPoolExecutor(2, thread_name_prefix="aitne-session")
 
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_KEY = re.compile(r"[a-z0-9-]{1,100}")
 _INHERITED = (
     "project",
     "image",
@@ -62,13 +63,18 @@ class PlatformApi:
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
 
-    def ask(self, path: str = "", body: dict[str, Any] | None = None) -> tuple[int, bytes]:
-        """Send a request to the platform; return status and body of its response.
+    def ask(
+        self, path: str = "", body: dict[str, Any] | None = None, key: str | None = None
+    ) -> tuple[int, bytes]:
+        """Send a request to the platform; return status and body of its response. A request that is
+        repeated with the same ``key`` creates nothing twice.
 
         Blocks, so it must be called in a thread. Raises ``OSError`` if there is no response.
         """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
         request = urllib.request.Request(self._url + path, data, headers)  # noqa: S310 (the agent's own URL)
         try:
             with self._opener.open(request, timeout=_ANSWER_S) as answer:
@@ -127,7 +133,13 @@ def submit(api: PlatformApi, session: str, root: str, asked: dict[str, Any]) -> 
     status, body = api.ask(f"/jobs/{session}/file")
     if status != _OK:
         return status, body
-    return api.ask("/jobs", batch_file(json.loads(body), notebook, asked))
+    return api.ask("/jobs", batch_file(json.loads(body), notebook, asked), _key(asked))
+
+
+def _key(asked: dict[str, Any]) -> str | None:
+    """Remove the idempotency key from what a page requests, and return it; None without one."""
+    key = asked.pop("key", None)
+    return key if isinstance(key, str) and _KEY.fullmatch(key) else None
 
 
 class _Handler(APIHandler):  # type: ignore[misc]
@@ -183,7 +195,9 @@ class RanksHandler(_Handler):
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
         """Start the ranks that the page requests for this session."""
-        await self.answer("jobs", f"/sessions/{_session()}/ranks", self.fields())
+        asked = self.fields()
+        path = f"/sessions/{_session()}/ranks"
+        await self.answer_of(self.api("jobs").ask, path, asked, _key(asked))
 
 
 class ReleaseHandler(_Handler):

@@ -124,6 +124,9 @@
     const form = make("form", {}, above, ...inputs, problem, make("div", { className: "buttons whole" }, close, submit));
     const dialog = make("dialog", {}, make("h2", { textContent: t(title) }), form);
     dialog.setAttribute("aria-label", t(title));
+    // Sent again after a lost answer, the same key makes no second job.
+    const newKey = () => `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
+    let key = newKey();
     // JupyterLab's shortcuts are not meant for what is typed here.
     dialog.addEventListener("keydown", (event) => event.stopPropagation());
     close.addEventListener("click", () => dialog.close());
@@ -133,7 +136,9 @@
       problem.textContent = "";
       const filled = [...form.elements].filter(({ name, value }) => name !== "" && value.trim() !== "");
       try {
-        await send(Object.fromEntries(filled.map(({ name, type, value }) => [name, type === "number" ? Number(value) : value.trim()])));
+        const values = Object.fromEntries(filled.map(({ name, type, value }) => [name, type === "number" ? Number(value) : value.trim()]));
+        await send({ ...values, key });
+        key = newKey();
       } catch (error) {
         problem.textContent = error.message;
       }
