@@ -118,7 +118,8 @@ async def test_a_nodes_agent_tells_of_its_samples_and_moves_nothing(stage: Stage
 
 
 async def test_end_of_ranks_is_shown_and_ends_no_session(stage: Stage) -> None:
-    job = await stored(stage, make_session(), *STARTING)
+    with_ranks = {"distributed": {"ranks_per_node": 2}}
+    job = await stored(stage, make_session(spec=with_ranks), *STARTING)
     await send(stage, job, report(address="node01:40123"))
     ended = "Rank 3 on node node02 was ended by signal 9 (SIGKILL).\n The session continues"
     await send(stage, job, report("running", ranks_ended=ended))
@@ -133,6 +134,13 @@ async def test_end_of_ranks_is_shown_and_ends_no_session(stage: Stage) -> None:
     await stage.store.request_cancel(job.id, stage.clock.now, "Stopped by ada.")
     await send(stage, job, report("running", ranks_ended=ended))
     assert (await stage.store.get_job(job.id)).message == "Stopped by ada."
+
+
+async def test_end_of_ranks_is_ignored_from_a_job_without_ranks(stage: Stage) -> None:
+    job = await stored(stage, make_session(), *STARTING)
+    await send(stage, job, report(address="node01:40123"))
+    await send(stage, job, report("running", ranks_ended="Pay here"))
+    assert (await stage.store.get_job(job.id)).message is None
 
 
 async def test_metrics_are_shown_by_node_and_rank(stage: Stage) -> None:

@@ -457,9 +457,11 @@ class AgentService:
             values["nodes"] = (report.node,)
         if job.state is JobState.STARTING and job.message is not None:
             values["message"] = None  # it said why the job waited
-        if report.ranks_ended is not None and job.cancel_requested_at is None:
+        has_ranks = job.type is JobType.SESSION and job.spec.distributed is not None
+        if report.ranks_ended is not None and has_ranks and job.cancel_requested_at is None:
             # The text comes from a process of the user: no more than a line is taken from it.
-            sentence = f"{' '.join(report.ranks_ended.split())}."
+            printable = "".join(c if c.isprintable() else " " for c in report.ranks_ended)
+            sentence = f"{' '.join(printable.split())}."
             if sentence != job.message:
                 values["message"] = sentence
         return JobChanges.model_validate(values)
