@@ -223,7 +223,7 @@ IMPERSONATED: frozenset[PolicyAction] = frozenset(
         PolicyAction.JOB_CANCEL,
         PolicyAction.JOB_EXTEND,
     }
-) - {PolicyAction.TOKEN_READ, PolicyAction.SIGN_IN_READ}
+) - {PolicyAction.TOKEN_READ, PolicyAction.SIGN_IN_READ, PolicyAction.JOB_RESULT}
 """Actions that an administrator may take while impersonating a user: reading, and changes that run
 no program as the user.
 """

@@ -167,6 +167,7 @@ def test_impersonating_administrator_may_read_and_stop_only() -> None:
     assert may == (reads | {PolicyAction.JOB_CANCEL, PolicyAction.JOB_EXTEND}) - {
         PolicyAction.TOKEN_READ,
         PolicyAction.SIGN_IN_READ,
+        PolicyAction.JOB_RESULT,
     }
     with pytest.raises(NotAllowed, match="root impersonates ada"):
         require(PolicyAction.JOB_OPEN, seen, "job", 7, owner="ada", project="vision")
