@@ -10,6 +10,7 @@ completed has written ``result.0``; the first rank on which the function raised 
 written ``result.error``. For tasks of an array the names begin with ``result-<task>``.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -94,7 +95,8 @@ def _forget_earlier_runs() -> None:
     except (ValueError, KeyError):
         earlier = True
     if earlier:
-        os.unlink(_place("error"))
+        with contextlib.suppress(FileNotFoundError):  # another rank of this node was faster
+            os.unlink(_place("error"))
 
 
 def _check_version(wanted: "list[int]") -> None:
