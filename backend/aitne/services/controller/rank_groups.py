@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
+from aitne.core.errors import NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobType
@@ -47,7 +49,8 @@ class RankGroupWatch:
         for group in groups:
             message = released_because(group, sessions)
             if message is not None:
-                await self._store.request_cancel(group.id, self._clock(), message)
+                with suppress(NotFound):  # deleted meanwhile
+                    await self._store.request_cancel(group.id, self._clock(), message)
 
 
 def released_because(group: Job, sessions: Mapping[UUID, Job]) -> str | None:
