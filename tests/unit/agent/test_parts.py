@@ -337,6 +337,7 @@ def test_reports_are_what_the_platform_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     platform = Platform(monkeypatch)
+    monkeypatch.setattr(reporter, "_LAST_WORDS_S", 30.0)  # a busy machine needs more than a second
     told = reporter.Reporter(spec_in(tmp_path, {"SLURM_ARRAY_TASK_ID": "3"}))
     told.phase("started", address="127.0.0.1:1")
     for n in range(2_500):
