@@ -128,6 +128,22 @@ class Notebook:
         out, err = self._capture.readouterr()
         return out + err
 
+    def wait_for_all(self, text: str, count: int) -> None:
+        """Wait until that many ranks have printed a line with ``text``, alone or folded."""
+        lines = ""
+        folded = f"[0-{count - 1}] {text}"
+        while folded not in lines and lines.count(f"] {text}") < count:
+            time.sleep(0.05)
+            lines += self.printed()
+
+
+@pytest.fixture
+def harmless_interrupts() -> Iterator[None]:
+    """Ignore an interrupt of this process that comes when no cell runs."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    yield
+    signal.signal(signal.SIGINT, before)
+
 
 @pytest.fixture
 def notebooks(

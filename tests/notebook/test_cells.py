@@ -100,13 +100,19 @@ def test_a_value_that_cannot_be_sent_is_named(notebook: Notebook) -> None:
         notebook.run("%pull nothing")
 
 
+@pytest.mark.usefixtures("harmless_interrupts")
 def test_an_interrupt_reaches_all_ranks_and_they_keep_their_variables(notebook: Notebook) -> None:
     notebook.ranks("kept = 1")
-    timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+
+    def interrupt() -> None:
+        notebook.wait_for_all("ready", 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupts = threading.Thread(target=interrupt)
+    interrupts.start()
     with pytest.raises(RanksInterrupt, match=r"interrupted on ranks \[0-1\]"):
-        notebook.ranks("import time\ntime.sleep(1000)")
-    timer.join()
+        notebook.ranks("import time\nprint('ready')\ntime.sleep(1000)")
+    interrupts.join()
     assert notebook.ranks("kept") == "1"
 
 

@@ -61,6 +61,7 @@ def test_a_killed_controller_ends_the_group(groups: Groups, notebooks: Notebooks
     _nothing_left(group)
 
 
+@pytest.mark.usefixtures("harmless_interrupts")
 def test_a_second_interrupt_ends_ranks_that_ignore_everything(
     groups: Groups, notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,21 +72,21 @@ def test_a_second_interrupt_ends_ranks_that_ignore_everything(
 import signal, time
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.SIG_IGN)
-open(READY, 'w').close()
+print("ready")
 time.sleep(1000)
 """
-    ready = group.folder.with_suffix(".ready")
 
     def interrupt_twice() -> None:
-        while not ready.exists():
-            time.sleep(0.05)
+        notebook.wait_for_all("ready", 2)
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.2)
 
-    threading.Thread(target=interrupt_twice).start()
+    interrupts = threading.Thread(target=interrupt_twice)
+    interrupts.start()
     with pytest.raises(RanksLostError, match="Ended by a second interrupt"):
-        notebook.ranks(code.replace("READY", repr(str(ready))))
+        notebook.ranks(code)
+    interrupts.join()
     assert group.ended() == 128 + signal.SIGKILL
     assert "killed (SIGKILL)" in notebook.printed()
     _nothing_left(group)
