@@ -222,9 +222,9 @@ def _commands(commands: list[str]) -> str:
 
 def _notebook(spec: JobSpecRecord) -> str:
     """Return the notebook of a job and its parameters; empty if it runs none."""
-    if spec.notebook is None:
+    if not spec.notebook:
         return ""
-    values = ", ".join(f"{k}={v!r}" for k, v in spec.notebook["parameters"].items())
+    values = ", ".join(f"{k}={v!r}" for k, v in (spec.notebook.get("parameters") or {}).items())
     return output.plain(f"{spec.notebook['path']}{f' with {values}' if values else ''}", 200)
 
 

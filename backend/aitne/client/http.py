@@ -103,13 +103,13 @@ class HttpTransport:
         Raises ``ValueError`` if ``base_url`` is not a URL, or if the file cannot be read.
         """
         scheme, _, rest = base_url.partition("://")
-        authority, slash, path = rest.partition("/")
-        host, port = _host_and_port(authority)
-        if scheme not in ("http", "https") or not host or "@" in authority:
+        netloc, slash, path = rest.partition("/")
+        host, port = _host_and_port(netloc)
+        if scheme not in ("http", "https") or not host or "@" in netloc:
             raise ValueError(f"{base_url!r} is not an address: write http://host:port")
         self._tls = tls_context(ca_file, authority) if scheme == "https" else None
         self._address = (host, port or (443 if self._tls else 80))
-        self._authority = authority
+        self._authority = netloc
         self._prefix = f"{slash}{path}".rstrip("/")
 
     def send(
