@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import aitne.launch
+import aitne.topology
 from aitne.core.platform.dev_cluster import DevCluster
 from tests.support import realtime
 from tests.support.slurm import run_as, sbatch, wait_ended
@@ -57,8 +58,9 @@ def cluster(slurm_cluster: DevCluster) -> DevCluster:
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("__main__.py", MAIN)
         archive.writestr("aitne/__init__.py", "")
-        for path in Path(aitne.launch.__file__).parent.glob("*.py"):
-            archive.write(path, f"aitne/launch/{path.name}")
+        for package in (aitne.launch, aitne.topology):
+            for path in Path(str(package.__file__)).parent.glob("*.py"):
+                archive.write(path, f"aitne/{path.parent.name}/{path.name}")
     for name, content in (
         ("launch.pyz", packed.getvalue()),
         ("meet.py", MEET.encode()),
