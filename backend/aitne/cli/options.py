@@ -63,6 +63,22 @@ ImageArgument = Annotated[
         metavar="NAME[:VERSION]", help="The image; without a version the newest that is offered."
     ),
 ]
+ProjectOption = Annotated[
+    str | None,
+    typer.Option("--project", help="Unset: your default.", autocompletion=completion.projects),
+]
+Cpu = Annotated[int | None, typer.Option("--cpu", help="CPUs.")]
+Memory = Annotated[str | None, typer.Option("--memory", help="Such as 16G.")]
+Gpu = Annotated[str | None, typer.Option("--gpu", help="A number, or type:number.")]
+Nodes = Annotated[int | None, typer.Option("--nodes", help="Nodes.")]
+MaxDuration = Annotated[str | None, typer.Option("--max-duration", help="Time limit, such as 4h.")]
+Image = Annotated[
+    str | None, typer.Option("--image", help="An image; `aitne image ls` lists them.")
+]
+Datasets = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", metavar="NAME[:VERSION]", help="A dataset; may be repeated."),
+]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, for other users.")]
 EndDay = Annotated[
     datetime | None,

@@ -7,9 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from aitne.cli import completion, output
+from aitne.cli import output
 from aitne.cli.lookup import connect
-from aitne.cli.options import DataDir, Json, Url, Wait, Yes
+from aitne.cli.options import (
+    Cpu,
+    DataDir,
+    Datasets,
+    Gpu,
+    Image,
+    Json,
+    MaxDuration,
+    Memory,
+    Nodes,
+    ProjectOption,
+    Url,
+    Wait,
+    Yes,
+)
 from aitne.cli.registry import WORK, command
 from aitne.core.errors import InvalidInput
 from aitne.notebook import parameters as convention
@@ -40,24 +54,14 @@ def batch(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the job.")] = None,
-    project: Annotated[
-        str | None,
-        typer.Option("--project", help="Unset: your default.", autocompletion=completion.projects),
-    ] = None,
-    cpu: Annotated[int | None, typer.Option("--cpu", help="CPUs.")] = None,
-    memory: Annotated[str | None, typer.Option("--memory", help="Such as 16G.")] = None,
-    gpu: Annotated[str | None, typer.Option("--gpu", help="A number, or type:number.")] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes.")] = None,
-    max_duration: Annotated[
-        str | None, typer.Option("--max-duration", help="Time limit, such as 4h.")
-    ] = None,
-    image: Annotated[
-        str | None, typer.Option("--image", help="An image; `aitne image ls` lists them.")
-    ] = None,
-    datasets: Annotated[
-        list[str] | None,
-        typer.Option("--dataset", metavar="NAME[:VERSION]", help="A dataset; may be repeated."),
-    ] = None,
+    project: ProjectOption = None,
+    cpu: Cpu = None,
+    memory: Memory = None,
+    gpu: Gpu = None,
+    nodes: Nodes = None,
+    max_duration: MaxDuration = None,
+    image: Image = None,
+    datasets: Datasets = None,
     yes: Yes = False,
     wait: Wait = False,
     as_json: Json = False,

@@ -11,7 +11,23 @@ import typer
 
 from aitne.cli import completion, output, submit
 from aitne.cli.lookup import connect, find_job, find_unfinished
-from aitne.cli.options import DataDir, Json, SessionArgument, UnfinishedJobArgument, Url, Wait, Yes
+from aitne.cli.options import (
+    Cpu,
+    DataDir,
+    Datasets,
+    Gpu,
+    Image,
+    Json,
+    MaxDuration,
+    Memory,
+    Nodes,
+    ProjectOption,
+    SessionArgument,
+    UnfinishedJobArgument,
+    Url,
+    Wait,
+    Yes,
+)
 from aitne.cli.parameters import typed_parameters
 from aitne.cli.registry import CONTEXT, WORK, command, examples, group
 from aitne.client import Client, Job
@@ -43,31 +59,21 @@ def start(
         ),
     ],
     name: Annotated[str | None, typer.Option("--name", help="Name of the session.")] = None,
-    project: Annotated[
-        str | None,
-        typer.Option("--project", help="Unset: your default.", autocompletion=completion.projects),
-    ] = None,
-    cpu: Annotated[int | None, typer.Option("--cpu", help="CPUs.")] = None,
-    memory: Annotated[str | None, typer.Option("--memory", help="Such as 16G.")] = None,
-    gpu: Annotated[str | None, typer.Option("--gpu", help="A number, or type:number.")] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes.")] = None,
-    max_duration: Annotated[
-        str | None, typer.Option("--max-duration", help="Time limit, such as 4h.")
-    ] = None,
+    project: ProjectOption = None,
+    cpu: Cpu = None,
+    memory: Memory = None,
+    gpu: Gpu = None,
+    nodes: Nodes = None,
+    max_duration: MaxDuration = None,
     inactivity_duration: Annotated[
         str | None,
         typer.Option("--inactivity-duration", help="Idle time after which it ends: 1h, or off."),
     ] = None,
-    image: Annotated[
-        str | None, typer.Option("--image", help="An image; `aitne image ls` lists them.")
-    ] = None,
+    image: Image = None,
     runtime: Annotated[
         str | None, typer.Option("--runtime", metavar="NAME", help="apptainer or docker.")
     ] = None,
-    datasets: Annotated[
-        list[str] | None,
-        typer.Option("--dataset", metavar="NAME[:VERSION]", help="A dataset; may be repeated."),
-    ] = None,
+    datasets: Datasets = None,
     parameters: Annotated[
         list[str] | None,
         typer.Option("--param", "-P", metavar="NAME=VALUE", help="A parameter; may be repeated."),
