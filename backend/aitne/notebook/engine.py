@@ -109,7 +109,7 @@ def _device(world: RankTopology) -> str:
 
 def _serve(world: RankTopology, info: dict[str, Any], folder: Path) -> None:
     from aitne.notebook import rank_kernel
-    from aitne.notebook.output import OutputLimit
+    from aitne.notebook.output_limit import OutputLimit
 
     job_dir = os.environ.get("AITNE_JOB_DIR")
     outputs = Path(job_dir) / "outputs" if job_dir else folder.with_name(f"{folder.name}-outputs")

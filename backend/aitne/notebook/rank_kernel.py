@@ -24,7 +24,7 @@ from ipyparallel.engine.kernel import IPythonParallelKernel
 from traitlets import Type
 
 from aitne.notebook import values
-from aitne.notebook.output import RICH, OutputLimit
+from aitne.notebook.output_limit import RICH, OutputLimit
 
 _STOP_S = 0.3
 _MOST_LINE = 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aitne.notebook.output import RICH_BYTES, OutputLimit
+from aitne.notebook.output_limit import RICH_BYTES, OutputLimit
 
 
 def test_output_beyond_the_bound_is_in_the_file_of_the_rank(tmp_path: Path) -> None:
