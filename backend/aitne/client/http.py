@@ -109,7 +109,7 @@ class HttpTransport:
             raise ValueError(f"{base_url!r} is not an address: write http://host:port")
         self._tls = tls_context(ca_file, authority) if scheme == "https" else None
         self._address = (host, port or (443 if self._tls else 80))
-        self._authority = netloc
+        self._netloc = netloc
         self._prefix = f"{slash}{path}".rstrip("/")
 
     def send(
@@ -167,7 +167,7 @@ class HttpTransport:
     def _head(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> bytes:
-        fields = {"Host": self._authority, "Connection": "close", **headers}
+        fields = {"Host": self._netloc, "Connection": "close", **headers}
         if body is not None or method != "GET":
             fields["Content-Length"] = str(len(body or b""))
         lines = [f"{method} {self._prefix}{path} HTTP/1.1"]
