@@ -8,6 +8,7 @@ group has been idle, and announces to kernels which rank has ended and when the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import logging
 import multiprocessing
@@ -434,7 +435,8 @@ class GroupState:
         """Write for the agent that the group ends for lack of work, which is the job's message."""
         run_dir = os.environ.get(RUN_DIR)
         if run_dir:
-            connection.write(Path(run_dir), RELEASED, {"idle_s": int(idle_s)})
+            with contextlib.suppress(OSError):  # a full disk must not keep idle nodes allocated
+                connection.write(Path(run_dir), RELEASED, {"idle_s": int(idle_s)})
 
     def _leave_outcome(self, message: str) -> None:
         """Write why the group ends to the log of its job."""
