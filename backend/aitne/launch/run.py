@@ -43,7 +43,7 @@ class LaunchSettings:
         argv: Sequence[str],
         *,
         prefix: bool = False,
-        bind: bool = False,
+        bind: str = "off",
         restarts: int = 0,
         timeout_s: float = 120.0,
         grace_s: float = 30.0,
@@ -95,6 +95,7 @@ class Launcher:
         self.supervisor.index = index
         self.supervisor.node = LaunchNode(
             index,
+            own_name(),
             ranks,
             self.settings.argv,
             os.environ,
