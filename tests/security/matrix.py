@@ -323,6 +323,7 @@ ROUTES: dict[str, Route] = {
     "get_capacity": reads(ANYONE, session=ANY),
     "get_cluster_history": reads(ANYONE),
     "get_cluster_queues": reads(ANYONE, session=ANY),
+    "get_cluster_topology": reads(ANYONE, session=ANY),
     "node_history": reads(ANYONE),
     # What people are told.
     "list_announcements": reads(ANYONE),

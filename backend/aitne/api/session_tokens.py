@@ -24,6 +24,7 @@ OPERATIONS = frozenset(
         "list_partitions",
         "get_capacity",
         "get_cluster_queues",
+        "get_cluster_topology",
         "list_images",
         "get_image",
         "list_datasets",

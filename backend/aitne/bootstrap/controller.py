@@ -16,12 +16,14 @@ from aitne.bootstrap.adapters import (
     utc_now,
 )
 from aitne.bootstrap.renderer import make_renderer
+from aitne.bootstrap.topologies import read_part
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.services.controller import Controller
 from aitne.services.controller.outside import OutsideConfig
 from aitne.services.controller.telling import NotificationConfig
+from aitne.services.controller.topology import TopologyConfig
 from aitne.services.platform.secrets import read_secret
 
 
@@ -63,6 +65,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         poll_interval_s=settings.poll_interval_s,
         accounting=make_accounting(settings),
         retention=settings.retention,
+        topology=TopologyConfig(settings.topology, read_part),
         outside=OutsideConfig(make_outside(settings), settings.cluster, settings.accounts.map),
         telling=NotificationConfig(
             make_channels(settings),

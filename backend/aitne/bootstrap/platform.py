@@ -42,6 +42,7 @@ from aitne.host.account import own_account_name
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.datasets.paths import DatasetPaths
 from aitne.services.images.choice import ImageChooser
@@ -141,6 +142,7 @@ class PlatformServices:
     device_logins: DeviceLoginService
     events: EventHub
     cluster: ClusterService
+    topologies: ClusterTopologies
     agents: AgentService
     inside: InsideService
     first_run: FirstRun
@@ -199,6 +201,7 @@ def build(settings: Settings) -> PlatformServices:
     renderer = make_renderer(settings, runtimes)
     scheduler = shared_scheduler(settings)
     cluster = ClusterService(store, scheduler, settings, utc_now)
+    topologies = ClusterTopologies(store, cluster, settings.topology)
     unix_accounts = job_accounts(settings)
     places = make_places(settings)
     storage = StorageService(settings.storage, unix_accounts, places, utc_now)
@@ -310,6 +313,7 @@ def build(settings: Settings) -> PlatformServices:
         device_logins=DeviceLoginService(store, settings, utc_now, users),
         events=events,
         cluster=cluster,
+        topologies=topologies,
         bulk=BulkCancel(jobs, store, utc_now),
         deletion=JobDeletion(jobs, store, utc_now),
         capacity=capacity,

@@ -96,7 +96,7 @@ def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:
     for name, parts, source in sorted(aggregated, key=lambda each: len(each[1])):
         below = tuple(dict.fromkeys(top[part] for part in parts if part in top))
         if len(below) > 1:
-            blocks.append(Switch(name, source, switches=below))
+            blocks.append(Switch(name, source, switches=below, is_block=True))
             top.update(dict.fromkeys(parts, name))
     return _under_one_root(blocks, list(dict.fromkeys(top.values())))
 
@@ -126,7 +126,8 @@ class Names:
 
 def block(name: str, nodes: str, source: SourceLine, names: Names) -> Switch:
     """Return the block ``name`` with the nodes in a host list. Raises ``TopologyError``."""
-    return Switch(_name(name, source), source, nodes=tuple(names.expand(nodes, source)))
+    members = tuple(names.expand(nodes, source))
+    return Switch(_name(name, source), source, nodes=members, is_block=True)
 
 
 def block_sizes(words: Sequence[str], source: SourceLine) -> list[int]:
@@ -168,7 +169,8 @@ def above_blocks(blocks: Sequence[Switch], sizes: Sequence[int]) -> list[Switch]
                 group[-1].strip("()").split(" to ")[-1],
             )
             name = f"({first} to {last})"
-            switches.append(Switch(name, by_name[group[0]].source, switches=tuple(group)))
+            source = by_name[group[0]].source
+            switches.append(Switch(name, source, switches=tuple(group), is_block=True))
             top.append(name)
     return _under_one_root(switches, top)
 
@@ -176,7 +178,8 @@ def above_blocks(blocks: Sequence[Switch], sizes: Sequence[int]) -> list[Switch]
 def _under_one_root(switches: list[Switch], top: Sequence[str]) -> list[Switch]:
     if len(top) < 2:
         return switches
-    return [*switches, Switch(ALL_BLOCKS, switches[0].source, switches=tuple(top))]
+    root = Switch(ALL_BLOCKS, switches[0].source, switches=tuple(top), is_block=True)
+    return [*switches, root]
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

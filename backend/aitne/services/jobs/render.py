@@ -200,6 +200,10 @@ class Renderer:
             begin_at=job.begins_at,
             hold=job.spec.hold,
             max_requeues=max_requeues(job),
+            nodes=job.spec.placement.node_names,
+            exclude=job.spec.placement.excluded_names,
+            max_leaves=None if job.spec.leaves is None else job.spec.leaves.count,
+            max_leaves_wait_s=None if job.spec.leaves is None else job.spec.leaves.wait_s,
             slurm=job.spec.slurm,
         )
 
