@@ -278,7 +278,7 @@ class AgentReport(Frozen):
     """Files that the job has written (``core.models.snapshot.WrittenFiles``)."""
     placement: dict[str, Any] | None = None
     """Order of the job's nodes, and bindings of its ranks
-    (``core.models.placement.ReportedPlacement``); a later one replaces it.
+    (``core.models.job_placement.ReportedPlacement``); a later one replaces it.
     """
 
 
