@@ -22,7 +22,7 @@ _SYS = "/sys"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-class RankBinding:
+class LocalRankBinding:
     """CPUs and devices of one rank.
 
     Args:
@@ -64,7 +64,7 @@ class NodeBinding:
         variables: environment variables of all ranks, which put the GPUs in the order of the ranks.
     """
 
-    def __init__(self, ranks: Sequence[RankBinding], variables: Mapping[str, str]) -> None:
+    def __init__(self, ranks: Sequence[LocalRankBinding], variables: Mapping[str, str]) -> None:
         self.ranks = list(ranks)
         self.variables = dict(variables)
 
@@ -192,9 +192,9 @@ def _near(cpus: Sequence[int], gpus: Sequence[int | None], node: NodeTopology) -
     return [shares[rank] for rank in range(len(gpus))] if len(shares) == len(gpus) else []
 
 
-def _binding(cpus: Sequence[int], gpu: int | None, node: NodeTopology) -> RankBinding:
+def _binding(cpus: Sequence[int], gpu: int | None, node: NodeTopology) -> LocalRankBinding:
     if gpu is not None:
         nic = node.nearest_nic(gpu)
-        return RankBinding(cpus, node.gpus[gpu].numa, gpu, None if nic is None else nic.name)
+        return LocalRankBinding(cpus, node.gpus[gpu].numa, gpu, None if nic is None else nic.name)
     numas = {each.index for each in node.numa_nodes if set(each.cpus) & set(cpus)}
-    return RankBinding(cpus, numas.pop() if len(numas) == 1 else None)
+    return LocalRankBinding(cpus, numas.pop() if len(numas) == 1 else None)

@@ -118,7 +118,9 @@ class AgentRanks(Frozen):
 
 
 class AgentPlacement(Frozen):
-    """How the agent of the first node orders the job's nodes, by which ranks are numbered."""
+    """Order of the job's nodes, which the agent of the first node decides and by which ranks are
+    numbered.
+    """
 
     order: str = "auto"
     """``auto`` (by the topology), ``given`` or ``file:PATH``."""

@@ -21,7 +21,7 @@ Index = Annotated[int, Field(ge=0, le=65_536)]
 
 
 class BoundRank(Frozen):
-    """What one rank is bound to."""
+    """CPUs and devices of one rank."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 

@@ -73,6 +73,8 @@ def _placement(
         {} if tree is None else {name: tree.leaf_of[name] for name in given if name in tree.leaf_of}
     )
     costs = None if tree is None or not leaves else _costs(job, tree, given, order)
+    crossings: PlacementCosts | None
+    uplink: PlacementCosts | None
     if costs is not None:
         crossings = PlacementCosts(**{name: cost.crossings for name, cost in costs.items()})
         uplink = PlacementCosts(**{name: cost.busiest_uplink for name, cost in costs.items()})
@@ -94,7 +96,8 @@ def _placement(
 def _costs(
     job: Job, tree: TopologyTree, given: Sequence[str], order: Sequence[str]
 ) -> dict[str, Cost]:
-    mesh, per_node = (), 1
+    mesh: tuple[int, ...] = ()
+    per_node = 1
     if job.spec.placement.mesh is not None and job.spec.distributed is not None:
         mesh, per_node = job.spec.placement.mesh.sizes, job.spec.distributed.ranks_per_node
     count = len(given)
