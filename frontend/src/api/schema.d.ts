@@ -3996,6 +3996,11 @@ export interface components {
              */
             code: string;
         };
+        /**
+         * @description Whether a job waits for nodes on the fewest leaves that can hold it.
+         * @enum {string}
+         */
+        Compact: "off" | "prefer" | "require";
         /** @description One of the two compared jobs, as described in the heading of its column. */
         Compared: {
             /**
@@ -4044,6 +4049,12 @@ export interface components {
              * @default true
              */
             network: boolean;
+        };
+        /** @description One cost of the rank order: in the scheduler's order, and in the order of the job. */
+        CostPair: {
+            given: number;
+            /** @description Null: the order is read from a file on the node. */
+            chosen?: number | null;
         };
         /** @description One version of a dataset in the catalogue. It exists only after its manifest was uploaded. */
         Dataset: {
@@ -5008,6 +5019,8 @@ export interface components {
              *     ]
              */
             log_files?: string[] | string;
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement?: components["schemas"]["PlacementSpec-Input"] | null;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
@@ -5110,6 +5123,8 @@ export interface components {
              *     ]
              */
             log_files?: string[];
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement?: components["schemas"]["PlacementSpec-Output"];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /**
@@ -5328,6 +5343,8 @@ export interface components {
              *     ]
              */
             log_files?: string[];
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement?: components["schemas"]["PlacementSpec-Output"];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
@@ -5426,6 +5443,15 @@ export interface components {
              * @default []
              */
             apps: components["schemas"]["AppSpec"][];
+            /** @description Leaves on which it is to run, resolved from `placement.compact`; null: any. */
+            leaves?: components["schemas"]["LeafLimit"] | null;
+            /**
+             * @description Switches above each node, the root first; null: the scheduler knows them itself, or they are
+             *     not needed.
+             */
+            node_paths?: {
+                [key: string]: string[];
+            } | null;
             /**
              * @description Components besides the scheduler that enforce the job's memory and CPUs.
              * @default {
@@ -5505,6 +5531,11 @@ export interface components {
              * @default []
              */
             nodes: string[];
+            /**
+             * @description Nodes that failed during earlier attempts, on which no later one runs, the oldest first.
+             * @default []
+             */
+            excluded_nodes: string[];
             /** @description Unix account under which it runs; null: the platform's own. */
             account: string | null;
             /** @description Partition that the scheduler chose. */
@@ -5599,6 +5630,8 @@ export interface components {
              *     ]
              */
             log_files: string[];
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement: components["schemas"]["PlacementSpec-Output"];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
@@ -5745,6 +5778,19 @@ export interface components {
              * @description Time at which the job was created.
              */
             launched_at: string;
+        };
+        /** @description Number of leaves on which a job is to run: the fewest that can hold it. */
+        LeafLimit: {
+            /** @description Maximum number of leaves. */
+            count: number;
+            /** @description Time in seconds for which the job waits for that; null: as long as the scheduler permits. */
+            wait_s?: number | null;
+        };
+        /** @description Nodes that a job uses on one leaf. */
+        LeafUse: {
+            /** @description Name. */
+            name: string;
+            nodes: number;
         };
         /**
          * @description Level of urgency of a notification.
@@ -6047,6 +6093,24 @@ export interface components {
             min: number;
             /** @description Maximum. */
             max?: number | null;
+        };
+        /** @description Sizes of the mesh of a job's ranks, the innermost dimension first. */
+        MeshSpec: {
+            /**
+             * @description Size of tensor parallelism.
+             * @default 1
+             */
+            tensor: number;
+            /**
+             * @description Size of pipeline parallelism.
+             * @default 1
+             */
+            pipeline: number;
+            /**
+             * @description Size of data parallelism.
+             * @default 1
+             */
+            data: number;
         };
         /**
          * @description Method by which a sweep chooses its parameter settings.
@@ -6849,6 +6913,132 @@ export interface components {
          * @enum {string}
          */
         Phase: "off" | "scheduled" | "on";
+        /** @description Other leaves that could hold a job. */
+        PlacementAlternative: {
+            leaves: components["schemas"]["LeafUse"][];
+            /**
+             * @description Wait for the last of the nodes.
+             * @default 0
+             */
+            wait_s: number;
+            /** @description Uplinks, fragmentation and wait; less is better. */
+            score: number;
+        };
+        /**
+         * @description Nodes on which a job would run if it started now, and the order of its ranks on them. The
+         *     scheduler may choose others.
+         */
+        PlacementPlan: {
+            /**
+             * @description Empty: too few nodes are free.
+             * @default []
+             */
+            nodes: string[];
+            /**
+             * @description Leaves of these nodes.
+             * @default []
+             */
+            leaves: components["schemas"]["LeafUse"][];
+            /**
+             * @description Nodes in the order in which ranks are numbered; empty: unknown.
+             * @default []
+             */
+            order: string[];
+            /** @description Consecutive ranks on different leaves; null without nodes. */
+            crossings?: components["schemas"]["CostPair"] | null;
+            /** @description Pairs of ranks that share the busiest uplink; null without nodes. */
+            busiest_uplink?: components["schemas"]["CostPair"] | null;
+            /** @description Uplinks, fragmentation and wait, which the choice keeps low. */
+            score?: number | null;
+            /** @description Number of leaves that the job waits for; null: any. */
+            max_leaves?: number | null;
+            /** @description How long it waits for them, in seconds; null: without a limit. */
+            max_leaves_wait_s?: number | null;
+            /** @description Why these nodes, or what is missing, as a sentence. */
+            reason: string;
+            /**
+             * @description The next best leaves, the best first.
+             * @default []
+             */
+            alternatives: components["schemas"]["PlacementAlternative"][];
+            /**
+             * @description Changes of the request with which it would fit.
+             * @default []
+             */
+            changes: string[];
+        };
+        /** @description Content of ``placement`` in a job file. */
+        "PlacementSpec-Input": {
+            /**
+             * @description prefer: wait for nodes on the fewest leaves that can hold the job, for the time in wait, 5 minutes if omitted; then start on any nodes. require: wait without a limit, if wait is omitted; Slurm ends the wait after max_switch_wait. off: do not wait.
+             * @default off
+             */
+            compact: components["schemas"]["Compact"];
+            /**
+             * @description Longest wait for the fewest leaves, in seconds or such as 10m.
+             * @example 10m
+             */
+            wait?: number | string | null;
+            /**
+             * @description Order of the nodes in which ranks are numbered. auto: the order with the least traffic between leaves, if the topology is known; given: the scheduler's; file:PATH: that of a file with one node in each line, absolute or ~/...
+             * @default auto
+             * @example file:~/order.txt
+             */
+            order: string;
+            /** @description Mesh of the ranks, for which the order is computed. Omitted: one ring of all ranks. */
+            mesh?: components["schemas"]["MeshSpec"] | null;
+            /**
+             * @description Nodes that it must run on, such as gpu[03-05]; others are added if needed.
+             * @default []
+             */
+            nodes: string[] | string;
+            /**
+             * @description Nodes that it must not run on, such as gpu07 or gpu[07-09].
+             * @default []
+             */
+            exclude: string[] | string;
+            /**
+             * @description What ranks are bound to. auto: the cores of the NUMA node of the rank's GPU, else an even part of the job's cores; cores: an even part of the job's cores; off: nothing.
+             * @default auto
+             */
+            bind: components["schemas"]["RankBinding"];
+        };
+        /** @description Content of ``placement`` in a job file. */
+        "PlacementSpec-Output": {
+            /**
+             * @description prefer: wait for nodes on the fewest leaves that can hold the job, for the time in wait, 5 minutes if omitted; then start on any nodes. require: wait without a limit, if wait is omitted; Slurm ends the wait after max_switch_wait. off: do not wait.
+             * @default off
+             */
+            compact: components["schemas"]["Compact"];
+            /**
+             * @description Longest wait for the fewest leaves, in seconds or such as 10m.
+             * @example 10m
+             */
+            wait?: number | null;
+            /**
+             * @description Order of the nodes in which ranks are numbered. auto: the order with the least traffic between leaves, if the topology is known; given: the scheduler's; file:PATH: that of a file with one node in each line, absolute or ~/...
+             * @default auto
+             * @example file:~/order.txt
+             */
+            order: string;
+            /** @description Mesh of the ranks, for which the order is computed. Omitted: one ring of all ranks. */
+            mesh?: components["schemas"]["MeshSpec"] | null;
+            /**
+             * @description Nodes that it must run on, such as gpu[03-05]; others are added if needed.
+             * @default []
+             */
+            nodes: string[];
+            /**
+             * @description Nodes that it must not run on, such as gpu07 or gpu[07-09].
+             * @default []
+             */
+            exclude: string[];
+            /**
+             * @description What ranks are bound to. auto: the cores of the NUMA node of the rank's GPU, else an even part of the job's cores; cores: an even part of the job's cores; off: nothing.
+             * @default auto
+             */
+            bind: components["schemas"]["RankBinding"];
+        };
         /** @description Job as it would be submitted, shown before the submission; nothing is stored. */
         Plan: {
             /** @description Specification of the job that would be created. */
@@ -6873,6 +7063,8 @@ export interface components {
             enforcement: string[];
             /** @description Batch script that would be submitted. */
             script: string;
+            /** @description Where it would run; null: on one node, or the topology is not known. */
+            placement?: components["schemas"]["PlacementPlan"] | null;
             /**
              * @description Parameter settings of a sweep, by array index; empty without a sweep.
              * @default []
@@ -7277,6 +7469,11 @@ export interface components {
              */
             type: components["schemas"]["NumberType"];
         };
+        /**
+         * @description What the processes of a rank are bound to.
+         * @enum {string}
+         */
+        RankBinding: "auto" | "cores" | "off";
         /** @description Session to which the ranks of a rank group belong, and when they are released. */
         RankGroupSpec: {
             /**
@@ -7949,6 +8146,8 @@ export interface components {
              *     ]
              */
             log_files?: string[] | string;
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement?: components["schemas"]["PlacementSpec-Input"] | null;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**

@@ -40,7 +40,9 @@ _jobs = tables.jobs
 _secrets = tables.job_secrets
 
 _FRESH: dict[str, Any] = {
-    name: () if name == "nodes" else None for name in JobChanges.model_fields if name != "attempt"
+    name: () if name == "nodes" else None
+    for name in JobChanges.model_fields
+    if name not in ("attempt", "excluded_nodes")
 } | {"restart_count": 0, "folder_bytes": None, "folder_files": None}
 """Fields of a job, with their initial values, that a new attempt resets."""
 
