@@ -119,6 +119,7 @@ def main(arguments: Sequence[str]) -> None:
             interrupted=interrupted,
             reason=ending.reason,
             message=ending.message,
+            lost_nodes=ending.lost_nodes,
         )
     except OSError as error:
         _say(f"the outcome could not be written: {error}")
@@ -133,13 +134,12 @@ def main(arguments: Sequence[str]) -> None:
 def _node_rank(spec: Spec) -> int:
     """Return the number of this node among those of the job. On the other nodes of a session the
     agent runs no app, only the ranks."""
-    number = int(os.environ.get("SLURM_NODEID") or 0)
-    if not spec.apps:
-        return number
     from aitne.agent import ranks
 
-    spec.apps = []
-    spec.node_rank = number + 1  # the session's first node is not one of the agents' step
+    spec.node_rank = int(os.environ.get("SLURM_NODEID") or 0)
+    if spec.apps:
+        spec.apps = []
+        spec.node_rank += 1  # the session's first node is not one of the agents' step
     with contextlib.suppress(OSError):
         ranks.arrive(spec)
     return spec.node_rank
@@ -221,8 +221,11 @@ class _Ending:
         *,
         in_log: bool = False,
         stop_requested: bool = False,
+        lost_nodes: Sequence[str] = (),
     ) -> None:
         self.code = code
+        self.lost_nodes = lost_nodes
+        """Names of the nodes whose agents were lost."""
         self.reason = reason
         self.stop_requested = stop_requested
         """Whether the ranks on other nodes were asked to end."""
@@ -332,8 +335,9 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         outcome.code,
         outcome.reason,
         outcome.message,
-        in_log=True,
+        in_log=not outcome.lost_nodes,
         stop_requested=outcome.stop_requested,
+        lost_nodes=outcome.lost_nodes,
     )
 
 

@@ -20,7 +20,7 @@ _MOST_LISTS = 1_000
 
 
 class Compact(StrEnum):
-    """Whether a job waits for nodes on the fewest leaves that can hold it."""
+    """Wait of a job for nodes on the fewest leaves that can hold it."""
 
     OFF = "off"
     PREFER = "prefer"
@@ -28,7 +28,7 @@ class Compact(StrEnum):
 
 
 class RankBinding(StrEnum):
-    """What the processes of a rank are bound to."""
+    """Binding of the processes of a rank."""
 
     AUTO = "auto"
     CORES = "cores"
