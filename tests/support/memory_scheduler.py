@@ -200,10 +200,12 @@ class MemoryCluster:
         for name in NODES:
             cpus, memory, gpus = self.free(name)
             fits = cpus >= wanted.cpu and memory >= wanted.memory_bytes
+            fits = fits and name not in task.request.exclude
             if name not in self.drained and fits and len(gpus) >= wanted.gpu.count:
                 chosen.append(name)
                 task.gpus[name] = gpus[: wanted.gpu.count]
-        if len(chosen) < wanted.nodes:
+        chosen.sort(key=lambda name: name not in task.request.nodes)
+        if len(chosen) < wanted.nodes or not set(task.request.nodes) <= set(chosen):
             task.gpus.clear()
             task.update(pending_reason="Waits for resources.")
             return

@@ -11,6 +11,10 @@ import json
 import os
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Sequence
+
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
 
@@ -65,12 +69,13 @@ def leave_outcome(
     interrupted: bool,
     reason: str | None = None,
     message: str | None = None,
+    lost_nodes: Sequence[str] = (),
 ) -> None:
     """Store how the program ended beside the fence. Raises ``OSError``.
 
     ``interrupted``: the scheduler had asked the program to end and may start it again, regardless
     of the exit code. ``reason`` and ``message`` are set if the agent itself ended the program or
-    did not start it.
+    did not start it, ``lost_nodes`` are the nodes whose agents were lost.
     """
     path = _outcome_path(job_dir, task)
     temporary = f"{path}.{os.urandom(8).hex()}"
@@ -81,6 +86,7 @@ def leave_outcome(
         "interrupted": interrupted,
         "reason": reason,
         "message": message,
+        "lost_nodes": list(lost_nodes),
         "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     try:

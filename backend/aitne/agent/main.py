@@ -101,7 +101,6 @@ def main(arguments: Sequence[str]) -> None:
 
         try:
             placement = placements.decide(spec, reporter, _say)
-            placement.start()
         except placements.OrderUnavailable as error:
             reporter.start()
             ending = _Ending(NOT_READY, _START_FAILED, str(error))
@@ -132,6 +131,7 @@ def main(arguments: Sequence[str]) -> None:
             interrupted=interrupted,
             reason=ending.reason,
             message=ending.message,
+            lost_nodes=ending.lost_nodes,
         )
     except OSError as error:
         _say(f"the outcome could not be written: {error}")
@@ -152,14 +152,9 @@ def _node_rank(spec: Spec) -> int:
         number = placement.number_of(spec)
     except placement.OrderUnavailable as error:
         _leave(FAILED, str(error))
-    if number is None:
-        # A session's first node is not one of the agents' step.
-        number = int(os.environ.get("SLURM_NODEID") or 0) + bool(spec.apps)
-    if spec.apps:
-        spec.apps = []
-        spec.node_rank = number
-        with contextlib.suppress(OSError):
-            ranks.arrive(spec)
+    spec.node_rank, spec.apps = number, []
+    with contextlib.suppress(OSError):
+        ranks.arrive(spec)
     return number
 
 
@@ -239,8 +234,11 @@ class _Ending:
         *,
         in_log: bool = False,
         stop_requested: bool = False,
+        lost_nodes: Sequence[str] = (),
     ) -> None:
         self.code = code
+        self.lost_nodes = lost_nodes
+        """Names of the nodes whose agents were lost."""
         self.reason = reason
         self.stop_requested = stop_requested
         """Whether the ranks on other nodes were asked to end."""
@@ -350,8 +348,9 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         outcome.code,
         outcome.reason,
         outcome.message,
-        in_log=True,
+        in_log=not outcome.lost_nodes,
         stop_requested=outcome.stop_requested,
+        lost_nodes=outcome.lost_nodes,
     )
 
 

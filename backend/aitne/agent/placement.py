@@ -98,7 +98,7 @@ class PlacementReport:
 
 def decide(spec: Spec, reporter: Reporter, say: Callable[[str], None]) -> PlacementReport:
     """Decide the order of the job's nodes, write it for the other agents and for the programs that
-    the job starts, and set the environment variables that name these files.
+    the job starts, and set the environment variables that name these files. Report the order.
 
     ``say`` writes a sentence to the log.
 
@@ -109,7 +109,7 @@ def decide(spec: Spec, reporter: Reporter, say: Callable[[str], None]) -> Placem
     given = _given(spec, os.environ)
     if len(given) < 2:
         document: dict[str, Any] = {"given": given, "order": given, "reason": "it has one node"}
-        return PlacementReport(spec, reporter, document)
+        return _started(spec, reporter, document)
     topology = os.path.join(spec.job_dir, "topology.conf")
     if os.path.isfile(topology):
         os.environ[order.TOPOLOGY] = topology
@@ -126,6 +126,7 @@ def decide(spec: Spec, reporter: Reporter, say: Callable[[str], None]) -> Placem
         say(decided.warning)
     elif decided.costs is not None:
         say(decided.reason)
+    spec.numbers = [decided.names.index(name) for name in given]
     _set_variables(spec, given, decided.names)
     document = {"given": given, "order": decided.names, "reason": decided.reason}
     if decided.costs is not None:
@@ -135,11 +136,18 @@ def decide(spec: Spec, reporter: Reporter, say: Callable[[str], None]) -> Placem
             "given": before.busiest_uplink,
             "chosen": after.busiest_uplink,
         }
-    return PlacementReport(spec, reporter, document)
+    return _started(spec, reporter, document)
 
 
-def number_of(spec: Spec) -> int | None:
-    """Return the number of this node in the order of the job's nodes; None if none was decided.
+def _started(spec: Spec, reporter: Reporter, document: dict[str, Any]) -> PlacementReport:
+    report = PlacementReport(spec, reporter, document)
+    report.start()
+    return report
+
+
+def number_of(spec: Spec) -> int:
+    """Return the number of this node in the order of the job's nodes, or in the scheduler's order
+    if none was decided.
 
     Raises:
         OrderUnavailable: the order does not contain this node.
@@ -151,7 +159,8 @@ def number_of(spec: Spec) -> int | None:
         return names.index(spec.node)
     if os.path.exists(path):
         raise OrderUnavailable(f"{path} does not contain the node {spec.node}")
-    return None
+    # A session's first node is not one of the agents' step.
+    return int(os.environ.get("SLURM_NODEID") or 0) + bool(spec.apps)
 
 
 def _decided(spec: Spec, given: Sequence[str]) -> order.HostOrder:

@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import threading
+import time
 
 from aitne.agent import left
 from aitne.agent.fence import write
@@ -32,6 +33,12 @@ LOCAL_NODES = "AITNE_LOCAL_NODES"
 _GRACE_S = 5.0
 """Seconds that ranks of other nodes have to end after one has failed, before they are killed."""
 _MOST_BYTES = 4_096
+_CAUSE_NS = 20 * 10**9
+"""Time after a failure in which Slurm kills no agent (KillWait is 30 s): an agent that is lost then
+is its cause.
+"""
+_MOST_LOST = 64
+_MOST_NAMED = 8
 RELEASED = "released.json"
 """File in the ranks' folder in which rank 0 of a rank group states that the group ends for its idle
 time: ``{"idle_s": 900}``."""
@@ -47,8 +54,11 @@ class RanksOutcome:
         reason: str | None = None,
         message: str | None = None,
         stop_requested: bool = False,
+        lost_nodes: Sequence[str] = (),
     ) -> None:
         self.code = code
+        self.lost_nodes = lost_nodes
+        """Names of the nodes whose agents ended without an outcome."""
         self.reason = reason
         self.message = message
         self.stop_requested = stop_requested
@@ -148,16 +158,22 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
     """
     if spec.ranks is None:
         raise ValueError("this job has no ranks")
-    pids = {
-        programs.start(argv, environment=environment)
-        for argv, environment in _agents(spec, range(spec.ranks.nodes))
+    numbers = {
+        programs.start(argv, environment=environment): number
+        for number, (argv, environment) in enumerate(_agents(spec, range(spec.ranks.nodes)))
     }
     begun()
+    pids, one_step = set(numbers), len(numbers) == 1
     worst = 0
     killer = None
+    lost: list[str] = []
     while pids:
         pid, code = programs.wait_any(pids)
         pids.remove(pid)
+        if code != 0 and worst == 0 and programs.stop_signal is None:
+            # Those that end later may have been killed after this one.
+            number = spec.numbers[numbers[pid]] if spec.numbers else numbers[pid]
+            lost = _lost(spec, range(spec.ranks.nodes) if one_step else [number])
         worst = max(worst, code)
         if code != 0 and pids and killer is None:
             programs.send(signal.SIGTERM)
@@ -166,7 +182,23 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
             killer.start()
     if killer is not None:
         killer.cancel()
-    return judge(spec, worst)
+    return judge(spec, worst, lost)
+
+
+def _lost(spec: Spec, numbers: Sequence[int]) -> list[str]:
+    """Return the names of those of the nodes with these numbers whose agents have left no outcome;
+    empty if the ranks failed so long ago that the agents may have been killed for that.
+    """
+    failures = _failures(spec, _ends(spec))
+    if failures and time.time_ns() - min(item[0] for item in failures) > _CAUSE_NS:
+        return []
+    names = []
+    for number in numbers:
+        if _read(f"{run_folder(spec)}/node-{number}.json") is None:
+            record = _read(f"{run_folder(spec)}/arrived-{number}.json")
+            if record is not None:
+                names.append(str(record[1].get("node")))
+    return names[:_MOST_LOST]
 
 
 def other_nodes(spec: Spec) -> Iterator[tuple[list[str], dict[str, str]]]:
@@ -231,32 +263,28 @@ def _pretended(nodes: Sequence[dict[str, Any]]) -> Iterator[dict[str, str]]:
 # --- outcome ---------------------------------------------------------------------------------------
 
 
-def judge(spec: Spec, code: int) -> RanksOutcome:
+def judge(spec: Spec, code: int, lost: Sequence[str] = ()) -> RanksOutcome:
     """Return the outcome of a job with ranks from the result files that the agents on its nodes
     wrote. If there were several failures, the earliest decides, by the clock of the shared file
     system.
 
     ``code`` is the exit code of the command that started the agents; it is used if result files are
-    missing.
+    missing. ``lost`` are the nodes whose agents were lost, which then is the cause of all failures.
     """
-    folder, nodes = run_folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
-    ends = {node: record for node in nodes if (record := _read(f"{folder}/node-{node}.json"))}
-    failures: list[tuple[float, int, dict[str, Any], bool]] = []
-    for node, (time, facts) in ends.items():
-        if facts.get("exit_code") and not facts.get("told"):
-            failures.append((time, node, facts, False))
-    for command in range(len(spec.commands)):
-        for node in nodes:
-            record = _failed(f"{folder}/{command}/failed-{node}.json")
-            if record is not None:
-                failures.append((record[0], node, record[1], True))
+    nodes = range(spec.ranks.nodes if spec.ranks else 0)
+    ends = _ends(spec)
+    failures = _failures(spec, ends)
+    if lost:
+        which = f"node {lost[0]}" if len(lost) == 1 else f"nodes {', '.join(lost[:_MOST_NAMED])}"
+        message = f"the agent on {which} was lost, and its ranks with it"
+        return RanksOutcome(code, "node_failed", message, lost_nodes=lost)
     stop_requested = any(facts.get("told") for _, facts in ends.values())
     if not ends and not failures:
         return RanksOutcome(code)
     if not failures:
         codes = [int(facts.get("exit_code") or 0) for _, facts in ends.values()]
-        lost = [code] if len(ends) < len(nodes) else []
-        return RanksOutcome(max(codes + lost), stop_requested=stop_requested)
+        missing = [code] if len(ends) < len(nodes) else []
+        return RanksOutcome(max(codes + missing), stop_requested=stop_requested)
     _, node, facts, by_rank = min(failures, key=lambda item: item[0])
     node_facts = ends[node][1] if node in ends else {}
     # An agent that ended its ranks, for their memory, knows the reason better than the rank.
@@ -265,6 +293,33 @@ def judge(spec: Spec, code: int) -> RanksOutcome:
         return RanksOutcome(int(facts.get("exit_code") or 1), "failed", _sentence(facts, name))
     facts = node_facts or facts
     return RanksOutcome(int(facts["exit_code"]), facts.get("reason"), facts.get("message"))
+
+
+def _ends(spec: Spec) -> dict[int, tuple[float, dict[str, Any]]]:
+    """Return the outcomes of the agents by the numbers of their nodes, with the times at which they
+    were written.
+    """
+    folder, nodes = run_folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
+    return {node: record for node in nodes if (record := _read(f"{folder}/node-{node}.json"))}
+
+
+def _failures(
+    spec: Spec, ends: dict[int, tuple[float, dict[str, Any]]]
+) -> list[tuple[float, int, dict[str, Any], bool]]:
+    """Return the failures of agents and of ranks: time, number of the node, record, and True for a
+    rank.
+    """
+    folder, nodes = run_folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
+    failures = []
+    for node, (written_at, facts) in ends.items():
+        if facts.get("exit_code") and not facts.get("told"):
+            failures.append((written_at, node, facts, False))
+    for command in range(len(spec.commands)):
+        for node in nodes:
+            record = _failed(f"{folder}/{command}/failed-{node}.json")
+            if record is not None:
+                failures.append((record[0], node, record[1], True))
+    return failures
 
 
 def _sentence(facts: dict[str, Any], node: str) -> str:

@@ -10,6 +10,7 @@ from aitne.cli import failure, follow, output
 from aitne.cli.meter import ProgressMeter
 from aitne.cli.views.job_summary import repo_of, tree_of
 from aitne.cli.views.job_table import resources
+from aitne.cli.views.placement import placement_facts, placement_options
 from aitne.client import Client, Job, Plan
 from aitne.client.records import JobSpecRecord
 from aitne.client.session import new_key
@@ -146,6 +147,8 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
             ("Repository", repo_of(spec)),
             ("Parameters", ", ".join(f"{k}={v}" for k, v in spec.parameters.items())),
             ("Resources", resources(spec.resources)),
+            ("Placement", placement_options(spec.placement)),
+            *placement_facts(plan.placement),
             ("Time limit", output.duration(spec.max_duration_s)),
             ("Array", spec.array),
             ("Sweep", f"{len(plan.settings)} settings" if plan.settings else ""),

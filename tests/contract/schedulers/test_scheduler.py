@@ -91,6 +91,13 @@ async def test_a_script_knows_its_allocation(bench: Bench) -> None:
     assert "SLURM_ARRAY_TASK_ID" not in env
 
 
+async def test_job_runs_on_the_nodes_that_it_names_and_not_on_others(bench: Bench) -> None:
+    first, second = bench.stand.nodes[:2]
+    for fields, expected in (({"nodes": (second,)}, second), ({"exclude": (first,)}, second)):
+        number, _ = await bench.submit("true", **fields)
+        assert (await bench.ended(number)).nodes[:1] == (expected,)
+
+
 async def test_concurrent_jobs_have_gpus_of_their_own(bench: Bench) -> None:
     script = "echo $CUDA_VISIBLE_DEVICES; sleep 60"
     gpus = {"gpu": {"count": 1, "type": None}}

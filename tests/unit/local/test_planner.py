@@ -17,6 +17,8 @@ from aitne.adapters.schedulers._local.resources import (
     RunningTask,
     WaitingTask,
 )
+from aitne.core.placement.leaves import choose, fewest_leaves, tree_of
+from aitne.topology.tree import TopologyTree
 
 G = 1 << 30
 NODE = NodeCapacity("n1", cpus=2, memory_bytes=4 * G)
@@ -231,3 +233,56 @@ def test_ten_thousand_waiting_tasks_are_looked_at_quickly() -> None:
     started = time.perf_counter()
     plan((NODE,), now, waiting, 0.0)
     assert time.perf_counter() - started < 0.5
+
+
+FOUR = tuple(replace(NODE, name=f"n{number}") for number in (1, 2, 3, 4))
+PATHS = {
+    **dict.fromkeys(("n1", "n3"), ("core", "a")),
+    **dict.fromkeys(("n2", "n4"), ("core", "b")),
+}
+
+
+def interleaved() -> TopologyTree:
+    tree = tree_of(PATHS)
+    assert tree is not None
+    return tree
+
+
+def nodes_of(started: object) -> list[str]:
+    assert isinstance(started, tuple)
+    return [grant.node for grant in started]
+
+
+def test_several_nodes_are_on_the_fewest_leaves() -> None:
+    two = replace(demand(2, nodes=2), tree=interleaved())
+    assert nodes_of(plan(FOUR, [], [WaitingTask(1, two)], 0.0).starts[1]) == ["n1", "n3"]
+    busy = [running(FOUR, demand(2), 50.0)]
+    assert nodes_of(plan(FOUR, busy, [WaitingTask(1, two)], 0.0).starts[1]) == ["n2", "n4"]
+    named = replace(two, required=("n4",), exclude=frozenset({"n2"}))
+    assert nodes_of(plan(FOUR, [], [WaitingTask(1, named)], 0.0).starts[1]) == ["n1", "n4"]
+
+
+def test_job_waits_for_its_leaves_and_nodes() -> None:
+    tree = interleaved()
+    busy = [RunningTask(demand(2), FreeResources(FOUR[2:]).choose(demand(2, nodes=2)) or (), 50.0)]
+    apart = replace(demand(2, nodes=2), tree=tree)
+    assert nodes_of(plan(FOUR, busy, [WaitingTask(1, apart)], 0.0).starts[1]) == ["n1", "n2"]
+    together = replace(apart, max_leaves=1)
+    result = plan(FOUR, busy, [WaitingTask(1, together)], 0.0)
+    assert result.reasons == {1: "Waits for 2 nodes with 2 CPUs and 1 GiB each on one leaf"}
+    assert forecast(FOUR, busy, [WaitingTask(1, together)], 0.0) == {1: 50.0}
+    named = replace(demand(2), required=("n3",))
+    result = plan(FOUR, busy, [WaitingTask(1, named)], 0.0)
+    assert result.reasons == {1: "Waits for 2 CPUs and 1 GiB on n3"}
+
+
+def test_fewest_leaves_hold_the_job_and_its_named_nodes() -> None:
+    tree = interleaved()
+    assert fewest_leaves(tree, PATHS, 2) == 1
+    assert fewest_leaves(tree, PATHS, 3) == 2
+    assert fewest_leaves(tree, PATHS, 2, ["n1", "n2"]) == 2
+    assert fewest_leaves(tree, PATHS, 5) is None
+    assert fewest_leaves(tree, [*PATHS, "n9"], 5) == 3
+    assert choose(tree, ["n1", "n2", "n4"], 2, ["n2"]) == ("n2", "n4")
+    assert choose(tree, ["n1", "n2"], 2, ["n2"], max_leaves=1) is None
+    assert tree_of({}) is None

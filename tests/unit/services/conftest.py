@@ -33,6 +33,8 @@ from aitne.services.platform.encryption import Cipher
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.sessions.sessions import SessionService
 from aitne.services.users.secrets import UserSecretService
+from aitne.topology.parts import Topology
+from aitne.topology.tree import TopologyTree
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles
@@ -110,6 +112,16 @@ class Oracle(FakeScheduler):
 
 
 @dataclass
+class FixedTopology:
+    """The topology that a test sets."""
+
+    tree: TopologyTree | None = None
+
+    async def current(self) -> Topology:
+        return Topology(self.tree)
+
+
+@dataclass
 class Bench:
     """The services and what a test turns by hand."""
 
@@ -123,6 +135,7 @@ class Bench:
     clock: Clock
     epoch: int
     scheduler: Oracle
+    topology: FixedTopology
 
     async def nodes(self, *nodes: Node) -> None:
         await self.store.save_cluster(Cluster(nodes=nodes), epoch=self.epoch)
@@ -198,6 +211,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
             offers(store, settings, runtimes, clock),
             UserSecretService(store, Cipher(lambda: "key"), clock),
             clock,
+            topology := FixedTopology(),
         )
         jobs = JobService(store, admission, renderer, files, Forecaster(renderer, scheduler), clock)
         extensions = ExtensionService(store, settings, clock)
@@ -214,6 +228,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
             clock,
             lease.epoch,
             scheduler,
+            topology,
         )
         await bench.nodes(make_node())
         yield bench

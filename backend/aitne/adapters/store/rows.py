@@ -62,7 +62,7 @@ def columns_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert fields of a job to values of its columns."""
     return {
         name: list(value)
-        if name == "nodes"
+        if name in ("nodes", "excluded_nodes")
         else value.model_dump(mode="json")
         if name == "spec"
         else value

@@ -52,6 +52,8 @@ jobs = Table(
     Column("exit_code", Integer),
     Column("signal", Integer),
     Column("nodes", JSON, nullable=False),
+    # Nodes that failed during earlier attempts.
+    Column("excluded_nodes", JSON, nullable=False, server_default=text("'[]'")),
     Column("folder", Text),
     Column("partition", Text),
     Column("priority", BigInteger),

@@ -39,9 +39,9 @@ from aitne.core.ports.store import JobStore, OutboxKind, TransitionRequest
 _jobs = tables.jobs
 _secrets = tables.job_secrets
 
-_FRESH: dict[str, Any] = {
-    name: () if name == "nodes" else None for name in JobChanges.model_fields if name != "attempt"
-} | {"restart_count": 0, "folder_bytes": None, "folder_files": None}
+_FRESH: dict[str, Any] = dict.fromkeys(
+    JobChanges.model_fields.keys() - {"attempt", "excluded_nodes"}
+) | {"nodes": (), "restart_count": 0, "folder_bytes": None, "folder_files": None}
 """Fields of a job, with their initial values, that a new attempt resets."""
 
 _BEGINNINGS = ("submitted_at", "allocated_at", "started_at")

@@ -96,7 +96,7 @@ def topology_show(
 
 
 def _show_job(
-    job: str, svg: str | None, *, as_json: bool, url: str | None, data_dir: Path | None
+    job: str, svg: str | None, *, as_json: bool, url: str | None, data_dir: str | None
 ) -> int:
     from aitne.cli.lookup import connect, find_job
     from aitne.cli.views import job_placement

@@ -43,6 +43,7 @@ def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None
             ("Tree", tree_of(job)),
             ("Repository", repo_of(job)),
             ("Nodes", ", ".join(job.nodes)),
+            ("Excluded nodes", ", ".join(job.excluded_nodes)),
             ("Expected start", output.moment(job.expected_start_at)),
             ("Started", output.moment(job.started_at)),
             ("Ends", output.moment(job.expires_at if not job.ended else None)),

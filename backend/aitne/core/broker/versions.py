@@ -52,6 +52,7 @@ _SUBMISSION_SINCE: Mapping[tuple[str, ...], int] = {
         ("exclude",),
         ("max_leaves",),
         ("max_leaves_wait_s",),
+        ("node_paths",),
         ("slurm", "licenses"),
         ("slurm", "exclude"),
         ("slurm", "nice"),

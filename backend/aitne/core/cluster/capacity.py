@@ -90,6 +90,20 @@ def able(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if not _short(resources, _total(resources, node))]
 
 
+def free_now(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes that could start their part of the request now."""
+    return [
+        node
+        for node in nodes
+        if node.state in _USABLE and not _short(resources, _free(resources, node))
+    ]
+
+
+def gpus_of(resources: Resources, node: Node) -> tuple[int, int]:
+    """Return how many GPUs of the requested type a node has, and how many of them are free."""
+    return _total(resources, node)["gpu"], _free(resources, node)["gpu"]
+
+
 def _total(resources: Resources, node: Node) -> dict[str, int]:
     return {
         "gpu": sum(gpu.total for gpu in node.gpus if resources.gpu.type in (None, gpu.type)),

@@ -237,7 +237,16 @@ def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
         "slurm": wish.slurm,
     }
     ordered = ["name", "environment", "commands", "workdir", "env", "resources"]
-    ordered += ["max_duration", "array", "singleton", "begin", "hold", "log_files", "placement", "slurm"]
+    ordered += [
+        "max_duration",
+        "array",
+        "singleton",
+        "begin",
+        "hold",
+        "log_files",
+        "placement",
+        "slurm",
+    ]
     return {name: file[name] for name in ordered if file.get(name)}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from aitne.core.jobs.shell_functions import FUNCTIONS
@@ -18,6 +18,7 @@ from aitne.core.units import format_duration
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _GRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,79}")
+_PLACEMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,\[\] -]*")
 _ARRAY = re.compile(r"[0-9,%:-]{1,4000}")
 
 _TEMPLATE = """\
@@ -68,16 +69,19 @@ def render_script(
     array: str | None,
     job_dir: str,
     agent: Sequence[str],
+    placement: Mapping[str, str] | None = None,
 ) -> str:
     """Return the batch script of one attempt. For an array, ``job_id`` is the ID of the array job.
 
     ``agent`` is the command that starts the agent; the job folder is appended as its last argument.
+    ``placement`` describes on which nodes the job may run, by a word for each fact.
 
     Raises:
         ValueError: a value that must be a plain word or an array specification is not one.
     """
     facts = {
         "nodes": _describe(resources),
+        **{name: _checked(_PLACEMENT, text) for name, text in (placement or {}).items()},
         "time limit": format_duration(time_limit_s),
         "project": _checked(_WORD, project),
     }

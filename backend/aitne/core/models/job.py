@@ -23,7 +23,7 @@ from aitne.core.models.base import (
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job_options import DistributedOptions, JobOptions
-from aitne.core.models.placement import LeafLimit
+from aitne.core.models.placement import LeafLimit, PlacementPlan
 from aitne.core.models.resources import Resources
 from aitne.core.models.storage import Area
 from aitne.core.models.sweep import SweepSpec
@@ -188,6 +188,10 @@ class JobSpec(JobDescription):
     """Apps that a session starts; empty for a batch job."""
     leaves: LeafLimit | None = None
     """Leaves on which it is to run, resolved from ``placement.compact``; None: any."""
+    node_paths: dict[str, tuple[str, ...]] | None = None
+    """Switches above each node, the root first; None: the scheduler knows them itself, or they are
+    not needed.
+    """
     held_by: HeldBy = HeldBy()
     """Components besides the scheduler that enforce the job's memory and CPUs."""
     lineage: UUID | None = None
@@ -226,6 +230,11 @@ class JobStatus(Frozen):
     """Number of the signal that ended the program; None if no signal did."""
     nodes: tuple[str, ...] = ()
     """Names of the nodes on which the job runs or ran."""
+    excluded_nodes: tuple[str, ...] = Field(
+        (),
+        description="Nodes that failed during earlier attempts, on which no later one runs, the oldest "
+        "first.",
+    )
     account: str | None = Field(
         None, description="Unix account under which it runs; null: the platform's own."
     )
@@ -377,6 +386,7 @@ class JobChanges(Strict):
     exit_code: int | None = None
     signal: int | None = None
     nodes: tuple[str, ...] | None = None
+    excluded_nodes: tuple[str, ...] | None = None
     partition: str | None = None
     priority: int | None = None
     scheduler_record: dict[str, Any] | None = None
@@ -465,6 +475,9 @@ class Plan(Frozen):
     """Sentences about which components enforce the job's limits of memory and CPUs."""
     script: str
     """Batch script that would be submitted."""
+    placement: PlacementPlan | None = Field(
+        None, description="Where it would run; null: on one node, or the topology is not known."
+    )
     settings: tuple[dict[str, Scalar], ...] = ()
     """Parameter settings of a sweep, by array index; empty without a sweep."""
     limits: ClassVar = deprecated_copy("enforcement", tuple[str, ...])

@@ -144,6 +144,8 @@ class Cluster(Frozen):
     reservations: tuple[Reservation, ...] = ()
     max_array_size: int | None = None
     """Slurm's MaxArraySize; the highest permitted array index is one less."""
+    max_switch_wait_s: int | None = None
+    """Longest time for which a job waits for a number of leaves; None: without a limit."""
     memory_held_by: Holder = Holder.NOBODY
     cpus_held_by: Holder = Holder.NOBODY
     started_at: UtcTime | None = None

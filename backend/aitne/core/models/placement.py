@@ -20,7 +20,7 @@ _MOST_LISTS = 1_000
 
 
 class Compact(StrEnum):
-    """Whether a job waits for nodes on the fewest leaves that can hold it."""
+    """Wait of a job for nodes on the fewest leaves that can hold it."""
 
     OFF = "off"
     PREFER = "prefer"
@@ -28,7 +28,7 @@ class Compact(StrEnum):
 
 
 class RankBinding(StrEnum):
-    """What the processes of a rank are bound to."""
+    """Binding of the processes of a rank."""
 
     AUTO = "auto"
     CORES = "cores"
@@ -128,9 +128,7 @@ class PlacementSpec(Strict):
     def _consistent(self) -> Self:
         both = sorted(set(self.node_names) & set(self.excluded_names))
         if both:
-            raise ValueError(
-                f"{both[0]} is in nodes and in exclude: remove it from one of the two"
-            )
+            raise ValueError(f"{both[0]} is in nodes and in exclude: remove it from one of the two")
         if self.wait is not None and self.compact is Compact.OFF:
             raise ValueError("wait has no effect without compact: set compact to prefer or require")
         return self
@@ -143,6 +141,62 @@ class LeafLimit(Frozen):
     """Maximum number of leaves."""
     wait_s: int | None = Field(None, ge=0)
     """Time in seconds for which the job waits for that; None: as long as the scheduler permits."""
+
+
+class LeafUse(Frozen):
+    """Nodes that a job uses on one leaf."""
+
+    name: str
+    nodes: int
+
+
+class CostPair(Frozen):
+    """One cost of the rank order: in the scheduler's order, and in the order of the job."""
+
+    given: int
+    chosen: int | None = Field(None, description="Null: the order is read from a file on the node.")
+
+
+class PlacementAlternative(Frozen):
+    """Other leaves that could hold a job."""
+
+    leaves: tuple[LeafUse, ...]
+    wait_s: float = Field(0.0, description="Wait for the last of the nodes.")
+    score: float = Field(description="Uplinks, fragmentation and wait; less is better.")
+
+
+class PlacementPlan(Frozen):
+    """Nodes on which a job would run if it started now, and the order of its ranks on them. The
+    scheduler may choose others.
+    """
+
+    nodes: tuple[str, ...] = Field((), description="Empty: too few nodes are free.")
+    leaves: tuple[LeafUse, ...] = Field((), description="Leaves of these nodes.")
+    order: tuple[str, ...] = Field(
+        (), description="Nodes in the order in which ranks are numbered; empty: unknown."
+    )
+    crossings: CostPair | None = Field(
+        None, description="Consecutive ranks on different leaves; null without nodes."
+    )
+    busiest_uplink: CostPair | None = Field(
+        None, description="Pairs of ranks that share the busiest uplink; null without nodes."
+    )
+    score: float | None = Field(
+        None, description="Uplinks, fragmentation and wait, which the choice keeps low."
+    )
+    max_leaves: int | None = Field(
+        None, description="Number of leaves that the job waits for; null: any."
+    )
+    max_leaves_wait_s: int | None = Field(
+        None, description="How long it waits for them, in seconds; null: without a limit."
+    )
+    reason: str = Field(description="Why these nodes, or what is missing, as a sentence.")
+    alternatives: tuple[PlacementAlternative, ...] = Field(
+        (), description="The next best leaves, the best first."
+    )
+    changes: tuple[str, ...] = Field(
+        (), description="Changes of the request with which it would fit."
+    )
 
 
 def names_of(lists: tuple[str, ...]) -> tuple[str, ...]:

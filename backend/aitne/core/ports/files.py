@@ -15,6 +15,10 @@ from pydantic import Field
 
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.placement import NodeName
+
+MAX_LOST_NODES = 64
+"""Maximum number of nodes that an outcome names as lost."""
 
 
 class JobLocation(Frozen):
@@ -76,6 +80,8 @@ class ProgramOutcome(Frozen):
     """Reason why the agent itself ended the program or did not start it; None if it did neither."""
     message: str | None = Field(None, max_length=2_000)
     """Sentence of the agent about ``reason``, without its full stop; None if there is none."""
+    lost_nodes: tuple[NodeName, ...] = Field((), max_length=MAX_LOST_NODES)
+    """Nodes whose agents ended without an outcome, so that their ranks were lost."""
     ended_at: UtcTime
 
 

@@ -76,6 +76,10 @@ class SubmitRequest(Frozen):
     """Time in seconds for which the job waits for ``max_leaves``, and then starts on more leaves; None:
     as long as the scheduler permits.
     """
+    node_paths: Mapping[str, tuple[str, ...]] | None = None
+    """Switches above each node, from the root to the leaf, for a scheduler that does not know them;
+    None: they are not known, or not needed.
+    """
     slurm: SlurmOptions = SlurmOptions()
 
 

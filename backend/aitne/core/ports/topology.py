@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from aitne.topology.parts import TopologyPart
+from aitne.topology.parts import Topology, TopologyPart
+
+
+class CurrentTopology(Protocol):
+    """Port to the topology of the platform's cluster."""
+
+    async def current(self) -> Topology:
+        """Return what is known about the topology now; the same object until it changes."""
+        ...
 
 
 class TopologySource(Protocol):

@@ -21,6 +21,7 @@ from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import ProgramOutcome
 from aitne.core.ports.scheduler import SchedulerJob
+from aitne.services.controller.failed_nodes import killed_agent
 from aitne.services.jobs.render import max_requeues
 
 _AGENTS_CODES = frozenset(
@@ -43,6 +44,7 @@ _AGENTS_REASONS = (
     TerminationReason.START_FAILED,
     TerminationReason.OUT_OF_MEMORY,
     TerminationReason.FAILED,
+    TerminationReason.NODE_FAILED,
 )
 _CANCELLED = "Cancelled in the scheduler, not through the platform."
 _BY_WHOM = re.compile(r" \[[^\]]*\]$")
@@ -129,7 +131,11 @@ def outcome(
         message = record.pending_reason
     elif reason is TerminationReason.COMPLETED and agent_record and agent_record.message:
         message = _sentence(agent_record.message)
-    if reason is TerminationReason.FAILED and record.exit_code is not None:
+    if reason is TerminationReason.FAILED and killed_agent(job, record, agent_record):
+        reason = TerminationReason.NODE_FAILED
+        where = next(iter(record.nodes or job.nodes), "its first node")
+        message = f"The agent on {where} was killed, and the ranks with it."
+    elif reason is TerminationReason.FAILED and record.exit_code is not None:
         own_end = _own_end(job, record.exit_code, agent_record)
         if own_end is not None:
             reason, message = own_end

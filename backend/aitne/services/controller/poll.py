@@ -26,13 +26,14 @@ from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason,
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.node import Cluster, SchedulerStatus
 from aitne.core.platform.metric_names import RECONCILE, SCHEDULER_LAST_POLL
-from aitne.core.ports.files import JobFiles, JobLocation
+from aitne.core.ports.files import JobFiles, JobLocation, ProgramOutcome
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Store, TransitionRequest
 from aitne.core.together import together
 from aitne.services.controller.cancellers import with_cancellers
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.doubt import StaleStateCheck
+from aitne.services.controller.failed_nodes import excluding
 from aitne.services.controller.judge import (
     START_TIMEOUT,
     lost_first_node,
@@ -379,10 +380,9 @@ class Poller:
                 agent_record = await self._missing.agents_word(job, record)
             changes = outcome(job, record, self._clock(), agent_record, self._cluster)
             # The scheduler only knows that the agent failed; the agent's record has the reason.
-            state = (
-                STATE_OF_REASON[changes.reason] if agent_record and changes.reason else record.state
-            )
-            self._end(job, state, changes)
+            told = agent_record or changes.reason is not record.reason
+            state = STATE_OF_REASON[changes.reason] if told and changes.reason else record.state
+            self._end(job, state, changes, agent_record)
             return
         if too_many_starts(job, record) and await self._missing.has_begun(job):
             await self._stop(job, record)
@@ -439,7 +439,9 @@ class Poller:
         self._end(job, JobState.FAILED, changes)
         return True
 
-    def _end(self, job: Job, state: JobState, changes: JobChanges) -> None:
+    def _end(
+        self, job: Job, state: JobState, changes: JobChanges, agent: ProgramOutcome | None = None
+    ) -> None:
         policy = job.spec.retry
         # Restarts by the scheduler count as retries, too.
         runs = job.attempt + (changes.restart_count or job.restart_count)
@@ -448,7 +450,7 @@ class Poller:
             return
         self._counts.add(RECONCILE, "retried")
         log.info("Job %s ended with reason %s and is retried.", job.id, changes.reason)
-        self._again.append((job, state, changes))
+        self._again.append((job, state, excluding(job, changes, self._cluster, agent)))
 
     # --- writing ---------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from aitne.core.models.node import Cluster
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts, UnixAccount
 from aitne.core.ports.store import Store
+from aitne.core.ports.topology import CurrentTopology
 from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
 from aitne.core.users.policy import PolicyAction, decide, not_in_session, require
@@ -34,11 +35,13 @@ from aitne.services.jobs.cluster_check import (
 )
 from aitne.services.jobs.enforcement import hold
 from aitne.services.jobs.offers import AvailabilityService
+from aitne.services.jobs.placement import with_leaves
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.resolve import image_reference, resolve
 from aitne.services.jobs.templates import TemplateCatalog
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.users.secrets import UserSecretService
+from aitne.topology.tree import TopologyTree
 
 NO_ID = UUID(int=0)
 """UUID that stands for the job's ID in the batch script of a plan."""
@@ -71,6 +74,8 @@ class AdmittedJob:
     """Sentences for the user about the job's image and datasets."""
     after: Sequence[Job]
     """Jobs that must have ended before it starts."""
+    tree: TopologyTree | None = None
+    """Switches above the nodes of the cluster; None: not known, or the job has one node."""
 
 
 class Admission:
@@ -88,7 +93,9 @@ class Admission:
         offers: AvailabilityService,
         secrets: UserSecretService,
         clock: Callable[[], datetime],
+        topology: CurrentTopology | None = None,
     ) -> None:
+        """Store the dependencies. Without ``topology``, that of the cluster is not known."""
         self._store = store
         self._templates = templates
         self._renderer = renderer
@@ -99,6 +106,7 @@ class Admission:
         self._offers = offers
         self._secrets = secrets
         self._clock = clock
+        self._topology = topology
 
     async def of_file(
         self,
@@ -267,14 +275,26 @@ class Admission:
         await self._check_charged(actor, resolved_job.spec)
         await self._check_session_token(actor, resolved_job.spec)
         spec, limits = hold(resolved_job.spec, resolved_job.cluster, self._settings)
+        fitting = resolved_job.fitting
+        tree = await self._tree(spec)
+        spec, notes = with_leaves(
+            spec, fitting.able, tree, resolved_job.cluster, self._settings.capabilities
+        )
         return AdmittedJob(
             spec=spec,
             account=resolved_job.account,
-            fitting=resolved_job.fitting,
+            fitting=replace(fitting, notes=(*fitting.notes, *notes)),
+            tree=tree,
             limits=limits,
             unseen=await self._offers.look(actor, spec, resolved_job.account),
             after=await self._dependencies(actor, spec),
         )
+
+    async def _tree(self, spec: JobSpec) -> TopologyTree | None:
+        """Return the tree of switches above the cluster's nodes, if the job has several nodes."""
+        if self._topology is None or spec.resources.nodes == 1:
+            return None
+        return (await self._topology.current()).tree
 
     async def _check_charged(self, actor: Actor, spec: JobSpec) -> None:
         """Check that a project's Slurm account is charged only by members of the project and by

@@ -65,7 +65,7 @@ class ClusterRequest:
     max_duration_s: int
     array: str | None
     slurm: SlurmOptions
-    placement: PlacementSpec = PlacementSpec()
+    placement: PlacementSpec
     image: ImageUse | None = None
 
     @classmethod

@@ -37,6 +37,7 @@ from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.follow import LogFollower
 from aitne.services.jobs.forecast import Forecaster, StartForecast
 from aitne.services.jobs.outside import check_log, check_not_outside
+from aitne.services.jobs.placement import advice
 from aitne.services.jobs.render import Renderer
 from aitne.services.platform.maintenance import held_because, reaches_into
 from aitne.services.users.session_tokens import own_jobs
@@ -112,15 +113,11 @@ class JobService:
             fits=fitting.fits,
             starts_now=fitting.starts_now and pending_reason is None,
             pending_reason=pending_reason,
-            warnings=(
-                *fitting.notes,
-                *admitted.unseen,
-                *forecast.warnings,
-                *filter(None, [ahead]),
-            ),
+            warnings=(*fitting.notes, *admitted.unseen, *forecast.warnings, *filter(None, [ahead])),
             expected_start_at=None if spec.hold else forecast.starts_at,
             enforcement=admitted.limits,
             script=self._renderer.script(draft),
+            placement=advice(spec, fitting.able, admitted.tree),
             settings=() if spec.sweep is None else tuple(expand(spec.sweep)),
         )
 

@@ -1,21 +1,49 @@
-"""The ``placement`` field of a job file: problems with it, and nodes that it permits."""
+"""The ``placement`` field of a job file: problems with it, and the nodes on which the job can run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from aitne.core.cluster.capacity import Fit, fit
+from aitne.core.cluster.capacity import Fit, fit, free_now, gpus_of
 from aitne.core.errors import FieldProblem
-from aitne.core.models.job import DistributedSpec
+from aitne.core.models.job import DistributedSpec, JobSpec
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import SlurmOptions
-from aitne.core.models.node import Node
-from aitne.core.models.placement import Compact, PlacementSpec, names_of
+from aitne.core.models.node import Cluster, Node
+from aitne.core.models.placement import (
+    FROM_FILE,
+    Compact,
+    CostPair,
+    LeafLimit,
+    LeafUse,
+    PlacementAlternative,
+    PlacementPlan,
+    PlacementSpec,
+    names_of,
+)
 from aitne.core.models.resources import Resources
+from aitne.core.placement.leaves import fewest_leaves, select_with
+from aitne.core.placement.select import (
+    Candidate,
+    Infeasible,
+    Insufficient,
+    NodeAvailability,
+    Placement,
+    PlacementRequest,
+    select,
+)
+from aitne.core.ports.scheduler import SchedulerCapabilities
+from aitne.core.units import format_duration
 from aitne.topology.hostlist import compress_hostlist, natural_key
+from aitne.topology.order import RankOrder, rank_order
+from aitne.topology.tree import TopologyTree
 
+PREFER_WAIT_S = 300
+"""Time for which a job with ``compact: prefer`` and no ``wait`` waits for the fewest leaves."""
 _MOST_NAMED = 8
+_MOST_PATHS = 1_000
+"""Maximum number of nodes whose switches are stored with a job."""
 
 
 def placement_problems(
@@ -122,6 +150,138 @@ def fit_placed(resources: Resources, placement: PlacementSpec, nodes: Sequence[N
         return Fit(False, False, None, (problem,))
     own = fit(resources.model_copy(update={"nodes": len(named)}), named)
     return fitting if own.starts_now else replace(own, able=fitting.able)
+
+
+def with_leaves(
+    spec: JobSpec,
+    nodes: Sequence[Node],
+    tree: TopologyTree | None,
+    cluster: Cluster,
+    capabilities: SchedulerCapabilities,
+) -> tuple[JobSpec, tuple[str, ...]]:
+    """Return the specification with the leaves on which the job is to run, and notes for its user.
+
+    Args:
+        spec: specification of the job.
+        nodes: nodes that could run a part of the job.
+        tree: switches above the nodes; None: not known.
+        cluster: state of the cluster.
+        capabilities: features of the scheduler.
+    """
+    placement, count = spec.placement, spec.resources.nodes
+    leaves: LeafLimit | None = None
+    notes: list[str] = []
+    names = [node.name for node in nodes]
+    if count > 1 and placement.compact is not Compact.OFF:
+        fewest = None
+        if tree is not None:
+            fewest = fewest_leaves(tree, names, count, placement.node_names)
+        if fewest is None:
+            notes.append(
+                "placement.compact has no effect, because the topology of the cluster is not known."
+                if tree is None
+                else "placement.compact has no effect, because too few nodes are known."
+            )
+        else:
+            leaves, notes = _leaf_limit(placement, fewest, cluster.max_switch_wait_s)
+    paths = None
+    if tree is not None and not capabilities.slurm_options and len(names) <= _MOST_PATHS:
+        paths = {
+            name: tree.path(tree.leaf_of[name]) for name in names if name in tree.leaf_of
+        } or None
+    return spec.model_copy(update={"leaves": leaves, "node_paths": paths}), tuple(notes)
+
+
+def _leaf_limit(
+    placement: PlacementSpec, count: int, longest_s: int | None
+) -> tuple[LeafLimit, list[str]]:
+    wait_s = placement.wait
+    if wait_s is None and placement.compact is Compact.PREFER:
+        wait_s = PREFER_WAIT_S
+    if longest_s is None or (wait_s is not None and wait_s <= longest_s):
+        return LeafLimit(count=count, wait_s=wait_s), []
+    leaf = "one leaf" if count == 1 else f"{count} leaves"
+    note = (
+        f"The scheduler waits at most {format_duration(longest_s)} for nodes on {leaf} "
+        "(max_switch_wait), and then starts the job on more."
+    )
+    return LeafLimit(count=count, wait_s=longest_s), [note]
+
+
+def advice(spec: JobSpec, nodes: Sequence[Node], tree: TopologyTree | None) -> PlacementPlan | None:
+    """Return where a job would run if it started now, and the order of its ranks; None for a job
+    with one node, or if the topology is not known.
+
+    Args:
+        spec: specification of the job.
+        nodes: nodes that could run a part of the job.
+        tree: switches above the nodes; None: not known.
+    """
+    resources, required = spec.resources, spec.placement.node_names
+    if tree is None or resources.nodes == 1 or not nodes:
+        return None
+    ready = {node.name for node in free_now(resources, nodes)}
+    available = {}
+    for node in nodes:
+        total, free = gpus_of(resources, node)
+        available[node.name] = NodeAvailability(total, free, 0 if node.name in ready else None)
+    limit = spec.leaves.count if spec.leaves and spec.placement.compact is Compact.REQUIRE else None
+    request = PlacementRequest(resources.nodes, resources.gpu.count, limit)
+    found: Placement | Insufficient | Infeasible | None
+    if required:
+        found = select_with(tree, available, request, required)
+    else:
+        found = select(tree, available, request)
+    if found is None:
+        plan = PlacementPlan(reason=f"The named nodes are on more than {limit} leaves.")
+    elif isinstance(found, Placement):
+        plan = _plan(spec, tree, found)
+    else:
+        plan = PlacementPlan(reason=_sentence(found.reason), changes=found.alternatives)
+    if spec.leaves is None:
+        return plan
+    waits = {"max_leaves": spec.leaves.count, "max_leaves_wait_s": spec.leaves.wait_s}
+    return plan.model_copy(update=waits)
+
+
+def _plan(spec: JobSpec, tree: TopologyTree, found: Placement) -> PlacementPlan:
+    names = tuple(sorted(found.order.order, key=natural_key))
+    order = _order(spec, tree, names)
+    chosen = order.given if spec.placement.order == "given" else order.chosen
+    from_file = spec.placement.order.startswith(FROM_FILE)
+    return PlacementPlan(
+        nodes=names,
+        leaves=_uses(found.candidate),
+        order=() if from_file else names if spec.placement.order == "given" else order.order,
+        crossings=CostPair(
+            given=order.given.crossings, chosen=None if from_file else chosen.crossings
+        ),
+        busiest_uplink=CostPair(
+            given=order.given.busiest_uplink,
+            chosen=None if from_file else chosen.busiest_uplink,
+        ),
+        score=None if spec.placement.nodes else found.candidate.score,
+        reason=_sentence(found.reason),
+        alternatives=tuple(
+            PlacementAlternative(leaves=_uses(each), wait_s=each.wait_s, score=each.score)
+            for each in found.alternatives
+        ),
+    )
+
+
+def _order(spec: JobSpec, tree: TopologyTree, names: Sequence[str]) -> RankOrder:
+    mesh, ranks = spec.placement.mesh, spec.distributed
+    if mesh is None or ranks is None:
+        return rank_order(tree, names)
+    return rank_order(tree, names, mesh=mesh.sizes, ranks_per_node=ranks.ranks_per_node)
+
+
+def _uses(candidate: Candidate) -> tuple[LeafUse, ...]:
+    return tuple(LeafUse(name=name, nodes=count) for name, count in candidate.leaves)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _list(names: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.sessions.names import WORKSPACE
 from aitne.core.settings import Settings
 from aitne.core.sweeps import expand, variables
+from aitne.core.units import format_duration
 from aitne.services.jobs.containers import (
     DATASETS,
     LAB,
@@ -44,6 +45,7 @@ from aitne.services.jobs.containers import (
 )
 from aitne.services.jobs.distributed import TRANSPORT_OF
 from aitne.services.jobs.enforcement import limits_of
+from aitne.topology.hostlist import compress_hostlist
 
 ENGINE = "aitne.notebook.engine"
 """Module that a rank of a rank group runs."""
@@ -99,6 +101,7 @@ class Renderer:
             array=_array(job),
             job_dir=self._job_dir(job),
             agent=self._software.agent,
+            placement=_placement_facts(job),
         )
 
     def agent_spec(self, job: Job) -> AgentSpec:
@@ -214,9 +217,10 @@ class Renderer:
             hold=job.spec.hold,
             max_requeues=max_requeues(job),
             nodes=job.spec.placement.node_names,
-            exclude=job.spec.placement.excluded_names,
+            exclude=excluded_nodes(job),
             max_leaves=None if job.spec.leaves is None else job.spec.leaves.count,
             max_leaves_wait_s=None if job.spec.leaves is None else job.spec.leaves.wait_s,
+            node_paths=job.spec.node_paths,
             slurm=job.spec.slurm,
         )
 
@@ -386,6 +390,25 @@ def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:
         return ()
     settings = expand(spec.sweep)
     return tuple(AgentSetting(values=setting, env=variables(setting)) for setting in settings)
+
+
+def _placement_facts(job: Job) -> dict[str, str]:
+    """Return what the batch script states about the nodes of the job."""
+    placement, leaves = job.spec.placement, job.spec.leaves
+    facts = {}
+    if placement.nodes:
+        facts["on"] = compress_hostlist(placement.node_names)
+    if excluded := excluded_nodes(job):
+        facts["not on"] = compress_hostlist(excluded)
+    if leaves is not None:
+        wait = "" if leaves.wait_s is None else f", waits {format_duration(leaves.wait_s)} for that"
+        facts["leaves"] = f"at most {leaves.count}{wait}"
+    return facts
+
+
+def excluded_nodes(job: Job) -> tuple[str, ...]:
+    """Return the nodes that the job must not run on."""
+    return tuple(dict.fromkeys((*job.spec.placement.excluded_names, *job.excluded_nodes)))
 
 
 def max_requeues(job: Job) -> int:

@@ -6,16 +6,29 @@ import pytest
 
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.job_to_file import job_to_file
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.node import Cluster
+from aitne.core.models.resources import Resources
+from aitne.services.jobs.placement import placement_problems
+from aitne.topology.slurm import read_conf
+from aitne.topology.tree import TopologyTree
 from tests.unit.services.conftest import ADA, Bench, make_node
 
 NODES = [make_node(f"n{number}") for number in (1, 2, 3, 4, 10)]
+INTERLEAVED = TopologyTree(
+    read_conf(
+        "SwitchName=a Nodes=n[1,3]\nSwitchName=b Nodes=n[2,4]\nSwitchName=c Nodes=n10\n"
+        "SwitchName=core Switches=a,b,c\n",
+        "topology.conf",
+    )
+)
 
 
 async def refused(bench: Bench, **fields: object) -> dict[str, str]:
     """Return the messages of the problems of a job, by field."""
     with pytest.raises(InvalidInput) as caught:
         await bench.create(**fields)
-    assert await bench.jobs.list(ADA) == []
+    assert await bench.store.count_live(ADA.name) == 0
     return {problem.field: problem.message for problem in caught.value.problems}
 
 
@@ -50,9 +63,7 @@ async def test_mesh_has_as_many_ranks_as_the_job(bench: Bench) -> None:
     said = await refused(bench, **mesh, resources={"nodes": 2, "gpu": 2}, distributed={})
     assert said == {"placement.mesh": "it has 3 ranks, and the job has 4"}
     said = await refused(bench, **mesh)
-    assert said == {
-        "placement.mesh": "it has 3 ranks, and the job has none: it lacks distributed"
-    }
+    assert said == {"placement.mesh": "it has 3 ranks, and the job has none: it lacks distributed"}
 
 
 async def test_unknown_nodes_are_refused(bench: Bench) -> None:
@@ -69,9 +80,7 @@ async def test_named_nodes_must_hold_the_job(bench: Bench) -> None:
     said = await refused(bench, placement={"nodes": "n[1-2]"})
     assert said == {"placement.nodes": "2 nodes are named, and the job requests 1"}
     said = await refused(bench, placement={"nodes": "n3"}, resources={"gpu": 2})
-    assert said == {
-        "placement.nodes": "n3 cannot provide what the job requests on each node"
-    }
+    assert said == {"placement.nodes": "n3 cannot provide what the job requests on each node"}
     said = await refused(bench, placement={"exclude": "n2"}, resources={"nodes": 2, "gpu": 2})
     assert said == {"resources.nodes": "2 requested; 1 node has that much"}
     said = await refused(bench, placement={"exclude": "n[1-3]"})
@@ -85,3 +94,100 @@ async def test_job_waits_for_its_named_node(bench: Bench) -> None:
     assert not plan.starts_now
     assert plan.pending_reason == "Waits for 1 CPU to become free."
     assert (await bench.plan({"commands": ["true"]})).starts_now
+
+
+async def test_plan_shows_nodes_leaves_and_order(bench: Bench) -> None:
+    await bench.nodes(*NODES)
+    four: dict[str, object] = {"commands": ["true"], "resources": {"nodes": 4}}
+    assert (await bench.plan(four)).placement is None
+    bench.topology.tree = INTERLEAVED
+    plan = (await bench.plan(four)).placement
+    assert plan is not None
+    assert plan.nodes == ("n1", "n2", "n3", "n4")
+    assert plan.order == ("n1", "n3", "n2", "n4")
+    assert [(leaf.name, leaf.nodes) for leaf in plan.leaves] == [("a", 2), ("b", 2)]
+    assert plan.crossings is not None
+    assert (plan.crossings.given, plan.crossings.chosen) == (4, 2)
+    assert plan.reason == "2 leaves below core hold the job."
+    given = (await bench.plan({**four, "placement": {"order": "given"}})).placement
+    assert given is not None
+    assert given.order == given.nodes
+    assert given.crossings is not None
+    assert given.crossings.chosen == 4
+    one = {"commands": ["true"], "placement": {"nodes": "n10"}, "resources": {"nodes": 2}}
+    named = (await bench.plan(one)).placement
+    assert named is not None
+    assert named.nodes == ("n1", "n10")
+    assert named.reason == "The job file names 1 of 2 nodes."
+
+
+async def test_plan_names_what_is_missing(bench: Bench) -> None:
+    await bench.nodes(*NODES[:3], make_node("n4", cpu_used=8))
+    bench.topology.tree = INTERLEAVED
+    four: dict[str, object] = {"commands": ["true"], "resources": {"nodes": 4}}
+    plan = (await bench.plan(four)).placement
+    assert plan is not None
+    assert plan.nodes == ()
+    assert plan.reason == "4 nodes with 0 free GPUs are requested, and 3 are free."
+    assert plan.changes == ("3 nodes",)
+
+
+async def test_compact_job_waits_for_the_fewest_leaves(bench: Bench) -> None:
+    nodes = (*NODES, make_node("n5"))
+    await bench.store.save_cluster(Cluster(nodes=nodes, max_switch_wait_s=300), epoch=bench.epoch)
+    file = {"placement": {"compact": "require"}, "resources": {"nodes": 2}}
+    plan = await bench.plan({"commands": ["true"], **file})
+    assert plan.warnings[-1].endswith("because the topology of the cluster is not known.")
+    bench.topology.tree = INTERLEAVED
+    job = await bench.create(**file)
+    request = bench.renderer.submit_request(job, {}, "token")
+    assert (request.max_leaves, request.max_leaves_wait_s) == (1, 300)
+    assert request.node_paths == {
+        **dict.fromkeys(("n1", "n3"), ("core", "a")),
+        **dict.fromkeys(("n2", "n4"), ("core", "b")),
+        "n10": ("core", "c"),
+    }
+    file = {"placement": {"compact": "prefer", "wait": "10m"}, "resources": {"nodes": 3}}
+    plan = await bench.plan({"commands": ["true"], **file})
+    assert plan.placement is not None
+    assert (plan.placement.max_leaves, plan.placement.max_leaves_wait_s) == (2, 300)
+    assert (
+        "The scheduler waits at most 5m for nodes on 2 leaves (max_switch_wait), and then starts the job "
+        "on more." in plan.warnings
+    )
+    assert "#   leaves      at most 2, waits 5m for that\n" in plan.script
+
+
+async def test_plan_script_names_nodes(bench: Bench) -> None:
+    await bench.nodes(*NODES)
+    placement = {"nodes": ["n3", "n4"], "exclude": "n10"}
+    plan = await bench.plan(
+        {"commands": ["true"], "placement": placement, "resources": {"nodes": 2}}
+    )
+    assert "#   on          n[3-4]\n#   not on      n10\n" in plan.script
+
+
+@pytest.mark.parametrize(
+    ("placement", "slurm", "field"),
+    [
+        ({"exclude": "n1"}, {"exclude": "n2"}, "placement.exclude"),
+        ({"nodes": "n1"}, {"exclude": "n[1-2]"}, "placement.nodes"),
+        ({"nodes": "n1"}, {"extra": ["--nodelist=n2"]}, "placement.nodes"),
+        ({"compact": "prefer"}, {"extra": ["--switches=2"]}, "placement.compact"),
+        ({"order": "given"}, {"extra": ["--distribution=cyclic"]}, "placement.order"),
+        ({}, {"exclude": "n[1"}, "slurm.exclude"),
+    ],
+)
+def test_contradiction_of_the_slurm_section_is_refused(
+    placement: dict[str, object], slurm: dict[str, object], field: str
+) -> None:
+    file = JobFile.model_validate({"placement": placement, "slurm": slurm})
+    (problem,) = placement_problems(file, Resources(), None)
+    assert problem.field == field
+
+
+def test_slurm_section_may_say_the_same() -> None:
+    file = JobFile.model_validate(
+        {"placement": {"exclude": "n[1-2]"}, "slurm": {"exclude": "n2,n1"}}
+    )
+    assert list(placement_problems(file, Resources(), None)) == []

@@ -76,7 +76,7 @@ class SchedulingEngine:
         self._closed = False
         self.next_round: asyncio.TimerHandle | None = None
         self._scheduled_at = float("-inf")
-        self._next_begin: datetime | None = None  # of a task that may not start before
+        self._next_timed: datetime | None = None  # round that only the time makes necessary
 
     # --- queries ---------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class SchedulingEngine:
         if self._forecast is None:
             now = self._clock()
             running = [holder.running(now, self._grace_s) for holder in self.holders()]
-            waiting = [waiter.waiting() for waiter in self._startable(now)]
+            waiting = [waiter.waiting(now) for waiter in self._startable(now)]
             caps = self.limits.caps(self.book.tasks(), now)
             starts = planner.forecast(self.nodes, running, waiting, now.timestamp(), caps)
             self._forecast = {
@@ -131,7 +131,7 @@ class SchedulingEngine:
         plan = planner.plan(
             self.nodes,
             running,
-            [task.waiting() for task in startable],
+            [task.waiting(now) for task in startable],
             now.timestamp(),
             self.limits.caps(self.book.tasks(), now),
         )
@@ -140,6 +140,7 @@ class SchedulingEngine:
             grants = plan.starts.get(task.number)
             if grants is not None:
                 task.phase, task.grants, task.started_at = TaskPhase.LAUNCHING, grants, None
+                task.startable_since = None
                 self._spawn(self._launch(task))
         waiting = {task.number: task for task in startable}
         self._reasons |= self.limits.reasons(plan.limited, waiting, self.book.tasks(), now)
@@ -186,6 +187,9 @@ class SchedulingEngine:
                 elif self._is_early(task, now):
                     self._reasons[task.number] = "Waits for the time before which it may not start"
                 elif task.not_before is None or task.not_before <= now:
+                    task.startable_since = task.startable_since or now
+                    if (until := task.leaves_until()) is not None and until > now:
+                        self._schedule_at(until, now)
                     tasks.append(task)
         return tasks
 
@@ -196,14 +200,18 @@ class SchedulingEngine:
         begin_at = task.job.record.request.begin_at
         if begin_at is None or begin_at <= now:
             return False
-        if self._next_begin is None or begin_at < self._next_begin:
-            self._next_begin = begin_at
-            delay_s = min((begin_at - now).total_seconds() + 0.01, _LONGEST_TIMER_S)
-            asyncio.get_running_loop().call_later(delay_s, self._begin)
+        self._schedule_at(begin_at, now)
         return True
 
-    def _begin(self) -> None:
-        self._next_begin = None
+    def _schedule_at(self, time: datetime, now: datetime) -> None:
+        """Plan a scheduling round for ``time``, unless an earlier one is planned."""
+        if self._next_timed is None or time < self._next_timed:
+            self._next_timed = time
+            delay_s = min((time - now).total_seconds() + 0.01, _LONGEST_TIMER_S)
+            asyncio.get_running_loop().call_later(delay_s, self._timed)
+
+    def _timed(self) -> None:
+        self._next_timed = None
         self.schedule()
 
     # --- starting --------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ class TaskLimits:
             return f"{verdict.problems[0].field}: {verdict.problems[0].message}."
         empty = {(e.project, e.user): cap_of(e.limits, 0.0) for e in self.held.entries}
         ledger = LimitLedger(empty, self._nodes, (), now.timestamp())
-        _, block = ledger.admit(job.tasks[0].waiting(), FreeResources(self._nodes))
+        _, block = ledger.admit(job.tasks[0].waiting(now), FreeResources(self._nodes))
         if block is None:
             return None
         kind = block.resource.rpartition(":")[2]

@@ -69,6 +69,13 @@ def why_never(nodes: Sequence[NodeCapacity], request: SubmitRequest) -> str:
             f"resources.memory: {describe_bytes(wants.memory_bytes, 'up')} is too much; the "
             f"largest node has {describe_bytes(most_memory, 'down')}."
         )
+    unknown = [name for name in request.nodes if name not in {node.name for node in nodes}]
+    if unknown:
+        return f"placement.nodes: there is no node {unknown[0]}."
+    if len(request.nodes) > wants.nodes:
+        return (
+            f"placement.nodes: {len(request.nodes)} nodes are too many; the job has {wants.nodes}."
+        )
     demand = LocalJob(
         LocalJobRecord(number=0, submitted_at=datetime.now(UTC), request=request)
     ).demand

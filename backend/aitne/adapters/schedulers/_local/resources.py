@@ -4,10 +4,12 @@ and no processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from aitne.core.placement.leaves import choose, fewest_leaves
 from aitne.core.sizes import describe_bytes
+from aitne.topology.tree import TopologyTree
 
 Owner = tuple[str, str]
 """Project and user of a task. The task must fit within the project's limits and the user's limits.
@@ -47,6 +49,14 @@ class Demand:
     """GPU types that the job must not be allocated, because a limit has too few GPUs of that type
     left.
     """
+    required: tuple[str, ...] = ()
+    """Nodes that the job must run on."""
+    exclude: frozenset[str] = frozenset()
+    """Nodes that the job must not run on."""
+    max_leaves: int | None = None
+    """Maximum number of leaves of the network that its nodes are on; None: any."""
+    tree: TopologyTree | None = None
+    """Switches above the nodes; None: not known, so that all nodes count as one leaf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +138,51 @@ class FreeResources:
     def choose(self, demand: Demand) -> tuple[Grant, ...] | None:
         """Choose nodes and GPUs for the demand; None if too few nodes have enough free resources.
 
-        Nodes with the fewest free GPUs are preferred, then those with the fewest other free
+        Several nodes are those with the least traffic between leaves, if the topology is known.
+        Otherwise nodes with the fewest free GPUs are preferred, then those with the fewest other free
         resources, so that free GPUs remain together on few nodes.
         """
-        fitting = [name for name in self.nodes if self._fits(name, demand)]
-        if len(fitting) < demand.nodes:
+        if not self.fits(demand):
             return None
+        fitting = [name for name in self.nodes if self._fits(name, demand)]
         order = {name: position for position, name in enumerate(self.nodes)}
-        fitting.sort(key=lambda name: (len(self.gpus[name]), self.cpus[name], order[name]))
-        chosen = sorted(fitting[: demand.nodes], key=order.__getitem__)
+        names: Sequence[str] | None
+        if demand.tree is not None and demand.nodes > 1:
+            names = choose(demand.tree, fitting, demand.nodes, demand.required, demand.max_leaves)
+            if names is None:
+                return None
+        else:
+            fitting.sort(
+                key=lambda name: (
+                    name not in demand.required,
+                    len(self.gpus[name]),
+                    self.cpus[name],
+                    order[name],
+                )
+            )
+            names = fitting[: demand.nodes]
+        chosen = sorted(names, key=order.__getitem__)
         return tuple(
             Grant(name, tuple(gpu.index for gpu in self._gpus_for(name, demand)[: demand.gpus]))
             for name in chosen
         )
 
     def fits(self, demand: Demand) -> bool:
-        """Return True if enough nodes have enough free resources for the demand."""
-        return sum(self._fits(name, demand) for name in self.nodes) >= demand.nodes
+        """Return True if enough nodes have enough free resources for the demand, among them those
+        that it requires, on no more leaves than it permits.
+        """
+        fitting = [name for name in self.nodes if self._fits(name, demand)]
+        if len(fitting) < demand.nodes or not set(demand.required) <= set(fitting):
+            return False
+        if demand.tree is None or demand.max_leaves is None:
+            return True
+        fewest = fewest_leaves(demand.tree, fitting, demand.nodes, demand.required)
+        return fewest is not None and fewest <= demand.max_leaves
 
     def _fits(self, name: str, demand: Demand) -> bool:
         return (
-            self.cpus[name] >= demand.cpus
+            name not in demand.exclude
+            and self.cpus[name] >= demand.cpus
             and self.memory[name] >= demand.memory_bytes
             and (demand.gpus == 0 or len(self._gpus_for(name, demand)) >= demand.gpus)
         )
@@ -160,6 +194,12 @@ class FreeResources:
 
     def explain(self, demand: Demand) -> str:
         """Return why ``demand`` does not fit now, as text with the requested and free amounts."""
+        busy = [name for name in demand.required if not self._fits(name, demand)]
+        if busy:
+            return f"Waits for {describe(demand)} on {', '.join(busy)}"
+        if demand.max_leaves is not None and self.fits(replace(demand, max_leaves=None)):
+            leaf = "one leaf" if demand.max_leaves == 1 else f"{demand.max_leaves} leaves"
+            return f"Waits for {demand.nodes} nodes with {describe(demand)} each on {leaf}"
         if demand.nodes > 1:
             able = sum(self._fits(name, demand) for name in self.nodes)
             return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -17,6 +17,7 @@ from aitne.adapters.schedulers._local.resources import (
     WaitingTask,
 )
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
+from aitne.core.placement.leaves import tree_of
 from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
 
 
@@ -53,6 +54,8 @@ class LocalTask:
     held: bool = False
     ending: TaskOutcome | None = None
     not_before: datetime | None = None
+    startable_since: datetime | None = None
+    """Time since which it waits for resources only; None: it has not waited for them."""
     trouble: str | None = None
     """Reason why the last start failed, if another attempt will follow."""
     last_row: SchedulerJob | None = None
@@ -120,11 +123,23 @@ class LocalTask:
             time_limit_s=self.time_limit_s,
         )
 
-    def waiting(self) -> WaitingTask:
+    def leaves_until(self) -> datetime | None:
+        """Return the time until which the pending task waits for the leaves that it requests; None:
+        without a limit, or it does not wait for that.
+        """
+        wait_s = self.job.record.request.max_leaves_wait_s
+        if self.job.demand.max_leaves is None or wait_s is None or self.startable_since is None:
+            return None
+        return self.startable_since + timedelta(seconds=wait_s)
+
+    def waiting(self, now: datetime) -> WaitingTask:
         """Return the pending task as input of the planner."""
-        record = self.job.record
+        record, demand = self.job.record, self.job.demand
+        until = self.leaves_until()
+        if until is not None and until <= now:
+            demand = replace(demand, max_leaves=None)
         group = record.number if record.throttle is not None else 0
-        return WaitingTask(self.number, self.job.demand, group, record.throttle, self.job.owner)
+        return WaitingTask(self.number, demand, group, record.throttle, self.job.owner)
 
     def running(self, now: datetime, grace_s: float) -> RunningTask:
         """Return the running task as input of the planner. It occupies its resources until its time
@@ -157,6 +172,10 @@ class LocalJob:
             wants.gpu.count,
             wants.gpu.type,
             request.time_limit_s,
+            required=request.nodes,
+            exclude=frozenset(request.exclude),
+            max_leaves=request.max_leaves,
+            tree=tree_of(request.node_paths or {}),
         )
         indices: tuple[int | None, ...] = self.record.indices or (None,)
         self.tasks = [

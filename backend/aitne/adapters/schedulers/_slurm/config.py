@@ -31,6 +31,8 @@ class SlurmConfig:
     min_job_age_s: float = 300.0
     job_requeue: bool = True
     max_array_size: int | None = None
+    max_switch_wait_s: int = 300
+    """Longest time for which a job waits for the number of switches that it requests."""
     slurm_user: str = "root"
     memory_held_by: Holder = Holder.NOBODY
     cpus_held_by: Holder = Holder.NOBODY
@@ -55,6 +57,7 @@ class SlurmConfig:
             min_job_age_s=_seconds(values, "MinJobAge", 300.0),
             job_requeue=values.get("JobRequeue", "1") != "0",
             max_array_size=int(size) if size.isdecimal() else None,
+            max_switch_wait_s=_switch_wait(values),
             slurm_user=values.get("SlurmUser", "root").partition("(")[0],
             memory_held_by=_memory_holder(values),
             cpus_held_by=_cpu_holder(values),
@@ -95,6 +98,15 @@ def config_values(output: str) -> Iterator[tuple[str, str]]:
     for line in output.splitlines():
         if (match := _LINE.fullmatch(line.rstrip())) is not None:
             yield match[1], match[2].strip()
+
+
+def _switch_wait(values: Mapping[str, str]) -> int:
+    """Return ``max_switch_wait`` of SchedulerParameters in seconds, 300 if it is not set."""
+    for word in _words(values, "SchedulerParameters"):
+        name, _, number = word.partition("=")
+        if name == "max_switch_wait" and number.isdecimal():
+            return int(number)
+    return 300
 
 
 def _memory_holder(values: Mapping[str, str]) -> Holder:

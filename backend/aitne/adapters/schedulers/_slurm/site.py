@@ -267,6 +267,7 @@ class Site:
             qos=tuple(sorted(qos or ())),
             reservations=nodes.parse_reservations(said_reservations),
             max_array_size=config.max_array_size,
+            max_switch_wait_s=config.max_switch_wait_s,
             memory_held_by=config.memory_held_by,
             cpus_held_by=config.cpus_held_by,
             started_at=config.started_at,
