@@ -305,10 +305,8 @@ class Jobs(Runs):
     def throttle(self, job_id: str, max_parallel: int | None) -> Job:
         """Set how many tasks of an array job may run at once; None: no limit. Running tasks
         continue."""
-        body = {"max_parallel": max_parallel}
-        return Job(
-            self._session.json("PATCH", f"/jobs/{segment(job_id)}", body=body, repeatable=True)
-        )
+        path, body = f"/jobs/{segment(job_id)}", {"max_parallel": max_parallel}
+        return Job(self._session.json("PATCH", path, body=body, repeatable=True))
 
     def script(self, job_id: str) -> str:
         """Return the batch script of the job exactly as it was submitted to the scheduler."""
@@ -316,30 +314,23 @@ class Jobs(Runs):
 
     def events(self, job_id: str) -> Sequence[Event]:
         """Return the history of the job, oldest first."""
-        history = self._session.json("GET", f"/jobs/{segment(job_id)}/events")
-        return [Event(item) for item in history["items"]]
+        items = self._session.json("GET", f"/jobs/{segment(job_id)}/events")["items"]
+        return [Event(item) for item in items]
 
     def metrics(self, job_id: str) -> dict[str, Any]:
         """Return measurements of the resources that the job's processes used, and a summary."""
-        metrics: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/metrics")
-        return metrics
+        return dict(self._session.json("GET", f"/jobs/{segment(job_id)}/metrics"))
 
     def placement(self, job_id: str) -> dict[str, Any]:
-        """Return the nodes of the job in the order of its ranks, with the costs of this order and what
-        the ranks are bound to.
-
-        Raises ``Conflict`` until the job runs.
-        """
-        placement: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/placement")
-        return placement
+        """Return the order of the job's nodes, its costs and the bindings of its ranks."""
+        return dict(self._session.json("GET", f"/jobs/{segment(job_id)}/placement"))
 
     def profile(self, job_id: str) -> dict[str, Any]:
         """Return the latest profile of the collectives of a distributed job, as a dictionary.
 
         Raises ``NotFound`` until the job's ranks have reported one.
         """
-        profile: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/profile")
-        return profile
+        return dict(self._session.json("GET", f"/jobs/{segment(job_id)}/profile"))
 
     def logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None

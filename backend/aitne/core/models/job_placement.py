@@ -45,7 +45,7 @@ class BoundRank(Frozen):
     )
 
 
-class CostPair(Frozen):
+class ReportedCosts(Frozen):
     """A cost of the given and of the chosen order, as the agent has computed it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -62,8 +62,8 @@ class ReportedPlacement(Frozen):
     given: tuple[Name, ...] = Field(min_length=1, max_length=_MOST_NODES)
     order: tuple[Name, ...] = Field(min_length=1, max_length=_MOST_NODES)
     reason: str = Field(max_length=2_000)
-    crossings: CostPair | None = None
-    busiest_uplink: CostPair | None = None
+    crossings: ReportedCosts | None = None
+    busiest_uplink: ReportedCosts | None = None
     bindings: tuple[BoundRank, ...] = Field(default=(), max_length=MOST_BINDINGS)
 
     @model_validator(mode="after")

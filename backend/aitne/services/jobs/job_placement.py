@@ -9,10 +9,10 @@ from uuid import UUID
 from aitne.core.errors import Conflict
 from aitne.core.models.job import Job
 from aitne.core.models.job_placement import (
-    CostPair,
     JobPlacement,
     PlacementCosts,
     PlacementSwitch,
+    ReportedCosts,
     ReportedPlacement,
 )
 from aitne.core.models.user import Actor
@@ -115,7 +115,7 @@ def _costs(
     return {"given": costs[0], "chosen": costs[1], "best": best}
 
 
-def _unverified(pair: CostPair | None) -> PlacementCosts | None:
+def _unverified(pair: ReportedCosts | None) -> PlacementCosts | None:
     """Return the costs that the agent has computed, where the platform knows no topology."""
     if pair is None:
         return None
