@@ -27,6 +27,7 @@ from aitne.api.deps import cookie_name
 from aitne.api.routers.alerts import ALERTS_TOKEN
 from aitne.api.routers.health import METRICS_TOKEN
 from aitne.bootstrap.platform import PlatformServices
+from aitne.bootstrap.topologies import read_part
 from aitne.core.errors import NotAllowed
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.models.node import Cluster, Node, NodeState
@@ -37,6 +38,8 @@ from aitne.core.settings import Settings
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.topology import ClusterTopologies
+from aitne.services.cluster.topology_imports import TopologyImports
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.admission import Admission
 from aitne.services.jobs.advice import AdviceService
@@ -253,6 +256,7 @@ def make_stage(
     runtimes = {"bare": BareRuntime(settings), "apptainer": FakeRuntime("apptainer")}
     renderer = Renderer(settings, runtimes, own_software())
     cluster = ClusterService(store, None, settings, clock, fresh_s=0)
+    topologies = ClusterTopologies(store, cluster, settings.topology, fresh_s=0)
     snapshots, sweeps = SnapshotService(store), SweepService(store, clock)
     images = ImageService(store, ImagesFolder(settings.images_dir), clock)
     datasets = dataset_service(store, settings, clock)
@@ -297,7 +301,7 @@ def make_stage(
         certificates=session_signer(settings) if settings.tls.enabled else None,
     )
     health = HealthService(
-        HealthChecks(store, settings, probes, cluster, events, TEMPLATES, clock),
+        HealthChecks(store, settings, probes, cluster, events, TEMPLATES, clock, topologies),
         ProcessRestarts(store, settings.run_dir),
         clock,
     )
@@ -328,6 +332,8 @@ def make_stage(
         device_logins=DeviceLoginService(store, settings, clock, users),
         events=events,
         cluster=cluster,
+        topologies=topologies,
+        topology_imports=TopologyImports(store, read_part),
         terminals=TerminalService(store, renderer, attacher, OwnAccount(settings), clock),
         hub_logouts=HubLogouts(store, RecordingLogins()),
         bulk=BulkCancel(jobs, store, clock),
