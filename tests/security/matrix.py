@@ -242,6 +242,7 @@ ROUTES: dict[str, Route] = {
     "get_job_metrics": reads(*SEEN, session=OWN),
     "get_job_rank_metrics": reads(*SEEN, session=OWN),
     "get_job_profile": reads(*SEEN, session=OWN),
+    "get_job_placement": reads(*SEEN, session=OWN),
     "get_job_events": reads(*SEEN, session=OWN),
     "get_job_logs": reads(*SEEN, session=OWN),
     "count_jobs": reads(ANYONE, session=ANY),

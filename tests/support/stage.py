@@ -56,6 +56,7 @@ from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.programs import ProgramService
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.reruns import RerunService
+from aitne.services.jobs.job_placement import JobPlacementService
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
@@ -334,6 +335,7 @@ def make_stage(
         cluster=cluster,
         topologies=topologies,
         topology_imports=TopologyImports(store, read_part),
+        placements=JobPlacementService(store, topologies),
         terminals=TerminalService(store, renderer, attacher, OwnAccount(settings), clock),
         hub_logouts=HubLogouts(store, RecordingLogins()),
         bulk=BulkCancel(jobs, store, clock),

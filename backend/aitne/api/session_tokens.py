@@ -60,6 +60,7 @@ OPERATIONS = frozenset(
         "get_job_notebook_page",
         "get_job_rank_metrics",
         "get_job_profile",
+        "get_job_placement",
         "get_job_queue",
         "get_job_record",
         "get_job_result",

@@ -58,6 +58,7 @@ from aitne.services.jobs.deletion import JobDeletion
 from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
+from aitne.services.jobs.job_placement import JobPlacementService
 from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.notebooks import NotebookService
@@ -150,6 +151,7 @@ class PlatformServices:
     inside: InsideService
     first_run: FirstRun
     snapshots: SnapshotService
+    placements: JobPlacementService
     sweeps: SweepService
     comparisons: ComparisonService
     reruns: RerunService
@@ -340,6 +342,7 @@ def build(settings: Settings) -> PlatformServices:
             store, users, settings, utc_now, imports if settings.slurm.import_users else None
         ),
         snapshots=snapshots,
+        placements=JobPlacementService(store, topologies),
         sweeps=sweeps,
         comparisons=ComparisonService(store, snapshots, images),
         reruns=RerunService(store, jobs, admission, snapshots, datasets, templates, places),

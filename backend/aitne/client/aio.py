@@ -258,6 +258,9 @@ class AsyncJobs:
     async def metrics(self, job_id: str) -> dict[str, Any]:
         return await call(self._sync.metrics, job_id)
 
+    async def placement(self, job_id: str) -> dict[str, Any]:
+        return await call(self._sync.placement, job_id)
+
     async def profile(self, job_id: str) -> dict[str, Any]:
         return await call(self._sync.profile, job_id)
 

@@ -100,6 +100,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     begin: Any
     hold: bool
     log_files: list[str]
+    placement: dict[str, Any]
     slurm: dict[str, Any]
     template: str | None
     template_version: str | None
@@ -143,6 +144,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     begin: Any
     hold: bool
     log_files: list[str]
+    placement: dict[str, Any]
     slurm: dict[str, Any]
     template: str | None
     template_version: str | None
@@ -171,6 +173,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     areas: list[dict[str, Any]]
     caches: str | None
     apps: list[dict[str, Any]]
+    leaves: dict[str, Any] | None
     held_by: dict[str, Any]
     lineage: str | None
 

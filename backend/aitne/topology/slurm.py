@@ -10,18 +10,21 @@ from __future__ import annotations
 import re
 
 from aitne.topology.errors import TopologyError
-from aitne.topology.hostlist import expand_hostlist
+from aitne.topology.hostlist import compress_hostlist, expand_hostlist
 from aitne.topology.tree import MAX_NODES, SourceLine, Switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Iterator, Sequence
 
+    from aitne.topology.tree import TopologyTree
+
 MAX_BYTES = 16 << 20
 """Maximum size of a file with a topology."""
 ALL_BLOCKS = "(all blocks)"
 """Name of the root above the blocks. No block can have this name."""
 _PAIR = re.compile(r'([A-Za-z]+)=("[^"]*"|[^\s"]*)(?:\s+|$)', re.ASCII)
+_SWITCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _SIZE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _OF_A_SWITCH = frozenset({"switchname", "switches", "nodes", "linkspeed"})
 _OF_A_BLOCK = frozenset({"blockname", "nodes"})
@@ -61,6 +64,24 @@ def read_conf(text: str, file: str) -> list[Switch]:
     if not switches and not blocks:
         raise TopologyError("there is no switch and no block in it", _EXAMPLE, file=file)
     return switches or above_blocks(blocks, sizes)
+
+
+def conf_text(tree: TopologyTree) -> str:
+    """Return the switches of a tree as the text of a ``topology.conf``. Blocks become switches;
+    names that no switch can have are replaced."""
+    names: dict[str, str] = {}
+    for number, name in enumerate(tree.switches):
+        names[name] = name if _SWITCH.fullmatch(name) else f"blocks-{number}"
+    return "".join(
+        f"SwitchName={names[switch.name]} "
+        + (
+            f"Nodes={compress_hostlist(switch.nodes)}"
+            if switch.nodes
+            else f"Switches={','.join(names[below] for below in switch.switches)}"
+        )
+        + "\n"
+        for switch in tree.switches.values()
+    )
 
 
 def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:

@@ -1670,6 +1670,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/placement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the nodes of the job in the order of its ranks, the costs of this order on the network, and what the ranks are bound to
+         * @description Return the nodes of the job in the order of its ranks, the costs of this order on the network,
+         *     and what the ranks are bound to.
+         */
+        get: operations["get_job_placement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/profile": {
         parameters: {
             query?: never;
@@ -3916,6 +3937,21 @@ export interface components {
              */
             script: string;
         };
+        /** @description CPUs and devices of one rank. */
+        BoundRank: {
+            /** @description Number of the rank. */
+            rank: number;
+            /** @description Node that it runs on. */
+            node: string;
+            /** @description CPUs that it is bound to, such as `0-3`; null: it is not bound. */
+            cores?: string | null;
+            /** @description NUMA node of its GPU, or of its CPUs; null: unknown. */
+            numa?: number | null;
+            /** @description Index of its GPU on the node; null: it has none, or that is unknown. */
+            gpu?: number | null;
+            /** @description Network interface that is closest to its GPU; null: unknown. */
+            nic?: string | null;
+        };
         /** @description Hours that a project may use, monthly or in total. An omitted value is not limited. */
         Budget: {
             /**
@@ -4053,6 +4089,11 @@ export interface components {
              */
             code: string;
         };
+        /**
+         * @description Whether a job waits for nodes on the fewest leaves that can hold it.
+         * @enum {string}
+         */
+        Compact: "off" | "prefer" | "require";
         /** @description One of the two compared jobs, as described in the heading of its column. */
         Compared: {
             /**
@@ -5065,6 +5106,8 @@ export interface components {
              *     ]
              */
             log_files?: string[] | string;
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement?: components["schemas"]["PlacementSpec-Input"] | null;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
@@ -5167,6 +5210,8 @@ export interface components {
              *     ]
              */
             log_files?: string[];
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement?: components["schemas"]["PlacementSpec-Output"];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /**
@@ -5254,6 +5299,27 @@ export interface components {
             next_cursor: string | null;
             /** @description Number of entries on all pages. */
             total: number;
+        };
+        /** @description Nodes of a job in the order of its ranks, the costs of this order, and the bindings. */
+        JobPlacement: {
+            /** @description Nodes in the order in which the scheduler lists them. */
+            given: string[];
+            /** @description Nodes in the order in which ranks are numbered. */
+            order: string[];
+            /** @description Pairs of ranks that follow each other and are on different leaves; null: the topology is not known. */
+            crossings: components["schemas"]["PlacementCosts"] | null;
+            /** @description Pairs of ranks that send over the busiest uplink in one direction; null: the topology is not known. */
+            busiest_uplink: components["schemas"]["PlacementCosts"] | null;
+            /** @description Switches or blocks above the job's nodes. */
+            switches: components["schemas"]["PlacementSwitch"][];
+            /** @description Leaf of each node that the topology contains. */
+            leaves: {
+                [key: string]: string;
+            };
+            /** @description What the ranks are bound to, the first 4,096; empty: it is not reported. */
+            bindings: components["schemas"]["BoundRank"][];
+            /** @description Why the nodes are in this order, as a sentence. */
+            reason: string;
         };
         /**
          * @description Position of a job in the queue of this platform's jobs, ordered by the scheduler's
@@ -5385,6 +5451,8 @@ export interface components {
              *     ]
              */
             log_files?: string[];
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement?: components["schemas"]["PlacementSpec-Output"];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
@@ -5483,6 +5551,8 @@ export interface components {
              * @default []
              */
             apps: components["schemas"]["AppSpec"][];
+            /** @description Leaves on which it is to run, resolved from `placement.compact`; null: any. */
+            leaves?: components["schemas"]["LeafLimit"] | null;
             /**
              * @description Components besides the scheduler that enforce the job's memory and CPUs.
              * @default {
@@ -5656,6 +5726,8 @@ export interface components {
              *     ]
              */
             log_files: string[];
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement: components["schemas"]["PlacementSpec-Output"];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
@@ -5802,6 +5874,13 @@ export interface components {
              * @description Time at which the job was created.
              */
             launched_at: string;
+        };
+        /** @description Number of leaves on which a job is to run: the fewest that can hold it. */
+        LeafLimit: {
+            /** @description Maximum number of leaves. */
+            count: number;
+            /** @description Time in seconds for which the job waits for that; null: as long as the scheduler permits. */
+            wait_s?: number | null;
         };
         /**
          * @description Level of urgency of a notification.
@@ -6104,6 +6183,24 @@ export interface components {
             min: number;
             /** @description Maximum. */
             max?: number | null;
+        };
+        /** @description Sizes of the mesh of a job's ranks, the innermost dimension first. */
+        MeshSpec: {
+            /**
+             * @description Size of tensor parallelism.
+             * @default 1
+             */
+            tensor: number;
+            /**
+             * @description Size of pipeline parallelism.
+             * @default 1
+             */
+            pipeline: number;
+            /**
+             * @description Size of data parallelism.
+             * @default 1
+             */
+            data: number;
         };
         /**
          * @description Method by which a sweep chooses its parameter settings.
@@ -6922,6 +7019,94 @@ export interface components {
          * @enum {string}
          */
         Phase: "off" | "scheduled" | "on";
+        /** @description A cost of three orders of the job's nodes. */
+        PlacementCosts: {
+            /** @description Of the order in which the scheduler lists the nodes. */
+            given: number;
+            /** @description Of the order in which the ranks are numbered. */
+            chosen: number;
+            /** @description Of the best order that is known. */
+            best: number;
+        };
+        /** @description Content of ``placement`` in a job file. */
+        "PlacementSpec-Input": {
+            /**
+             * @description prefer: wait for nodes on the fewest leaves that can hold the job, for the time in wait, 5 minutes if omitted; then start on any nodes. require: wait without a limit, if wait is omitted; Slurm ends the wait after max_switch_wait. off: do not wait.
+             * @default off
+             */
+            compact: components["schemas"]["Compact"];
+            /**
+             * @description Longest wait for the fewest leaves, in seconds or such as 10m.
+             * @example 10m
+             */
+            wait?: number | string | null;
+            /**
+             * @description Order of the nodes in which ranks are numbered. auto: the order with the least traffic between leaves, if the topology is known; given: the scheduler's; file:PATH: that of a file with one node in each line, absolute or ~/...
+             * @default auto
+             * @example file:~/order.txt
+             */
+            order: string;
+            /** @description Mesh of the ranks, for which the order is computed. Omitted: one ring of all ranks. */
+            mesh?: components["schemas"]["MeshSpec"] | null;
+            /**
+             * @description Nodes that it must run on, such as gpu[03-05]; others are added if needed.
+             * @default []
+             */
+            nodes: string[] | string;
+            /**
+             * @description Nodes that it must not run on, such as gpu07 or gpu[07-09].
+             * @default []
+             */
+            exclude: string[] | string;
+            /**
+             * @description What ranks are bound to. auto: the cores of the NUMA node of the rank's GPU, else an even part of the job's cores; cores: an even part of the job's cores; off: nothing.
+             * @default auto
+             */
+            bind: components["schemas"]["RankBinding"];
+        };
+        /** @description Content of ``placement`` in a job file. */
+        "PlacementSpec-Output": {
+            /**
+             * @description prefer: wait for nodes on the fewest leaves that can hold the job, for the time in wait, 5 minutes if omitted; then start on any nodes. require: wait without a limit, if wait is omitted; Slurm ends the wait after max_switch_wait. off: do not wait.
+             * @default off
+             */
+            compact: components["schemas"]["Compact"];
+            /**
+             * @description Longest wait for the fewest leaves, in seconds or such as 10m.
+             * @example 10m
+             */
+            wait?: number | null;
+            /**
+             * @description Order of the nodes in which ranks are numbered. auto: the order with the least traffic between leaves, if the topology is known; given: the scheduler's; file:PATH: that of a file with one node in each line, absolute or ~/...
+             * @default auto
+             * @example file:~/order.txt
+             */
+            order: string;
+            /** @description Mesh of the ranks, for which the order is computed. Omitted: one ring of all ranks. */
+            mesh?: components["schemas"]["MeshSpec"] | null;
+            /**
+             * @description Nodes that it must run on, such as gpu[03-05]; others are added if needed.
+             * @default []
+             */
+            nodes: string[];
+            /**
+             * @description Nodes that it must not run on, such as gpu07 or gpu[07-09].
+             * @default []
+             */
+            exclude: string[];
+            /**
+             * @description What ranks are bound to. auto: the cores of the NUMA node of the rank's GPU, else an even part of the job's cores; cores: an even part of the job's cores; off: nothing.
+             * @default auto
+             */
+            bind: components["schemas"]["RankBinding"];
+        };
+        /** @description A switch or block above nodes of the job. */
+        PlacementSwitch: {
+            /** @description Name of the switch or block. */
+            name: string;
+            /** @description Switch above it; null for the root. */
+            parent: string | null;
+        };
         /** @description Job as it would be submitted, shown before the submission; nothing is stored. */
         Plan: {
             /** @description Specification of the job that would be created. */
@@ -7350,6 +7535,11 @@ export interface components {
              */
             type: components["schemas"]["NumberType"];
         };
+        /**
+         * @description What the processes of a rank are bound to.
+         * @enum {string}
+         */
+        RankBinding: "auto" | "cores" | "off";
         /** @description Session to which the ranks of a rank group belong, and when they are released. */
         RankGroupSpec: {
             /**
@@ -8022,6 +8212,8 @@ export interface components {
              *     ]
              */
             log_files?: string[] | string;
+            /** @description On which nodes it runs, and how its ranks are ordered and bound there. */
+            placement?: components["schemas"]["PlacementSpec-Input"] | null;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
@@ -13549,6 +13741,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RankMetrics"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_placement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobPlacement"];
                 };
             };
             401: components["responses"]["NotAuthenticated"];

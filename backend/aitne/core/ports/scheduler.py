@@ -15,6 +15,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster
+from aitne.core.models.placement import NodeName
 from aitne.core.models.resources import Resources
 from aitne.core.platform.registry import Registry
 
@@ -65,6 +66,16 @@ class SubmitRequest(Frozen):
     """Whether the job is held until it is released."""
     max_requeues: int = 0
     """Number of times that the scheduler may itself requeue the job after its node failed."""
+    nodes: tuple[NodeName, ...] = ()
+    """Names of nodes that the job must run on."""
+    exclude: tuple[NodeName, ...] = ()
+    """Names of nodes that the job must not run on."""
+    max_leaves: int | None = Field(None, ge=1)
+    """Maximum number of leaves of the network that the nodes are to be on; None: any."""
+    max_leaves_wait_s: int | None = Field(None, ge=0)
+    """Time in seconds for which the job waits for ``max_leaves``, and then starts on more leaves; None:
+    as long as the scheduler permits.
+    """
     slurm: SlurmOptions = SlurmOptions()
 
 

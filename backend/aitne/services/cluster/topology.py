@@ -27,6 +27,7 @@ from aitne.topology.errors import TopologyError
 from aitne.topology.node import NodeTopology, cpu_text, merged_node
 from aitne.topology.parts import Topology, TopologyPart
 from aitne.topology.record import from_record
+from aitne.topology.slurm import conf_text
 from aitne.topology.tree import Switch, TopologyTree, merged
 
 FRESH_S = 1.0
@@ -102,6 +103,16 @@ class ClusterTopologies:
                 self._rows.parts[key] = from_record(row.content)
             self._rows.version = row.version
         return combined(self._rows.stored, self._rows.parts, self._order)
+
+    async def conf(self) -> str | None:
+        """Return the switches as the text of a ``topology.conf``, for jobs; None if only the
+        scheduler describes the network, which jobs can ask themselves, or no source does.
+        """
+        known = await self.known()
+        tree = known.topology.tree
+        if tree is None or not known.network_from - {TopologyOrigin.SCHEDULER}:
+            return None
+        return conf_text(tree)
 
     async def view(self, actor: Actor) -> ClusterTopology:
         """Return the switches and the nodes of the cluster as ``actor`` sees them: which nodes run

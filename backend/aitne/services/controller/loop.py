@@ -80,9 +80,8 @@ class Controller:
         counts = ControllerCounters()
         self._leader = leader = Leader(store, holder, counts)
         self._limits = LimitWatch(store, scheduler, accounting, leader, clock)
-        self._topology = TopologyWatch(
-            store, scheduler, topology or TopologyConfig(), leader, clock
-        )
+        topology = topology or TopologyConfig()
+        self._topology = TopologyWatch(store, scheduler, topology, leader, clock)
         self._scheduler = scheduler = CountedScheduler(scheduler, counts)
         self._clock = clock
         self._poll_interval_s = poll_interval_s
@@ -90,7 +89,16 @@ class Controller:
         self._live = live = LiveJobs(store)
         self._restored = restored = RestoredJobs(store)
         self._submitter = Submitter(
-            store, scheduler, files, renderer, leader, clock, counts, live, restored
+            store,
+            scheduler,
+            files,
+            renderer,
+            leader,
+            clock,
+            counts,
+            live,
+            restored,
+            network=topology.conf,
         )
         outside = outside or OutsideConfig()
         self._actions = OutboxActions(store, scheduler, leader, clock, outside.jobs)

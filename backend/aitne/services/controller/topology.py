@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -43,6 +43,10 @@ class TopologyConfig:
     settings: TopologySettings = field(default_factory=TopologySettings)
     read_file: Callable[[Path], TopologyPart] = _no_file
     """Function that reads a file or folder in any format. It raises ``TopologyError``."""
+    conf: Callable[[], Awaitable[str | None]] | None = None
+    """Function that returns the text of the ``topology.conf`` for jobs on several nodes; None: they
+    get none.
+    """
 
 
 class TopologyWatch:
