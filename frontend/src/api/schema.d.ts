@@ -2834,6 +2834,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/topology/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Import a file with switches, blocks or the description of a node, in place of an earlier one of that name
+         * @description Import a file with switches, blocks or the description of a node, in place of an earlier one
+         *     of that name. A file that is invalid, or contradicts another import, is refused with the line.
+         */
+        put: operations["import_topology"];
+        post?: never;
+        /**
+         * Remove an imported topology
+         * @description Remove an imported topology.
+         */
+        delete: operations["forget_topology"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/cluster/nodes/{name}/drain": {
         parameters: {
             query?: never;
@@ -9044,6 +9069,13 @@ export interface components {
             /** @description The token itself, which is shown only once. */
             token: string;
         };
+        /** @description A file with a topology. */
+        TopologyImport: {
+            /** @description Text of a topology.conf, topology.yaml, the output of `scontrol show topology` or `nvidia-smi topo -m`, or an XML file of hwloc. */
+            content: string;
+            /** @description Node that the file describes, if the file does not name it. */
+            node?: string | null;
+        };
         /** @description A node with its place in the network, its use, and what it consists of. */
         TopologyNode: {
             /** @description Name of the node. */
@@ -9070,7 +9102,7 @@ export interface components {
             nics: components["schemas"]["NicView"][] | null;
         };
         /**
-         * @description Where a part of the topology comes from.
+         * @description Origin of a part of the topology.
          * @enum {string}
          */
         TopologyOrigin: "import" | "file" | "scheduler" | "nodes";
@@ -16693,6 +16725,94 @@ export interface operations {
             };
             401: components["responses"]["NotAuthenticated"];
             403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    import_topology: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description Name of the imported file, such as `topology.conf`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content": "SwitchName=leaf0 Nodes=gpu[01-08]\n"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TopologyImport"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    forget_topology: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description Name of the imported file, such as `topology.conf`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
