@@ -63,6 +63,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     exit_code: int | None
     signal: int | None
     nodes: list[str]
+    excluded_nodes: list[str]
     account: str | None
     partition: str | None
     priority: int | None
@@ -174,6 +175,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     caches: str | None
     apps: list[dict[str, Any]]
     leaves: dict[str, Any] | None
+    node_paths: dict[str, list[str]] | None
     held_by: dict[str, Any]
     lineage: str | None
 
@@ -189,6 +191,7 @@ class Plan(Record, spec=JobSpecRecord):
     expected_start_at: datetime | None
     enforcement: list[str]
     script: str
+    placement: dict[str, Any] | None
     settings: list[dict[str, Any]]
     limits: list[str]  # deprecated
     waits_for: str | None  # deprecated

@@ -4090,7 +4090,7 @@ export interface components {
             code: string;
         };
         /**
-         * @description Whether a job waits for nodes on the fewest leaves that can hold it.
+         * @description Wait of a job for nodes on the fewest leaves that can hold it.
          * @enum {string}
          */
         Compact: "off" | "prefer" | "require";
@@ -4142,6 +4142,12 @@ export interface components {
              * @default true
              */
             network: boolean;
+        };
+        /** @description One cost of the rank order: in the scheduler's order, and in the order of the job. */
+        CostPair: {
+            given: number;
+            /** @description Null: the order is read from a file on the node. */
+            chosen?: number | null;
         };
         /** @description One version of a dataset in the catalogue. It exists only after its manifest was uploaded. */
         Dataset: {
@@ -5554,6 +5560,13 @@ export interface components {
             /** @description Leaves on which it is to run, resolved from `placement.compact`; null: any. */
             leaves?: components["schemas"]["LeafLimit"] | null;
             /**
+             * @description Switches above each node, the root first; null: the scheduler knows them itself, or they are
+             *     not needed.
+             */
+            node_paths?: {
+                [key: string]: string[];
+            } | null;
+            /**
              * @description Components besides the scheduler that enforce the job's memory and CPUs.
              * @default {
              *       "runtime": false,
@@ -5632,6 +5645,11 @@ export interface components {
              * @default []
              */
             nodes: string[];
+            /**
+             * @description Nodes that failed during earlier attempts, on which no later one runs, the oldest first.
+             * @default []
+             */
+            excluded_nodes: string[];
             /** @description Unix account under which it runs; null: the platform's own. */
             account: string | null;
             /** @description Partition that the scheduler chose. */
@@ -5881,6 +5899,12 @@ export interface components {
             count: number;
             /** @description Time in seconds for which the job waits for that; null: as long as the scheduler permits. */
             wait_s?: number | null;
+        };
+        /** @description Nodes that a job uses on one leaf. */
+        LeafUse: {
+            /** @description Name. */
+            name: string;
+            nodes: number;
         };
         /**
          * @description Level of urgency of a notification.
@@ -7019,6 +7043,17 @@ export interface components {
          * @enum {string}
          */
         Phase: "off" | "scheduled" | "on";
+        /** @description Other leaves that could hold a job. */
+        PlacementAlternative: {
+            leaves: components["schemas"]["LeafUse"][];
+            /**
+             * @description Wait for the last of the nodes.
+             * @default 0
+             */
+            wait_s: number;
+            /** @description Uplinks, fragmentation and wait; less is better. */
+            score: number;
+        };
         /** @description A cost of three orders of the job's nodes. */
         PlacementCosts: {
             /** @description Of the order in which the scheduler lists the nodes. */
@@ -7027,6 +7062,49 @@ export interface components {
             chosen: number;
             /** @description Of the best order that is known. */
             best: number;
+        };
+        /**
+         * @description Nodes on which a job would run if it started now, and the order of its ranks on them. The
+         *     scheduler may choose others.
+         */
+        PlacementPlan: {
+            /**
+             * @description Empty: too few nodes are free.
+             * @default []
+             */
+            nodes: string[];
+            /**
+             * @description Leaves of these nodes.
+             * @default []
+             */
+            leaves: components["schemas"]["LeafUse"][];
+            /**
+             * @description Nodes in the order in which ranks are numbered; empty: unknown.
+             * @default []
+             */
+            order: string[];
+            /** @description Consecutive ranks on different leaves; null without nodes. */
+            crossings?: components["schemas"]["CostPair"] | null;
+            /** @description Pairs of ranks that share the busiest uplink; null without nodes. */
+            busiest_uplink?: components["schemas"]["CostPair"] | null;
+            /** @description Uplinks, fragmentation and wait, which the choice keeps low. */
+            score?: number | null;
+            /** @description Number of leaves that the job waits for; null: any. */
+            max_leaves?: number | null;
+            /** @description How long it waits for them, in seconds; null: without a limit. */
+            max_leaves_wait_s?: number | null;
+            /** @description Why these nodes, or what is missing, as a sentence. */
+            reason: string;
+            /**
+             * @description The next best leaves, the best first.
+             * @default []
+             */
+            alternatives: components["schemas"]["PlacementAlternative"][];
+            /**
+             * @description Changes of the request with which it would fit.
+             * @default []
+             */
+            changes: string[];
         };
         /** @description Content of ``placement`` in a job file. */
         "PlacementSpec-Input": {
@@ -7131,6 +7209,8 @@ export interface components {
             enforcement: string[];
             /** @description Batch script that would be submitted. */
             script: string;
+            /** @description Where it would run; null: on one node, or the topology is not known. */
+            placement?: components["schemas"]["PlacementPlan"] | null;
             /**
              * @description Parameter settings of a sweep, by array index; empty without a sweep.
              * @default []
@@ -7536,7 +7616,7 @@ export interface components {
             type: components["schemas"]["NumberType"];
         };
         /**
-         * @description What the processes of a rank are bound to.
+         * @description Binding of the processes of a rank.
          * @enum {string}
          */
         RankBinding: "auto" | "cores" | "off";
