@@ -9105,7 +9105,7 @@ export interface components {
          * @description Origin of a part of the topology.
          * @enum {string}
          */
-        TopologyOrigin: "import" | "file" | "scheduler" | "nodes";
+        TopologyOrigin: "import" | "file" | "scheduler";
         /** @description A source of the topology, with the result of its last reading. */
         TopologySourceView: {
             /** @description File or command. */
