@@ -99,7 +99,7 @@ def topology_show(
     return 0
 
 
-def _show_cluster(svg: str | None, *, as_json: bool, url: str | None, data_dir: Path | None) -> int:
+def _show_cluster(svg: str | None, *, as_json: bool, url: str | None, data_dir: str | None) -> int:
     from aitne.cli.lookup import connect
     from aitne.cli.views import topology_svg, topology_tree
 
@@ -123,7 +123,7 @@ def _show_cluster(svg: str | None, *, as_json: bool, url: str | None, data_dir: 
 
 
 def _show_job(
-    job: str, svg: str | None, *, as_json: bool, url: str | None, data_dir: Path | None
+    job: str, svg: str | None, *, as_json: bool, url: str | None, data_dir: str | None
 ) -> int:
     from aitne.cli.lookup import connect, find_job
     from aitne.cli.views import job_placement
