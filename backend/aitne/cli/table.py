@@ -107,7 +107,7 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "topology": (
         "aitne.cli.commands.topology",
         "Look",
-        "Show the topology of the network in a file, and compute orders of ranks.",
+        "Show the topology of the cluster, and compute orders of ranks.",
     ),
     "image": ("aitne.cli.commands.image", "Look", "List and show container images."),
     "dataset": ("aitne.cli.commands.dataset", "Look", "List, add, share and verify datasets."),

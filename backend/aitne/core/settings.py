@@ -107,8 +107,8 @@ class TopologySettings(Strict):
         list(TopologyOrigin),
         max_length=len(TopologyOrigin),
         description="Sources of the topology, the first one first: `import` (`aitne admin topology "
-        "import`), `file`, `scheduler`, and `nodes` (what agents report about their node). A source that "
-        "contradicts an earlier one is not used, and health names it.",
+        "import`), `file` and `scheduler`. A source that contradicts an earlier one is not used, and health "
+        "names it.",
     )
     file: Path | None = Field(
         None,

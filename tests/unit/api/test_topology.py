@@ -11,7 +11,6 @@ from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Role
-from aitne.core.ports.store import TransitionRequest
 from aitne.topology.node import Device, NodeTopology, NumaNode
 from aitne.topology.parts import TopologyPart
 from aitne.topology.record import to_record
@@ -54,12 +53,8 @@ async def test_topology_shows_places_and_use_of_nodes_but_no_jobs_of_others(stag
     for owner, name, where in (("ada", "mine", "n1"), ("bob", "confidential", "n2")):
         job = (await stage.store.create_job(make_job(owner=owner, name=name))).job
         changes = JobChanges(nodes=(where,), started_at=stage.clock.now)
-        await stage.store.transition(
-            TransitionRequest(job.id, JobState.SUBMITTING), epoch=lease.epoch
-        )
-        await stage.store.transition(
-            TransitionRequest(job.id, JobState.RUNNING, changes), epoch=lease.epoch
-        )
+        await stage.store.transition(job.id, JobState.SUBMITTING)
+        await stage.store.transition(job.id, JobState.RUNNING, changes)
     part = NodeTopology(
         "n1",
         "/sys",
@@ -71,7 +66,7 @@ async def test_topology_shows_places_and_use_of_nodes_but_no_jobs_of_others(stag
     switches = to_record(TopologyPart(tuple(read_shown(SHOWN))))
     await stage.store.save_topology(TopologyOrigin.SCHEDULER, "", switches)
     described = to_record(TopologyPart(nodes=(part,)))
-    await stage.store.save_topology(TopologyOrigin.NODES, "n1", described, boot_id="1")
+    await stage.store.save_topology(TopologyOrigin.IMPORT, "n1.xml", described)
     async with stage.client(await stage.token(ada)) as client:
         answer = await client.get(URL)
     found: dict[str, Any] = answer.json()
@@ -101,7 +96,7 @@ async def test_topology_shows_places_and_use_of_nodes_but_no_jobs_of_others(stag
     assert (three["switch"], three["free_gpus"], three["used"]) == ("b1", 0, False)
     assert (four["switch"], four["source"]) == (None, None)
     assert found["unknown_nodes"] == ["n4"]
-    (source,) = found["sources"]
+    _, source = found["sources"]
     assert (source["name"], source["origin"]) == ("scontrol show topology", "scheduler")
     assert source["problem"] is None
     assert "bob" not in answer.text

@@ -97,7 +97,7 @@ partition_load = Table(
     sqlite_with_rowid=False,
 )
 
-# What each source says about the topology of the cluster; the nodes are sources, too.
+# What each source says about the topology of the cluster.
 topologies = Table(
     "topologies",
     metadata,
@@ -105,7 +105,6 @@ topologies = Table(
     Column("name", String(255), primary_key=True),
     Column("content", JSON(none_as_null=True)),
     Column("problem", Prose),
-    Column("boot_id", String(64)),
     Column("read_at", UtcDateTime, nullable=False),
     Column("version", BigId, nullable=False),
     Index("ix_topologies_version", "version"),

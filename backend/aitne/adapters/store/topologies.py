@@ -44,11 +44,10 @@ class TopologyRecords(StorePart, TopologyStore):
         name: str,
         content: Mapping[str, Any] | None,
         *,
-        boot_id: str | None = None,
         epoch: int | None = None,
     ) -> None:
-        values = {"content": None if content is None else dict(content), "boot_id": boot_id}
-        await self._save(origin, name, {**values, "problem": None}, epoch)
+        stored = None if content is None else dict(content)
+        await self._save(origin, name, {"content": stored, "problem": None}, epoch)
 
     @override
     async def note_topology_problem(
@@ -68,7 +67,7 @@ class TopologyRecords(StorePart, TopologyStore):
             query = select(_topologies).where(columns.origin == origin, columns.name == name)
             before = (await tx.execute(query)).mappings().first()
             newest = (await tx.execute(select(func.max(columns.version)))).scalar() or 0
-            row = {"content": None, "boot_id": None, **(before or {}), **key, **values}
+            row = {"content": None, **(before or {}), **key, **values}
             row |= {"version": newest + 1, "read_at": self._clock()}
             await tx.execute(upsert(tx.dialect, _topologies, row, ["origin", "name"]))
             was = dict.fromkeys(values) if before is None else before

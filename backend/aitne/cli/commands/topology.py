@@ -28,6 +28,7 @@ Files = Annotated[
     ),
 ]
 _SHOW_EXAMPLES = """
+aitne topology show
 aitne topology show --file topology.conf --svg t.svg
 aitne topology show --job my-training
 aitne topology show --job 1a2b3c4d --json
@@ -40,7 +41,7 @@ aitne topology order --file topology.conf --nodes 'gpu[00-07]' --mesh tensor=8,d
 
 @group("topology", LOOK)
 def topologies() -> None:
-    """Show the topology of the network in a file, and compute orders of ranks."""
+    """Show the topology of the cluster, and compute orders of ranks."""
 
 
 @topologies.command("show", epilog=examples(_SHOW_EXAMPLES))
@@ -70,7 +71,8 @@ def topology_show(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show the switches or blocks, the nodes below them, and what each node consists of.
+    """Show the switches or blocks of the cluster, the nodes below them, and what each node consists
+    of; with --file, those that files describe.
 
     A file is a topology.conf or topology.yaml, the output of `scontrol show topology` or
     `nvidia-smi topo -m`, or an XML file of hwloc. With --job: the nodes of a job in the order of its
@@ -78,11 +80,13 @@ def topology_show(
     """
     from aitne.cli.views import topology_svg, topology_tree
 
-    if bool(file) == (job is not None):
+    if file and job is not None:
         raise _invalid("Give either --file or --job.")
     if job is not None:
         return _show_job(job, svg, as_json=as_json, url=url, data_dir=data_dir)
-    topology = _read(file or [])
+    if not file:
+        return _show_cluster(svg, as_json=as_json, url=url, data_dir=data_dir)
+    topology = _read(file)
     if svg is not None:
         if topology.tree is None:
             raise _invalid("file: there are no switches to draw. Add a topology.conf.")
@@ -92,6 +96,29 @@ def topology_show(
     else:
         for line in topology_tree.lines(topology):
             typer.echo(output.plain(line))
+    return 0
+
+
+def _show_cluster(svg: str | None, *, as_json: bool, url: str | None, data_dir: str | None) -> int:
+    from aitne.cli.lookup import connect
+    from aitne.cli.views import topology_svg, topology_tree
+
+    found = connect(url, data_dir).nodes.topology()
+    tree = topology_tree.tree_of(found)
+    if svg is not None:
+        if tree is None:
+            raise _invalid(
+                "svg: no source describes the network of this cluster. An administrator can import a "
+                "topology.conf with `aitne admin topology import`."
+            )
+        Path(svg).write_text(topology_svg.draw(tree), encoding="utf-8")
+    if as_json:
+        output.answer_json(found)
+        return 0
+    for line in topology_tree.cluster_lines(found, tree):
+        typer.echo(output.plain(line))
+    if tree is None:
+        output.say("No source describes the network of this cluster.")
     return 0
 
 

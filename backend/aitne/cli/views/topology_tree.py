@@ -8,7 +8,7 @@ from typing import Any
 from aitne.topology.hostlist import compress_hostlist
 from aitne.topology.node import NodeTopology
 from aitne.topology.parts import Topology
-from aitne.topology.tree import TopologyTree
+from aitne.topology.tree import SourceLine, Switch, TopologyTree
 
 
 def lines(topology: Topology) -> Iterator[str]:
@@ -25,6 +25,48 @@ def lines(topology: Topology) -> Iterator[str]:
             links = sorted(_links(node, gpu).items())
             text = " ".join(f"{kind}:{count}" for kind, count in links)
             yield f"  {node.gpus[gpu].name}  {text}" + (f"  nearest {nic.name}" if nic else "")
+
+
+def tree_of(found: dict[str, Any]) -> TopologyTree | None:
+    """Return the tree of switches in an answer of the platform, with those nodes that the scheduler
+    has; None if it has no switches. Switches without such nodes are left out."""
+    nodes: dict[str, list[str]] = {}
+    for node in found["nodes"]:
+        nodes.setdefault(node["switch"], []).append(node["name"])
+    parents = {each["name"]: each["parent"] for each in found["switches"]}
+    kept: set[str] = set()
+    for leaf in parents.keys() & nodes.keys():
+        above: str | None = leaf
+        while above is not None and above not in kept:
+            kept.add(above)
+            above = parents[above]
+    below: dict[str | None, list[str]] = {}
+    for name, parent in parents.items():
+        if name in kept:
+            below.setdefault(parent, []).append(name)
+    switches = [
+        Switch(
+            each["name"],
+            SourceLine(each["source"], 0),
+            tuple(below.get(each["name"], ())),
+            tuple(nodes.get(each["name"], ())),
+        )
+        for each in found["switches"]
+        if each["name"] in kept
+    ]
+    return TopologyTree(switches) if switches else None
+
+
+def cluster_lines(found: dict[str, Any], tree: TopologyTree | None) -> Iterator[str]:
+    """Yield the lines that describe the topology in an answer of the platform."""
+    if tree is not None:
+        yield from _switches(tree)
+    if found["unknown_nodes"]:
+        yield f"(not known)  {compress_hostlist(found['unknown_nodes'])}"
+    for node in found["nodes"]:
+        for numa in node["numa_nodes"] or ():
+            gpus = " ".join(f"GPU{index}" for index in numa["gpus"])
+            yield f"{node['name']}  NUMA node {numa['index']}: CPUs {numa['cpus']}  {gpus}".rstrip()
 
 
 def _switches(tree: TopologyTree) -> Iterator[str]:

@@ -20,8 +20,6 @@ class TopologyOrigin(StrEnum):
     FILE = "file"
     """The file that the settings name."""
     SCHEDULER = "scheduler"
-    NODES = "nodes"
-    """The nodes themselves: the agents of jobs report what their node consists of."""
 
 
 class StoredTopology(Frozen):
@@ -29,15 +27,15 @@ class StoredTopology(Frozen):
 
     origin: TopologyOrigin
     name: str
-    """Name within the origin: of an imported file, or of a node; otherwise empty."""
+    """Name within the origin: of the imported file, or the path of the file in the settings; empty
+    for the scheduler.
+    """
     content: Mapping[str, Any] | None
     """Part of the topology as ``aitne.topology.record`` writes it; None: the source has none, or it
     was removed.
     """
     problem: str | None = None
     """Why the source could not be read last time; ``content`` is then what was read before."""
-    boot_id: str | None = None
-    """Boot of the node in which the node was described; None for other origins."""
     read_at: UtcTime
     """Time at which the source was read, successfully or not."""
     version: int

@@ -156,7 +156,7 @@ def combined(
                 _add(nodes, node)
         except TopologyError as error:
             problem = str(error)
-        if origin is not TopologyOrigin.NODES and (part is not None or problem is not None):
+        if part is not None or problem is not None:
             shown = FROM_SCHEDULER if origin is TopologyOrigin.SCHEDULER else name
             views.append(
                 TopologySourceView(name=shown, origin=origin, read_at=row.read_at, problem=problem)

@@ -25,7 +25,6 @@ class TopologyStore(Protocol):
         name: str,
         content: Mapping[str, Any] | None,
         *,
-        boot_id: str | None = None,
         epoch: int | None = None,
     ) -> None:
         """Store what a source says; None: that it has no topology. Add the event

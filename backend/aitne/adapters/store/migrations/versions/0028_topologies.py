@@ -20,7 +20,6 @@ def upgrade() -> None:
         sa.Column("name", sa.String(255), primary_key=True),
         sa.Column("content", sa.JSON()),
         sa.Column("problem", Prose()),
-        sa.Column("boot_id", sa.String(64)),
         sa.Column("read_at", UtcDateTime(), nullable=False),
         sa.Column("version", BigId, nullable=False),
     )
