@@ -224,10 +224,16 @@ export const stages = (ids) => [
   { name: "topology-large", path: "/cluster?tab=topology", changes: withTopology(32, 1_000) },
   { name: "topology-unfolded", path: "/cluster?tab=topology", fold: true, changes: withTopology(32, 1_000), prepare: async (page) => { await page.getByTestId("topology-unfold").click(); await wait(page); } },
   { name: "topology-table", path: "/cluster?tab=topology", changes: withTopology(3, 24), prepare: async (page) => { await page.getByTestId("topology-values").locator("summary").click(); await wait(page); } },
-  ...[0, 1].map((nth) => ({
-    name: `topology-node-${nth === 0 ? "known" : "unknown"}`, path: "/cluster?tab=topology", fold: true, changes: withTopology(2, 4),
-    prepare: async (page) => { await page.getByTestId("topology-node").nth(2 * nth).click(); await opened(page); },
-  })),
+  { name: "topology-node-known", path: "/cluster?tab=topology", fold: true, changes: withTopology(2, 4), prepare: async (page) => { await page.getByTestId("topology-node").first().click(); await opened(page); } },
+  {
+    name: "topology-node-unknown", path: "/cluster?tab=topology", fold: true, changes: withTopology(2, 4),
+    prepare: async (page) => {
+      await page.getByRole("treeitem").first().focus();
+      // To the last node, and back to its leaf and the one before.
+      for (const key of ["End", "ArrowLeft", "ArrowLeft", "ArrowUp", "ArrowUp", "Enter"]) await page.keyboard.press(key);
+      await opened(page);
+    },
+  },
   { name: "job-placement", path: `/jobs/${ids.running}?tab=placement`, changes: withPlacement(ids, 2, 8) },
   { name: "job-placement-given", path: `/jobs/${ids.running}?tab=placement`, changes: withPlacement(ids, 2, 8), prepare: async (page) => { await page.getByTestId("placement").getByRole("radiogroup").locator("label").first().click(); await page.getByTestId("placement-values").locator("summary").click(); await wait(page); } },
   { name: "job-placement-kept", path: `/jobs/${ids.running}?tab=placement`, changes: withPlacement(ids, 2, 8, true), prepare: async (page) => { await page.getByTestId("placement").getByRole("radiogroup").locator("label").last().click(); await wait(page); } },

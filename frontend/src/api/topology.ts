@@ -45,11 +45,11 @@ export interface ClusterTopology {
   unknown_nodes: string[];
 }
 
-/** A figure of the given, the chosen and the best known order; null: unknown. */
-export interface OrderFigures {
-  given: number | null;
-  chosen: number | null;
-  best: number | null;
+/** A cost of the given, the chosen and the best known order. */
+export interface OrderCosts {
+  given: number;
+  chosen: number;
+  best: number;
 }
 
 export interface RankBinding {
@@ -65,8 +65,9 @@ export interface RankBinding {
 export interface JobPlacement {
   given: string[];
   order: string[];
-  crossings: OrderFigures;
-  busiest_uplink: OrderFigures;
+  /** These two are null where the topology is not known. */
+  crossings: OrderCosts | null;
+  busiest_uplink: OrderCosts | null;
   switches: { name: string; parent: string | null }[];
   /** The leaf switch of each node; an unknown node has none. */
   leaves: Record<string, string>;
@@ -85,7 +86,7 @@ export const topologyQuery = queryOptions({
   queryFn: async ({ signal }) => (await (await getRaw("/cluster/topology", signal)).json()) as ClusterTopology,
 });
 
-/** Refused with 409 before the ranks have nodes. */
+/** Refused with 409 before the job has nodes. */
 export const placementQuery = (id: string) =>
   queryOptions({
     queryKey: topologyKeys.job(id),

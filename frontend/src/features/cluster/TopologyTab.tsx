@@ -120,7 +120,7 @@ function Problems({ topology }: { topology: ClusterTopology }) {
   return (
     <Alert color="gray" icon={<Info size={18} />} mx={20} mb="sm" data-testid="topology-unknown">
       {t("The topology does not contain {{count}} nodes of the scheduler:", { count: unknown.length })} {unknown.slice(0, MOST_NAMED).join(", ")}
-      {more > 0 && ` ${t("and {{count}} more", { count: more })}`}. {t("Jobs on them are placed as if they were connected to one switch of their own.")}
+      {more > 0 && ` ${t("and {{count}} more", { count: more })}`}. {t("Such nodes are treated as one more leaf.")}
     </Alert>
   );
 }

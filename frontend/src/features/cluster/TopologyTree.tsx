@@ -3,7 +3,7 @@ import type { CSSProperties, KeyboardEvent } from "react";
 import { useTranslation } from "react-i18next";
 import type { TopologyNode } from "@/api/topology";
 import { CLOSED, nodeLook } from "./nodes";
-import { branchName, branchText, freeText, type NetworkBranch, nodeText, type Totals, type Usage, USAGES, usageOf } from "./topology";
+import { branchName, freeText, type NetworkBranch, nodeText, type Totals, type Usage, USAGES, usageOf } from "./topology";
 import classes from "./Topology.module.css";
 
 interface Props {
@@ -36,35 +36,38 @@ function BranchItem({ branch, level, first = false, ...props }: Props & { branch
   const fold = () => props.onFold(branch, !open);
   const Chevron = open ? ChevronDown : ChevronRight;
   return (
-    <div
-      role="treeitem"
-      aria-label={branchText(branch, totals)}
-      aria-level={level}
-      aria-expanded={open}
-      aria-selected={false}
-      tabIndex={first ? 0 : -1}
-      className={classes.branch}
-      onKeyDown={(event) => moveIn(event, { open, onOpen: () => props.onFold(branch, true), onClose: () => props.onFold(branch, false), onPress: fold })}
-    >
-      <div className={classes.switch} role="presentation" onClick={fold}>
+    <div>
+      <div
+        role="treeitem"
+        aria-level={level}
+        aria-expanded={open}
+        aria-selected={false}
+        tabIndex={first ? 0 : -1}
+        className={classes.switch}
+        onClick={(event) => {
+          event.currentTarget.focus();
+          fold();
+        }}
+        onKeyDown={(event) => moveIn(event, { open, onOpen: fold, onClose: fold, onPress: fold })}
+      >
         <Chevron size={15} aria-hidden />
-        <Network size={15} aria-hidden className={classes.icon} />
+        <Network size={15} aria-hidden />
         <strong className="truncate">{branchName(branch)}</strong>
         <UsageBar totals={totals} />
         <span className={`${classes.free ?? ""} tabular`}>
-          {t("{{count}} nodes", { count: totals.nodes })}
-          <span className={classes.gpus}>{freeText(totals)}</span>
+          {t("{{count}} nodes", { count: totals.nodes })} <span className={classes.gpus}>{freeText(totals)}</span>
+          {totals.usage.mine > 0 && <span className="visually-hidden">{t("own jobs on {{count}} nodes", { count: totals.usage.mine })}</span>}
         </span>
       </div>
       {open && branch.below.length > 0 && (
-        <div role="group" className={classes.below}>
+        <div className={classes.below}>
           {branch.below.map((each) => (
             <BranchItem key={each.name} {...props} branch={each} level={level + 1} />
           ))}
         </div>
       )}
       {open && branch.nodes.length > 0 && (
-        <div role="group" className={classes.nodes}>
+        <div className={classes.nodes}>
           {branch.nodes.map((node) => (
             <NodeItem key={node.name} node={node} level={level + 1} onSelect={props.onSelect} />
           ))}
@@ -142,22 +145,20 @@ interface Actions {
 
 /** The keys of a tree: https://www.w3.org/WAI/ARIA/apg/patterns/treeview/ */
 function moveIn(event: KeyboardEvent<HTMLElement>, { open, onOpen, onClose, onPress }: Actions) {
-  if (event.target !== event.currentTarget || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.altKey || event.ctrlKey || event.metaKey) return;
   const item = event.currentTarget;
   const items = [...(item.closest('[role="tree"]')?.querySelectorAll<HTMLElement>(ITEM) ?? [])];
   const at = items.indexOf(item);
-  const focus = (target: HTMLElement | null | undefined) => target?.focus();
-  const above = () => item.parentElement?.closest<HTMLElement>(ITEM);
+  const above = () => items.slice(0, at).findLast((each) => Number(each.ariaLevel) < Number(item.ariaLevel));
   switch (event.key) {
-    case "ArrowDown": focus(items[at + 1]); break;
-    case "ArrowUp": focus(items[at - 1]); break;
-    case "Home": focus(items[0]); break;
-    case "End": focus(items.at(-1)); break;
-    case "ArrowRight": if (open) focus(item.querySelector<HTMLElement>(ITEM)); else onOpen?.(); break;
-    case "ArrowLeft": if (open) onClose?.(); else focus(above()); break;
+    case "ArrowDown": items[at + 1]?.focus(); break;
+    case "ArrowUp": items[at - 1]?.focus(); break;
+    case "Home": items[0]?.focus(); break;
+    case "End": items.at(-1)?.focus(); break;
+    case "ArrowRight": if (open) items[at + 1]?.focus(); else onOpen?.(); break;
+    case "ArrowLeft": if (open) onClose?.(); else above()?.focus(); break;
     case "Enter": case " ": onPress(); break;
     default: return;
   }
   event.preventDefault();
-  event.stopPropagation();
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ClusterTopology, TopologyNode } from "@/api/topology";
-import { branchText, foundIn, isUnfolded, nodeText, pathOf, totalsIn, usageOf } from "./topology";
+import { branchName, foundIn, freeText, isUnfolded, nodeText, pathOf, totalsIn, usageOf } from "./topology";
 
 const node = (name: string, leaf: string | null, change: Partial<TopologyNode> = {}): TopologyNode => ({
   name, switch: leaf, source: null, state: "idle", gpus: 4, free_gpus: 4, mine: false, used: false, numa_nodes: null, gpu_links: null, nics: null, ...change,
@@ -37,10 +37,8 @@ it("adds up what is free below each switch", () => {
 
 it("says as text what the picture shows", () => {
   const tree = foundIn(TOPOLOGY, "");
-  const totals = totalsIn(tree);
-  expect(tree.map((branch) => branchText(branch, totals.get(branch) ?? { nodes: 0, gpus: 0, freeGpus: 0, usage: { mine: 0, others: 0, free: 0, closed: 0 } }))).toEqual([
-    "core, 4 nodes, 6 of 16 GPUs free, own jobs on 1 node",
-    "Without a switch, 1 node, 1 of 1 nodes free",
+  expect([...totalsIn(tree)].map(([branch, totals]) => `${branchName(branch)}: ${freeText(totals)}`)).toEqual([
+    "core: 6 of 16 GPUs free", "leaf0: 6 of 8 GPUs free", "leaf1: 0 of 8 GPUs free", "Without a switch: 1 of 1 nodes free",
   ]);
   expect(TOPOLOGY.nodes.slice(0, 2).map(nodeText)).toEqual(["gpu00: 2 of 4 GPUs free, Own jobs", "gpu01: 0 of 4 GPUs free, Jobs of others"]);
 });

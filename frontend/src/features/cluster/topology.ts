@@ -86,12 +86,6 @@ export function nodeText(node: TopologyNode): string {
   return `${node.name}: ${[...gpus, i18next.t(USAGES[usageOf(node)].label)].join(", ")}`;
 }
 
-/** The text of a branch: its name, its nodes and what is free. */
-export function branchText(branch: NetworkBranch, totals: Totals): string {
-  const own = totals.usage.mine > 0 ? [i18next.t("own jobs on {{count}} nodes", { count: totals.usage.mine })] : [];
-  return [branchName(branch), i18next.t("{{count}} nodes", { count: totals.nodes }), freeText(totals), ...own].join(", ");
-}
-
 export function branchName(branch: NetworkBranch): string {
   return branch.content === null ? i18next.t("Without a switch") : branch.name;
 }

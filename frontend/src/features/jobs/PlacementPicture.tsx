@@ -20,7 +20,6 @@ interface Props {
 }
 
 const LINE_PX = 28;
-const INDENT_PX = 18;
 const RING_PX = 200;
 
 /** Switches and nodes from top to bottom, the numbers of the ranks beside them, and an arc from each to the next. */
@@ -43,7 +42,7 @@ export function PlacementPicture({ lines, folded, tree, order, each, ring, busie
             const isSwitch = node === null;
             const below = folded || branch.nodes.length === 0 ? nodesBelow(branch).length : 0;
             return (
-              <div key={key} className={classes.line} data-switch={isSwitch || undefined} style={{ paddingLeft: level * INDENT_PX }}>
+              <div key={key} className={classes.line} data-switch={isSwitch || undefined} style={{ "--level": level } as CSSProperties}>
                 {isSwitch && <Network size={14} aria-hidden />}
                 <span className="truncate">{isSwitch && branch.content === null ? t("Without a switch") : (node ?? branch.name)}</span>
                 {isSwitch && ring && above >= 0 && load > 0 && (

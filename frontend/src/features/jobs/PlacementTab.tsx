@@ -5,20 +5,25 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { isStatus } from "@/api/client";
 import { messageOf } from "@/api/problem";
-import { type JobPlacement, type OrderFigures, placementQuery } from "@/api/topology";
+import { type JobPlacement, type OrderCosts, placementQuery } from "@/api/topology";
 import type { Job } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
+import { isActive } from "@/lib/states";
 import { BindingTable, OrderTable } from "./PlacementTables";
 import { isNetworkKnown, jobTree, linesOf, MOST_NODES, orderOf, ORDERS, type OrderName, ranksPerNode } from "./placement";
 import { PlacementPicture } from "./PlacementPicture";
 import classes from "./Placement.module.css";
 
+const REFRESH_MS = 10_000;
+
 /** The order of a job's ranks on the network, and what they are bound to. */
 export default function PlacementTab({ job }: { job: Job }) {
   const { t } = useTranslation();
-  const query = useQuery(placementQuery(job.id));
+  const awaited = isActive(job.state) && job.distributed !== null;
+  // The ranks report what they are bound to some time after the job has started, without an event.
+  const query = useQuery({ ...placementQuery(job.id), refetchInterval: ({ state }) => (awaited && state.data?.bindings.length === 0 ? REFRESH_MS : false) });
   if (query.isPending) return <Skeleton h={320} m={20} w="auto" aria-busy="true" />;
   if (query.data !== undefined) return <LoadedPlacement job={job} placement={query.data} />;
   if (isStatus(query.error, 409)) {
@@ -50,19 +55,17 @@ function LoadedPlacement({ job, placement }: { job: Job; placement: JobPlacement
         </Text>
       )}
       {known ? (
-        <>
-          <div className={classes.head}>
-            <SegmentedControl size="xs" aria-label={t("Order of the ranks")} value={name} onChange={setName} data={ORDERS.map((value) => ({ value, label: labels[value] }))} />
-            <Switch size="xs" label={t("Fold the nodes")} checked={folded} onChange={(event) => setFolds(event.currentTarget.checked)} data-testid="placement-fold" />
-          </div>
-          <Figures placement={placement} />
-        </>
+        <div className={classes.head}>
+          <SegmentedControl size="xs" aria-label={t("Order of the ranks")} value={name} onChange={setName} data={ORDERS.map((value) => ({ value, label: labels[value] }))} />
+          <Switch size="xs" label={t("Fold the nodes")} checked={folded} onChange={(event) => setFolds(event.currentTarget.checked)} data-testid="placement-fold" />
+        </div>
       ) : (
         <Text size="sm" c="dimmed">
-          {t("The topology of the network is not known, so no order could be computed. An administrator can import it.")}
+          {t("The platform does not know the topology of the network, so the ring is not drawn. An administrator can import it.")}
         </Text>
       )}
-      <PlacementPicture lines={lines} folded={folded} tree={tree} order={order} each={each} ring={known} busiest={placement.busiest_uplink[name]} />
+      {placement.crossings !== null && <Figures placement={placement} />}
+      <PlacementPicture lines={lines} folded={folded} tree={tree} order={order} each={each} ring={known} busiest={placement.busiest_uplink?.[name] ?? null} />
       <OrderTable placement={placement} tree={tree} each={each} />
       {placement.bindings.length > 0 && <BindingTable bindings={placement.bindings} />}
     </div>
@@ -78,7 +81,7 @@ function useOrderLabels(): Record<OrderName, string> {
 function Figures({ placement }: { placement: JobPlacement }) {
   const { t } = useTranslation();
   const labels = useOrderLabels();
-  const rows: [string, OrderFigures][] = [
+  const rows: [string, OrderCosts | null][] = [
     [t("Crossings between leaves"), placement.crossings],
     [t("Busiest uplink"), placement.busiest_uplink],
   ];
@@ -96,11 +99,11 @@ function Figures({ placement }: { placement: JobPlacement }) {
         </tr>
       </thead>
       <tbody>
-        {rows.map(([title, figures]) => (
+        {rows.map(([title, costs]) => (
           <tr key={title}>
             <th scope="row">{title}</th>
             {ORDERS.map((name) => (
-              <td key={name}>{figures[name] ?? "–"}</td>
+              <td key={name}>{costs?.[name] ?? "–"}</td>
             ))}
           </tr>
         ))}

@@ -23,7 +23,8 @@ export function jobTree({ switches, given, leaves }: Pick<JobPlacement, "switche
  */
 export function orderOf(placement: JobPlacement, name: OrderName): string[] {
   const { crossings, busiest_uplink: busiest, given, order } = placement;
-  if (name !== "best") return name === "given" ? given : order;
+  if (name === "given") return given;
+  if (name === "chosen" || crossings === null || busiest === null) return order;
   const isBest = (other: "given" | "chosen") => crossings[other] === crossings.best && busiest[other] === busiest.best;
   if (isBest("chosen")) return order;
   return isBest("given") ? given : depthFirst(placement);
