@@ -119,7 +119,7 @@ const withPlacement = (ids, leaves, count, kept = false) => {
       given, order: kept ? given : sorted, crossings: figures(0), busiest_uplink: figures(1), switches: switchesOf(leaves).map(({ name, parent }) => ({ name, parent })),
       leaves: Object.fromEntries(given.map((name, number) => [name, `leaf${number % leaves}`])),
       bindings: (kept ? given : sorted).slice(0, 8).flatMap((node, number) => numbered(4, (gpu) => ({ rank: 4 * number + gpu, node, cores: `${8 * gpu}-${8 * gpu + 7}`, numa: gpu >> 1, gpu, nic: `mlx5_${gpu >> 1}` }))).slice(0, count < 8 ? 8 : 32),
-      reason: kept ? "rank order: the given order is kept, as the job file says" : `rank order: ${count} -> ${leaves} crossings, busiest uplink ${count / leaves} -> 1`,
+      reason: kept ? "The order is that of ~/order.txt." : `Rank order: ${count} -> ${leaves} crossings, busiest uplink ${count / leaves} -> 1.`,
     },
   };
 };
@@ -242,7 +242,7 @@ export const stages = (ids) => [
     name: "compose-placement", path: "/compose",
     changes: { "/jobs:plan": { placement: {
       nodes: numbered(8, nodeName), leaves: [{ name: "leaf0", nodes: 4 }, { name: "leaf1", nodes: 4 }], order: [0, 2, 4, 6, 1, 3, 5, 7].map(nodeName), crossings: { given: 8, chosen: 2 }, busiest_uplink: { given: 4, chosen: 1 },
-      score: 4.2, max_leaves: 2, max_leaves_wait_s: 600, reason: "They are on the fewest leaves.", alternatives: [{ leaves: [{ name: "leaf2", nodes: 8 }], wait_s: 900, score: 15 }], changes: [],
+      score: 4.2, max_leaves: 2, max_leaves_wait_s: 600, reason: "2 leaves below core hold the job.", alternatives: [{ leaves: [{ name: "leaf2", nodes: 8 }], wait_s: 900, score: 15 }], changes: [],
     } } },
     prepare: async (page) => { await page.getByTestId("compose-command-0").fill("python train.py"); await page.getByTestId("plan-placement").waitFor(); await wait(page); },
   },
