@@ -1,4 +1,4 @@
-import { Group, Select, Skeleton, Tabs, Text } from "@mantine/core";
+import { Group, Select, Tabs, Text } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Network, Search, Server } from "lucide-react";
@@ -8,6 +8,7 @@ import { meQuery } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
 import { CapacityRow } from "@/components/Capacity";
 import { EmptyState } from "@/components/EmptyState";
+import { TableSkeleton } from "@/components/TableSkeleton";
 import { formatBytes } from "@/lib/units";
 import { capacityOf } from "./capacity";
 import { LoadPanel } from "./LoadPanel";
@@ -40,7 +41,13 @@ export function ClusterPage() {
           <LoadPanel />
         </Tabs.Panel>
         <Tabs.Panel value="topology">
-          <Suspense fallback={<Skeleton h={360} />}>
+          <Suspense
+            fallback={
+              <div className="card">
+                <TableSkeleton rows={8} />
+              </div>
+            }
+          >
             <TopologyTab />
           </Suspense>
         </Tabs.Panel>

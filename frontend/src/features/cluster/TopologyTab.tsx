@@ -1,4 +1,4 @@
-import { Alert, Button, Skeleton, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Info, Network, Search, TriangleAlert } from "lucide-react";
 import { useDeferredValue, useMemo, useState } from "react";
@@ -8,6 +8,7 @@ import { CommandLine } from "@/components/CommandLine";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
+import { TableSkeleton } from "@/components/TableSkeleton";
 import { RelativeTime } from "@/components/Time";
 import { leavesOf } from "@/lib/switches";
 import { NodeDrawer } from "./NodeDrawer";
@@ -23,7 +24,7 @@ export default function TopologyTab() {
   return (
     <div className="card" data-testid="topology">
       {query.isPending ? (
-        <Skeleton h={320} m={20} w="auto" aria-busy="true" />
+        <TableSkeleton rows={8} />
       ) : topology === undefined ? (
         <PageError error={query.error} onRetry={() => void query.refetch()} />
       ) : topology.switches.length === 0 ? (

@@ -20,6 +20,7 @@ import { QueuePosition } from "@/components/QueuePosition";
 import { ServerText } from "@/components/ServerText";
 import { Stages } from "@/components/Stages";
 import { StateBadge } from "@/components/StateBadge";
+import { TableSkeleton } from "@/components/TableSkeleton";
 import { TemplateIcon } from "@/components/TemplateIcon";
 import { LogView } from "@/features/jobs/log/LogView";
 import { RerunButton } from "@/features/jobs/runs/RerunButton";
@@ -192,7 +193,7 @@ function LoadedJob({ job }: { job: Job }) {
             )}
             {tabs.placement && (
               <Tabs.Panel value="placement">
-                <Suspense fallback={<Skeleton h={320} m={20} />}>
+                <Suspense fallback={<TableSkeleton rows={8} />}>
                   <PlacementTab job={job} />
                 </Suspense>
               </Tabs.Panel>

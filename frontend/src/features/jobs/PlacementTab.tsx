@@ -1,4 +1,4 @@
-import { SegmentedControl, Skeleton, Switch, Text } from "@mantine/core";
+import { SegmentedControl, Switch, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Network } from "lucide-react";
 import { useMemo, useState } from "react";
@@ -10,6 +10,7 @@ import type { Job } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
+import { TableSkeleton } from "@/components/TableSkeleton";
 import { isActive } from "@/lib/states";
 import { BindingTable, OrderTable } from "./PlacementTables";
 import { isNetworkKnown, jobTree, linesOf, MOST_NODES, orderOf, ORDERS, type OrderName, ranksPerNode } from "./placement";
@@ -24,7 +25,7 @@ export default function PlacementTab({ job }: { job: Job }) {
   const awaited = isActive(job.state) && job.distributed !== null;
   // The ranks report what they are bound to some time after the job has started, without an event.
   const query = useQuery({ ...placementQuery(job.id), refetchInterval: ({ state }) => (awaited && state.data?.bindings.length === 0 ? REFRESH_MS : false) });
-  if (query.isPending) return <Skeleton h={320} m={20} w="auto" aria-busy="true" />;
+  if (query.isPending) return <TableSkeleton rows={8} />;
   if (query.data !== undefined) return <LoadedPlacement job={job} placement={query.data} />;
   if (isStatus(query.error, 409)) {
     return (
