@@ -220,6 +220,7 @@ export const stages = (ids) => [
   { name: "ranks-of-session", path: `/jobs/${ids.running}?tab=ranks`, changes: asRanks(ids, 16) },
   { name: "ranks-table", path: `/jobs/${ids.running}?tab=ranks`, changes: asRanks(ids, 16), prepare: async (page) => { await page.getByTestId("rank-metrics").locator("summary").click(); await wait(page); } },
   { name: "ranks-heat-map", path: `/jobs/${ids.running}?tab=ranks`, changes: asRanks(ids, 256) },
+  { name: "topology-none", path: "/cluster?tab=topology", changes: { "/cluster/topology": { switches: [], nodes: [], sources: [], unknown_nodes: [] } } },
   { name: "topology-small", path: "/cluster?tab=topology", changes: withTopology(3, 24) },
   { name: "topology-large", path: "/cluster?tab=topology", changes: withTopology(32, 1_000) },
   { name: "topology-unfolded", path: "/cluster?tab=topology", fold: true, changes: withTopology(32, 1_000), prepare: async (page) => { await page.getByTestId("topology-unfold").click(); await wait(page); } },
