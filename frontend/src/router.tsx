@@ -119,6 +119,7 @@ const terminalRoute = createRoute({
 const clusterRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/cluster",
+  validateSearch: (search: Record<string, unknown>): { tab?: "topology" } => (search.tab === "topology" ? { tab: "topology" } : {}),
   component: lazyRouteComponent(() => import("@/features/cluster/Cluster"), "ClusterPage"),
 });
 

@@ -105,12 +105,12 @@ async function spoil(page, answers) {
   });
 }
 
-/** Give the answer to one question other fields, those of objects in it one by one. */
+/** Give the answer to one question other fields, those of objects in it one by one; a refusal becomes an answer. */
 async function change(page, asked, fields) {
   const merged = (old, now) => (now !== null && typeof now === "object" && !Array.isArray(now) ? { ...old, ...Object.fromEntries(Object.entries(now).map(([key, value]) => [key, merged(old?.[key], value)])) } : now);
   await page.route(portal + "/api/v1" + asked, async (route) => {
     const response = await route.fetch({ maxRetries: 2 });
-    await route.fulfill({ response, json: merged(await response.json(), fields) });
+    await route.fulfill({ response, status: 200, json: merged(await response.json(), fields) });
   });
 }
 

@@ -78,6 +78,51 @@ const asRanks = (ids, count) => ({
   [`/jobs/${ids.running}`]: { name: "Ranks of Diffusion notebooks", session_id: ids.session, rank_group: { session: ids.session, idle_s: 900, python: null }, distributed: { ranks_per_node: 8, backend: "auto", strategy: "allreduce", compress: "none" } },
   [`/jobs/${ids.running}/metrics/ranks`]: usageOf(count),
 });
+const numbered = (count, name) => Array.from({ length: count }, (_, number) => name(number));
+const nodeName = (number) => `gpu${String(number).padStart(3, "0")}`;
+/** A core switch with so many leaves; the names of the nodes alternate between the leaves, as in many machine rooms. */
+const switchesOf = (leaves) => [
+  { name: "core", parent: null, kind: "switch", source: "topology.conf, line 1" },
+  ...numbered(leaves, (leaf) => ({ name: `leaf${leaf}`, parent: "core", kind: "switch", source: `topology.conf, line ${leaf + 2}` })),
+];
+const topologyOf = (leaves, count) => ({
+  switches: switchesOf(leaves),
+  nodes: [
+    ...numbered(count, (number) => {
+      const [mine, used, closed] = [number % 7 === 2, number % 7 < 4, number % 13 === 5];
+      const free = used ? number % 3 : closed ? 0 : 4;
+      return {
+        name: nodeName(number), switch: `leaf${number % leaves}`, source: `topology.conf, line ${(number % leaves) + 2}`, state: closed ? "drained" : used ? "mixed" : "idle", gpus: 4, free_gpus: free, mine, used,
+        numa_nodes: number % 2 === 0 ? [{ index: 0, cpus: "0-15,32-47", gpus: [0, 1] }, { index: 1, cpus: "16-31,48-63", gpus: [2, 3] }] : null,
+        gpu_links: number % 2 === 0 ? numbered(4, (one) => numbered(4, (other) => (one === other ? null : one >> 1 === other >> 1 ? "NV12" : "SYS"))) : null,
+        nics: number % 2 === 0 ? [{ name: "mlx5_0", numa: 0 }, { name: "mlx5_1", numa: 1 }, { name: "eth0", numa: null }] : null,
+      };
+    }),
+    { name: "login", switch: null, source: null, state: "idle", gpus: 0, free_gpus: 0, mine: false, used: false, numa_nodes: null, gpu_links: null, nics: null },
+  ],
+  sources: [
+    { name: "scontrol show topology", origin: "scheduler", read_at: inHours(-0.3), problem: null },
+    { name: "topology.conf", origin: "import", read_at: inHours(-30), problem: "topology.conf:3: the switch leaf1 differs from its definition in scontrol show topology. Correct one of the two, or use one source only." },
+  ],
+  unknown_nodes: ["login"],
+});
+const withTopology = (leaves, count) => ({ "/cluster/topology": topologyOf(leaves, count) });
+/** A job on so many nodes, whose order follows the leaves; `kept`: as the scheduler gave it. */
+const withPlacement = (ids, leaves, count, kept = false) => {
+  const given = numbered(count, nodeName);
+  const sorted = numbered(leaves, (leaf) => given.filter((_, number) => number % leaves === leaf)).flat();
+  const costs = { before: [count, count / leaves], after: [leaves, 1] };
+  const figures = (at) => ({ given: costs.before[at], chosen: costs[kept ? "before" : "after"][at], best: costs.after[at] });
+  return {
+    [`/jobs/${ids.running}`]: { resources: { nodes: count }, distributed: { ranks_per_node: 4, backend: "auto", strategy: "allreduce", compress: "none" } },
+    [`/jobs/${ids.running}/placement`]: {
+      given, order: kept ? given : sorted, crossings: figures(0), busiest_uplink: figures(1), switches: switchesOf(leaves).map(({ name, parent }) => ({ name, parent })),
+      leaves: Object.fromEntries(given.map((name, number) => [name, `leaf${number % leaves}`])),
+      bindings: (kept ? given : sorted).slice(0, 8).flatMap((node, number) => numbered(4, (gpu) => ({ rank: 4 * number + gpu, node, cores: `${8 * gpu}-${8 * gpu + 7}`, numa: gpu >> 1, gpu, nic: `mlx5_${gpu >> 1}` }))).slice(0, count < 8 ? 8 : 32),
+      reason: kept ? "The order is that of ~/order.txt." : `Rank order: ${count} -> ${leaves} crossings, busiest uplink ${count / leaves} -> 1.`,
+    },
+  };
+};
 /** What a page is like that has nothing, that waits, and that gets no answer. */
 const BAD_DAYS = ["empty", "never", "fails"];
 const LISTS = { home: "/", jobs: "/jobs", cluster: "/cluster", notifications: "/notifications", project: "/projects/vision?tab=usage", admin: "/admin", "admin-load": "/admin/load" };
@@ -95,6 +140,7 @@ export const pages = (ids) => [
   { name: "job-history", path: `/jobs/${ids.finished}?tab=history` },
   { name: "session", path: `/jobs/${ids.session}` },
   { name: "cluster", path: "/cluster" },
+  { name: "topology", path: "/cluster?tab=topology" },
   { name: "node", path: "/cluster/nodes/node04" },
   { name: "help", path: "/help#waiting" },
   { name: "images", path: "/images" },
@@ -147,6 +193,7 @@ export const pages = (ids) => [
   { name: "reset", path: ids.reset, anybody: true },
   { name: "reset-without-link", path: "/reset", anybody: true },
   ...Object.entries(LISTS).flatMap(([name, path]) => BAD_DAYS.map((answers) => ({ name: `${name}-${answers}`, path, answers }))),
+  ...["never", "fails"].map((answers) => ({ name: `topology-${answers}`, path: "/cluster?tab=topology", answers })),
   { name: "not-loaded", path: "/", anybody: true, answers: "no files", prepare: (page) => page.getByText("reload the page").waitFor() },
   { name: "stale", path: "/", fold: true, answers: "no news", prepare: (page) => page.getByTestId("stale-banner").waitFor() },
 ];
@@ -173,6 +220,33 @@ export const stages = (ids) => [
   { name: "ranks-of-session", path: `/jobs/${ids.running}?tab=ranks`, changes: asRanks(ids, 16) },
   { name: "ranks-table", path: `/jobs/${ids.running}?tab=ranks`, changes: asRanks(ids, 16), prepare: async (page) => { await page.getByTestId("rank-metrics").locator("summary").click(); await wait(page); } },
   { name: "ranks-heat-map", path: `/jobs/${ids.running}?tab=ranks`, changes: asRanks(ids, 256) },
+  { name: "topology-none", path: "/cluster?tab=topology", changes: { "/cluster/topology": { switches: [], nodes: [], sources: [], unknown_nodes: [] } } },
+  { name: "topology-small", path: "/cluster?tab=topology", changes: withTopology(3, 24) },
+  { name: "topology-large", path: "/cluster?tab=topology", changes: withTopology(32, 1_000) },
+  { name: "topology-unfolded", path: "/cluster?tab=topology", fold: true, changes: withTopology(32, 1_000), prepare: async (page) => { await page.getByTestId("topology-unfold").click(); await wait(page); } },
+  { name: "topology-table", path: "/cluster?tab=topology", changes: withTopology(3, 24), prepare: async (page) => { await page.getByTestId("topology-values").locator("summary").click(); await wait(page); } },
+  { name: "topology-node-known", path: "/cluster?tab=topology", fold: true, changes: withTopology(2, 4), prepare: async (page) => { await page.getByTestId("topology-node").first().click(); await opened(page); } },
+  {
+    name: "topology-node-unknown", path: "/cluster?tab=topology", fold: true, changes: withTopology(2, 4),
+    prepare: async (page) => {
+      await page.getByRole("treeitem").first().focus();
+      // To the last node, and back to its leaf and the one before.
+      for (const key of ["End", "ArrowLeft", "ArrowLeft", "ArrowUp", "ArrowUp", "Enter"]) await page.keyboard.press(key);
+      await opened(page);
+    },
+  },
+  { name: "job-placement", path: `/jobs/${ids.running}?tab=placement`, changes: withPlacement(ids, 2, 8) },
+  { name: "job-placement-given", path: `/jobs/${ids.running}?tab=placement`, changes: withPlacement(ids, 2, 8), prepare: async (page) => { await page.getByTestId("placement").getByRole("radiogroup").locator("label").first().click(); await page.getByTestId("placement-values").locator("summary").click(); await wait(page); } },
+  { name: "job-placement-kept", path: `/jobs/${ids.running}?tab=placement`, changes: withPlacement(ids, 2, 8, true), prepare: async (page) => { await page.getByTestId("placement").getByRole("radiogroup").locator("label").last().click(); await wait(page); } },
+  { name: "job-placement-large", path: `/jobs/${ids.running}?tab=placement`, changes: withPlacement(ids, 32, 512) },
+  {
+    name: "compose-placement", path: "/compose",
+    changes: { "/jobs:plan": { placement: {
+      nodes: numbered(8, nodeName), leaves: [{ name: "leaf0", nodes: 4 }, { name: "leaf1", nodes: 4 }], order: [0, 2, 4, 6, 1, 3, 5, 7].map(nodeName), crossings: { given: 8, chosen: 2 }, busiest_uplink: { given: 4, chosen: 1 },
+      score: 4.2, max_leaves: 2, max_leaves_wait_s: 600, reason: "2 leaves below core hold the job.", alternatives: [{ leaves: [{ name: "leaf2", nodes: 8 }], wait_s: 900, score: 15 }], changes: [],
+    } } },
+    prepare: async (page) => { await page.getByTestId("compose-command-0").fill("python train.py"); await page.getByTestId("plan-placement").waitFor(); await wait(page); },
+  },
   { name: "admin-idle-gpus", path: "/admin", changes: { "/admin/idle-gpus": { items: RANKS(ids.session).slice(1, 2) } } },
   menu("extend-session", `/jobs/${ids.session}`, "session-extend"),
   dialog("delete-job", `/jobs/${ids.finished}`, "job-delete"),

@@ -4,7 +4,9 @@ import { CircleCheck, CircleX, Hourglass, Info, ShieldCheck, TriangleAlert } fro
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
+import { plannedPlacement } from "@/api/topology";
 import type { Plan } from "@/api/types";
+import { PlanPlacement } from "@/components/PlanPlacement";
 import { ServerText } from "@/components/ServerText";
 import { translateServerText } from "@/i18n/server";
 import { describeRanks, describeResources } from "@/lib/describe";
@@ -53,6 +55,7 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
     );
   }
   const { Icon, tone, text } = verdict(plan);
+  const placement = plannedPlacement(plan);
   return (
     <>
       <div
@@ -77,6 +80,7 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
               {open ? t("hide script") : t("show script")}
             </Anchor>
           </span>
+          {placement !== null && <PlanPlacement placement={placement} />}
           <Remarks plan={plan} />
         </span>
       </div>

@@ -24,6 +24,12 @@ it("keeps names and numbers of a message", () => {
   expect(translateServerText("The program was ended by signal 9.").text).toBe("Das Programm wurde durch Signal 9 beendet.");
 });
 
+it("translates what is said of placements", () => {
+  expect(translateServerText("Rank order: 63 -> 7 crossings, busiest uplink 12 -> 1.").text).toBe("Reihenfolge der Ranks: 63 -> 7 Übergänge, meistbelasteter Uplink 12 -> 1.");
+  expect(translateServerText("Job train has no placement yet: it is QUEUED. Wait until it runs.").text).toBe("Job train hat noch keine Platzierung: Wartet. Sie erscheint, sobald er läuft.");
+  expect(translateServerText("4 nodes are requested, and 2 are free.").text).toBe("Angefordert sind 4 Knoten, frei 2.");
+});
+
 it("writes amounts of memory as numbers of the language", () => {
   expect(translateServerText("Waits for 1.5 GiB of memory on one node: 3 GiB are free").text).toBe("Wartet auf 1,5 GiB Speicher auf einem Knoten: frei 3 GiB.");
   expect(translateServerText("Waits for 4 CPUs on one node: 1 of 2 are free").text).toBe("Wartet auf 4 CPUs auf einem Knoten: frei 1 von 2.");

@@ -3,6 +3,7 @@ import { expect, it, vi } from "vitest";
 import { keys } from "@/api/queries";
 import { rankKeys } from "@/api/ranks";
 import { runKeys } from "@/api/runs";
+import { topologyKeys } from "@/api/topology";
 import type { Job, JobPage } from "@/api/types";
 import { CacheUpdater } from "./apply";
 
@@ -91,6 +92,18 @@ it("keeps the ranks of a session current: a new group is fetched, a change of on
   updater.apply("job.created", { ...event, job_id: "b", kind: "job.created", data: { type: "job", session_id: "lab", version: 1 } });
   vi.advanceTimersByTime(200);
   expect(cache.getQueryState(key)?.isInvalidated).toBe(true);
+  updater.stop();
+  vi.useRealTimers();
+});
+
+it.each(["topology.changed", "nodes.changed"])("refetches the topology after %s", (kind) => {
+  vi.useFakeTimers();
+  const cache = new QueryClient();
+  const updater = new CacheUpdater(cache, "mira");
+  cache.setQueryData(topologyKeys.cluster, {});
+  updater.apply(kind, { id: 9, kind, data: {} });
+  vi.advanceTimersByTime(1_000);
+  expect(cache.getQueryState(topologyKeys.cluster)?.isInvalidated).toBe(true);
   updater.stop();
   vi.useRealTimers();
 });

@@ -5,6 +5,7 @@ import { projectKeys } from "@/api/projects";
 import { fetchJob, keys } from "@/api/queries";
 import { rankKeys } from "@/api/ranks";
 import { runKeys } from "@/api/runs";
+import { topologyKeys } from "@/api/topology";
 import type { Job, JobEvent, JobPage } from "@/api/types";
 import type { JobFilters } from "@/lib/job-filters";
 import { isJobEvent, patchJob, patchPage, removeJob, replaceJob } from "@/live/patch";
@@ -41,6 +42,7 @@ export class CacheUpdater {
     if (kind === "nodes.changed") this.invalidateSoon("nodes", 1_000, keys.nodes);
     else if (kind === "announcement.changed") this.invalidateSoon("announcements", 300, ["announcements"]);
     else if (kind === "maintenance.changed") this.invalidateSoon("maintenance", 0, ["maintenance"]);
+    else if (kind === "topology.changed") this.invalidateSoon("topology", 300, topologyKeys.cluster);
     else if (kind === "scheduler.changed") this.invalidateSoon("scheduler", 0, keys.nodes);
     else if (kind === "image.changed") this.invalidateSoon("images", 500, catalogKeys.images);
     else if (kind.startsWith("project.")) this.invalidateSoon("projects", 500, projectKeys.all);
@@ -151,6 +153,7 @@ export class CacheUpdater {
         () => undefined, // The patched fields remain; the next event or visit fetches again.
       );
       void this.cache.invalidateQueries({ queryKey: keys.events(id) });
+      void this.cache.invalidateQueries({ queryKey: topologyKeys.job(id) });
     }, 120);
     this.detailTimers.set(id, timer);
   }

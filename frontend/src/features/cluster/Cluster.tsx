@@ -1,29 +1,57 @@
-import { Group, Select, Text } from "@mantine/core";
+import { Group, Select, Tabs, Text } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
-import { Search } from "lucide-react";
-import { useMemo, useState } from "react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Network, Search, Server } from "lucide-react";
+import { lazy, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { meQuery } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
 import { CapacityRow } from "@/components/Capacity";
 import { EmptyState } from "@/components/EmptyState";
+import { TableSkeleton } from "@/components/TableSkeleton";
 import { formatBytes } from "@/lib/units";
 import { capacityOf } from "./capacity";
 import { LoadPanel } from "./LoadPanel";
 import { NodeActions } from "./NodeActions";
 import { NodeMap } from "./NodeMap";
 import { filterNodes, NO_FILTER, type NodeFilter, partitionsOf } from "./nodes";
-import { NodeFilterFields, NodesFrame } from "./NodesFrame";
+import { NodeFilterFields, NodesFrame, NodesTitle } from "./NodesFrame";
 import { NodeTable } from "./NodeTable";
+
+const TopologyTab = lazy(() => import("./TopologyTab"));
 
 export function ClusterPage() {
   const { t } = useTranslation();
+  const { tab = "nodes" } = useSearch({ from: "/shell/cluster" });
+  const navigate = useNavigate({ from: "/cluster" });
   return (
     <>
-      <NodesFrame title={t("Cluster")} above={(nodes) => <Totals nodes={nodes} />}>
-        {(nodes) => <Nodes nodes={nodes} />}
-      </NodesFrame>
-      <LoadPanel />
+      <NodesTitle title={t("Cluster")} />
+      <Tabs value={tab} onChange={(next) => void navigate({ search: next === "topology" ? { tab: next } : {}, replace: true })} keepMounted={false}>
+        <Tabs.List mb="md">
+          <Tabs.Tab value="nodes" leftSection={<Server size={15} />}>
+            {t("Nodes")}
+          </Tabs.Tab>
+          <Tabs.Tab value="topology" leftSection={<Network size={15} />} data-testid="tab-topology">
+            {t("Topology")}
+          </Tabs.Tab>
+        </Tabs.List>
+        <Tabs.Panel value="nodes">
+          <NodesFrame above={(nodes) => <Totals nodes={nodes} />}>{(nodes) => <Nodes nodes={nodes} />}</NodesFrame>
+          <LoadPanel />
+        </Tabs.Panel>
+        <Tabs.Panel value="topology">
+          <Suspense
+            fallback={
+              <div className="card">
+                <TableSkeleton rows={8} />
+              </div>
+            }
+          >
+            <TopologyTab />
+          </Suspense>
+        </Tabs.Panel>
+      </Tabs>
     </>
   );
 }

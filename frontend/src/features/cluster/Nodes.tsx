@@ -10,13 +10,18 @@ import { EmptyState } from "@/components/EmptyState";
 import { RelativeTime } from "@/components/Time";
 import { NodeActions } from "./NodeActions";
 import { CLOSED, filterNodes, NO_FILTER, type NodeFilter } from "./nodes";
-import { NodeFilterFields, NodesFrame } from "./NodesFrame";
+import { NodeFilterFields, NodesFrame, NodesTitle } from "./NodesFrame";
 import { NodeTable } from "./NodeTable";
 
 /** All nodes, with drain and resume; the page of each has its history. */
 export function AdminNodesPage() {
   const { t } = useTranslation();
-  return <NodesFrame title={t("Nodes")}>{(nodes) => <Nodes nodes={nodes} />}</NodesFrame>;
+  return (
+    <>
+      <NodesTitle title={t("Nodes")} />
+      <NodesFrame>{(nodes) => <Nodes nodes={nodes} />}</NodesFrame>
+    </>
+  );
 }
 
 /** Unavailable nodes first. */

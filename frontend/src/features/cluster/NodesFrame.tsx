@@ -12,17 +12,15 @@ import { RelativeTime } from "@/components/Time";
 import { nodeLook, type NodeFilter, statesOf } from "./nodes";
 
 interface Props {
-  title: string;
-  /** Content between the title and the card. */
+  /** Content above the card. */
   above?: (nodes: readonly ClusterNode[]) => ReactNode;
   children: (nodes: readonly ClusterNode[]) => ReactNode;
 }
 
-/** A page of the cluster's nodes with the time of the data and its empty state. */
-export function NodesFrame({ title, above, children }: Props) {
+/** The title of a page of the cluster with the time of the data. */
+export function NodesTitle({ title }: { title: string }) {
   const { t } = useTranslation();
-  const query = useQuery(nodesQuery);
-  const nodes = query.data;
+  const nodes = useQuery(nodesQuery).data;
   return (
     <>
       <PageTitle title={title}>
@@ -33,6 +31,17 @@ export function NodesFrame({ title, above, children }: Props) {
         )}
       </PageTitle>
       {nodes?.stale && <StaleNodes />}
+    </>
+  );
+}
+
+/** The cluster's nodes in all states of the query. */
+export function NodesFrame({ above, children }: Props) {
+  const { t } = useTranslation();
+  const query = useQuery(nodesQuery);
+  const nodes = query.data;
+  return (
+    <>
       {nodes && nodes.items.length > 0 && above?.(nodes.items)}
       <QueryCard
         query={query}

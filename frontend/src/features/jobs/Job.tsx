@@ -2,7 +2,7 @@ import { Alert, Anchor, Button, Skeleton, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { Camera, ChartLine, ChartSpline, Cpu, History, Layers, NotebookText, Pause, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
+import { Camera, ChartLine, ChartSpline, Cpu, History, Layers, Network, NotebookText, Pause, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
 import { lazy, Suspense, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobQuery, templatesQuery } from "@/api/queries";
@@ -20,6 +20,7 @@ import { QueuePosition } from "@/components/QueuePosition";
 import { ServerText } from "@/components/ServerText";
 import { Stages } from "@/components/Stages";
 import { StateBadge } from "@/components/StateBadge";
+import { TableSkeleton } from "@/components/TableSkeleton";
 import { TemplateIcon } from "@/components/TemplateIcon";
 import { LogView } from "@/features/jobs/log/LogView";
 import { RerunButton } from "@/features/jobs/runs/RerunButton";
@@ -48,6 +49,7 @@ import { SchedulerRecord } from "./SchedulerRecord";
 import { UsagePanel } from "./UsagePanel";
 import classes from "@/components/Job.module.css";
 
+const PlacementTab = lazy(() => import("./PlacementTab"));
 const RanksTab = lazy(() => import("./RanksTab"));
 
 export function JobPage() {
@@ -82,6 +84,7 @@ function LoadedJob({ job }: { job: Job }) {
     tasks: isArray && !outside,
     log: outside ? job.log_path !== null : !isArray,
     ranks: !isArray && !outside && (ranks || job.resources.nodes > 1 || notebooks),
+    placement: !isArray && !outside && job.resources.nodes > 1,
     communication: ranks,
     metrics: !isArray && !outside,
     snapshot: !isArray && !outside,
@@ -137,6 +140,11 @@ function LoadedJob({ job }: { job: Job }) {
                   {t("Nodes and ranks")}
                 </Tabs.Tab>
               )}
+              {tabs.placement && (
+                <Tabs.Tab value="placement" leftSection={<Network size={15} />}>
+                  {t("Placement")}
+                </Tabs.Tab>
+              )}
               {tabs.communication && (
                 <Tabs.Tab value="communication" leftSection={<RadioTower size={15} />}>
                   {t("Communication")}
@@ -180,6 +188,13 @@ function LoadedJob({ job }: { job: Job }) {
               <Tabs.Panel value="ranks">
                 <Suspense fallback={<Skeleton h={260} m={20} />}>
                   <RanksTab job={job} />
+                </Suspense>
+              </Tabs.Panel>
+            )}
+            {tabs.placement && (
+              <Tabs.Panel value="placement">
+                <Suspense fallback={<TableSkeleton rows={8} />}>
+                  <PlacementTab job={job} />
                 </Suspense>
               </Tabs.Panel>
             )}

@@ -17,6 +17,8 @@ interface Props {
   onSet: (path: Path, value: unknown) => void;
 }
 
+/** Host lists as they are typed. */
+const EXAMPLES = { nodes: "gpu[03-05]", exclude: "gpu07" };
 const MONO = { input: { fontFamily: "var(--mono)", fontSize: 13 } };
 
 /** A form for the common fields of a job file; other fields are edited in the text. */
@@ -107,6 +109,44 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
           <TextInput label={t("Partition")} {...textField("slurm", "partition")} />
           <TextInput label="QOS" {...textField("slurm", "qos")} />
           <TextInput label={t("Node features")} {...textField("slurm", "constraint")} />
+        </SimpleGrid>
+      </fieldset>
+      <fieldset className={classes.group}>
+        <legend>{t("Placement")}</legend>
+        <SimpleGrid cols={{ base: 1, xs: 3 }} spacing="sm">
+          <Select
+            label={t("Fewest switches")}
+            placeholder={t("Not requested")}
+            clearable
+            data={[
+              { value: "prefer", label: t("Preferred") },
+              { value: "require", label: t("Required") },
+            ]}
+            {...field("placement", "compact")}
+            value={["prefer", "require"].find((value) => value === text("placement", "compact")) ?? null}
+            onChange={(compact) => onSet(["placement", "compact"], compact)}
+          />
+          <TextInput label={t("Longest wait for them")} placeholder="10m" {...textField("placement", "wait")} />
+          <Select
+            label={t("Binding of ranks")}
+            placeholder={t("NUMA node of the GPU")}
+            clearable
+            data={[
+              { value: "cores", label: t("Even parts of the cores") },
+              { value: "off", label: t("None") },
+            ]}
+            {...field("placement", "bind")}
+            value={["cores", "off"].find((value) => value === text("placement", "bind")) ?? null}
+            onChange={(bind) => onSet(["placement", "bind"], bind)}
+          />
+          <TextInput label={t("Order of the ranks")} placeholder="file:~/order.txt" {...textField("placement", "order")} />
+          <TextInput label={t("On nodes")} placeholder={EXAMPLES.nodes} {...textField("placement", "nodes")} value={listAt(value, "placement", "nodes").join(",")} />
+          <TextInput label={t("Not on nodes")} placeholder={EXAMPLES.exclude} {...textField("placement", "exclude")} value={listAt(value, "placement", "exclude").join(",")} />
+        </SimpleGrid>
+        <SimpleGrid cols={3} spacing="sm">
+          <TextInput label={t("Tensor parallel")} placeholder="1" inputMode="numeric" {...numberField("placement", "mesh", "tensor")} />
+          <TextInput label={t("Pipeline parallel")} placeholder="1" inputMode="numeric" {...numberField("placement", "mesh", "pipeline")} />
+          <TextInput label={t("Data parallel")} placeholder="1" inputMode="numeric" {...numberField("placement", "mesh", "data")} />
         </SimpleGrid>
       </fieldset>
     </div>

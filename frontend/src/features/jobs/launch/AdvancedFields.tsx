@@ -3,6 +3,7 @@ import { ChevronDown, ChevronRight } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { ContainerValues, EnvironmentValues, LaunchValues } from "./launch";
+import { PlacementFields } from "./PlacementFields";
 import classes from "./LaunchDrawer.module.css";
 
 interface Props {
@@ -13,13 +14,14 @@ interface Props {
 }
 
 const FIELDS = ["modules", "setup"];
+const PLACEMENT_FIELDS = ["compact", "onNodes", "notOnNodes"];
 const MONO = { input: { fontFamily: "var(--mono)", fontSize: 13.5 } };
 
-/** Optional settings: modules and setup on the node, or the isolation of a container. */
+/** Optional settings: the placement, and modules and setup on the node, or the isolation of a container. */
 export function AdvancedFields({ values, bare, errors, onChange }: Props) {
   const { t } = useTranslation();
   const [open, setOpen] = useState(false);
-  const invalid = bare && FIELDS.some((field) => errors[field] !== undefined);
+  const invalid = (bare ? [...FIELDS, ...PLACEMENT_FIELDS] : PLACEMENT_FIELDS).some((field) => errors[field] !== undefined);
   const expanded = open || invalid;
   return (
     <fieldset className={classes.group}>
@@ -35,6 +37,12 @@ export function AdvancedFields({ values, bare, errors, onChange }: Props) {
       </legend>
       <Collapse expanded={expanded}>
         <div className={classes.group}>
+          <PlacementFields
+            value={values.placement}
+            several={values.nodes > 1}
+            errors={errors}
+            onChange={(change) => onChange({ placement: { ...values.placement, ...change } })}
+          />
           {bare ? (
             <EnvironmentFields
               value={values.environment}

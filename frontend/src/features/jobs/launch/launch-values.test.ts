@@ -41,6 +41,7 @@ describe("valuesOf", () => {
       gpuType: "a100",
       durationS: 43_200,
       slurm: { partition: "gpu", qos: null, constraint: "" },
+      placement: { compact: "prefer", nodes: "gpu[03-04]", exclude: "gpu07" },
       image: "torch:2",
       datasets: ["imagenet:2012"],
     };

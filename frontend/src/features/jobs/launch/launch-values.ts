@@ -3,7 +3,7 @@ import type { JobFile, Parameter, Scalar, Template } from "@/api/types";
 import { parseDuration } from "@/lib/time";
 import { parseMemory } from "@/lib/units";
 import { gpuOf } from "./describe-file";
-import { type Bounds, DEFAULT_CONTAINER, type EnvironmentValues, type LaunchValues, NO_ENVIRONMENT } from "./launch";
+import { type Bounds, DEFAULT_CONTAINER, type EnvironmentValues, type LaunchValues, NO_ENVIRONMENT, type PlacementValues } from "./launch";
 
 /**
  * The values of `file`; the template's defaults, in `start`, where it has none or the template no longer accepts it. Amounts are
@@ -34,6 +34,7 @@ export function valuesOf(file: JobFile, template: Template, start: LaunchValues,
     gpuType: unset(gpu) ? start.gpuType : typed,
     durationS: within(seconds(file.max_duration), { min: 1, max: bounds.durationMax ?? Infinity }, start.durationS),
     slurm: { partition: slurm.partition ?? null, qos: slurm.qos ?? null, constraint: slurm.constraint ?? "" },
+    placement: placementOf(file),
     image: file.image ?? null,
     container: { ...DEFAULT_CONTAINER, ...file.container },
     environment: environmentOf(file),
@@ -76,4 +77,10 @@ function environmentOf({ environment }: JobFile): EnvironmentValues {
     python: conda ?? venv ?? "",
     setup: (setup ?? []).join("\n"),
   };
+}
+
+function placementOf(file: JobFile): PlacementValues {
+  const { compact, nodes, exclude } = ((file as Record<string, unknown>).placement ?? {}) as Record<string, unknown>;
+  const listed = (value: unknown) => (Array.isArray(value) ? value.join(",") : typeof value === "string" ? value : "");
+  return { compact: compact === "prefer" || compact === "require" ? compact : null, nodes: listed(nodes), exclude: listed(exclude) };
 }

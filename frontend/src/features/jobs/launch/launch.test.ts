@@ -114,6 +114,13 @@ describe("Slurm options", () => {
     const slurm = { partition: "debug", qos: null, constraint: " nvlink " };
     expect(toJobFile(template, { ...values, slurm }).slurm).toEqual({ partition: "debug", constraint: "nvlink" });
   });
+
+  it("requests the fewest switches for several nodes only", () => {
+    const placement = { compact: "require" as const, nodes: "", exclude: " gpu07 " };
+    expect(toJobFile(template, { ...values, nodes: 2, placement })).toMatchObject({ placement: { compact: "require", exclude: "gpu07" } });
+    expect(toJobFile(template, { ...values, nodes: 1, placement })).toHaveProperty("placement", { exclude: "gpu07" });
+    expect(toJobFile(template, values)).not.toHaveProperty("placement");
+  });
 });
 
 describe("image, environment and datasets", () => {

@@ -19,12 +19,21 @@ export interface LaunchValues {
   /** The text of the field where it is not a valid duration. */
   durationTyped: string | null;
   slurm: { partition: string | null; qos: string | null; constraint: string };
+  placement: PlacementValues;
   /** `name:version` or `bare`; null: the template's image. */
   image: string | null;
   container: ContainerValues;
   environment: EnvironmentValues;
   /** `name:version` each. */
   datasets: string[];
+}
+
+export interface PlacementValues {
+  /** Whether the job waits for the fewest leaf switches; for jobs on several nodes. */
+  compact: "prefer" | "require" | null;
+  /** Host lists. */
+  nodes: string;
+  exclude: string;
 }
 
 export interface ContainerValues {
@@ -44,6 +53,7 @@ export interface EnvironmentValues {
 }
 
 export const DEFAULT_CONTAINER: ContainerValues = { runtime: null, writable: false, network: true };
+export const NO_PLACEMENT: PlacementValues = { compact: null, nodes: "", exclude: "" };
 export const NO_ENVIRONMENT: EnvironmentValues = { modules: [], kind: "none", python: "", setup: "" };
 
 /** Initial values of the form, limited to the cluster's largest node. */
@@ -64,6 +74,7 @@ export function initialValues(template: Template, project: string, nodes: readon
     durationS: resources.max_duration.default,
     durationTyped: null,
     slurm: { partition: null, qos: null, constraint: "" },
+    placement: NO_PLACEMENT,
     image: null,
     container: DEFAULT_CONTAINER,
     environment: NO_ENVIRONMENT,
@@ -144,6 +155,7 @@ export function toJobFile(template: Template, values: LaunchValues): JobFile {
     },
     max_duration: durationWords(values.durationS),
     ...slurmPart(values.slurm),
+    ...placementPart(values),
     ...(values.image === null ? {} : { image: values.image }),
     ...(isBare(template, values) ? environmentPart(values.environment) : containerPart(values.container)),
     ...(values.datasets.length === 0 ? {} : { datasets: values.datasets }),
@@ -180,6 +192,13 @@ function slurmPart({ partition, qos, constraint }: LaunchValues["slurm"]): Pick<
   };
 }
 
+/** The placement, where it differs from the defaults. */
+function placementPart({ placement, nodes: count }: LaunchValues): { placement?: Record<string, unknown> } {
+  const [nodes, exclude] = [placement.nodes.trim(), placement.exclude.trim()];
+  const fields = { ...(placement.compact !== null && count > 1 && { compact: placement.compact }), ...(nodes && { nodes }), ...(exclude && { exclude }) };
+  return Object.keys(fields).length === 0 ? {} : { placement: fields };
+}
+
 function isNumeric(parameter: Parameter): boolean {
   return parameter.type === "integer" || parameter.type === "number";
 }
@@ -203,6 +222,9 @@ const FIELD_NAMES: Record<string, string> = {
   "slurm.partition": "partition",
   "slurm.qos": "qos",
   "slurm.constraint": "constraint",
+  "placement.compact": "compact",
+  "placement.nodes": "onNodes",
+  "placement.exclude": "notOnNodes",
   image: "image",
   "container.runtime": "runtime",
   container: "image",
