@@ -23,6 +23,7 @@ from aitne.api.streaming import OpenStreams
 from aitne.bootstrap.platform import build
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings
+from aitne.host import held_start
 from aitne.host.settings import load_settings
 from aitne.services.platform.events import EventHub
 
@@ -139,6 +140,9 @@ def allow_many_connections() -> None:
 async def serve(settings: Settings) -> None:
     """Serve requests until a signal stops the process."""
     allow_many_connections()
+    platform = build(settings)
+    app = create_app(platform)
+    held_start.wait()
     listener, with_tls = listen(settings.bind, settings.port), None
     if settings.tls.enabled:
         with_tls = (listener, PortalCertificate(settings))
@@ -146,10 +150,8 @@ async def serve(settings: Settings) -> None:
     listeners = [listener]
     if settings.proxy_socket is not None:
         listeners.append(listen_for_proxy(settings.proxy_socket))
-    platform = build(settings)
     await platform.store.start()
     try:
-        app = create_app(platform)
         config = uvicorn.Config(
             app,
             http="httptools",

@@ -17,6 +17,7 @@ from aitne.bootstrap.platform import build
 from aitne.controller.lock import hold_lock, new_holder
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings
+from aitne.host import held_start
 from aitne.host.heartbeat import beat
 from aitne.host.settings import load_settings
 from aitne.services.users.isolation import isolation_notes
@@ -39,6 +40,9 @@ def main() -> int:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         settings = load_settings()
+        if arguments.what == "init" and held_start.is_held():
+            import alembic.command  # noqa: F401 (a new release has waited for this)
+        held_start.wait()
         if arguments.what == "init":
             return asyncio.run(_init(settings, arguments.administrator))
         work = {"run": _run, "drain": _drain}[arguments.what]

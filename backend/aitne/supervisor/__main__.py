@@ -1,7 +1,8 @@
 """Program of the supervisor, which ``aitne up`` starts: ``python -m aitne.supervisor FOLDER
-[--detach | --with-parent PID]``.
+[--detach [--replace] | --with-parent PID]``.
 
-``FOLDER`` contains the plan. Exit status: 0 when the platform was ended, 1 when it could not start
+``FOLDER`` contains the plan. With ``--replace`` the platform that runs there is ended when this one
+is loaded. Exit status: 0 when the platform was ended, 1 when it could not start
 (the reason is in ``FOLDER/failure``), 3 when another supervisor uses this folder.
 """
 
@@ -25,11 +26,12 @@ def main(arguments: list[str]) -> int:
     the exit status.
     """
     folder, options = Path(arguments[0]), arguments[1:]
+    replaces = "--replace" in options
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    if not _locked(lock):
+    if not replaces and not _locked(lock, LOCKED_WITHIN_S):
         return HELD
     (folder / "failure").unlink(missing_ok=True)
-    if options == ["--detach"]:
+    if options[:1] == ["--detach"]:
         # The child inherits the lock, so a process that waits for this one finds it held.
         if os.fork():
             os._exit(0)
@@ -39,9 +41,10 @@ def main(arguments: list[str]) -> int:
     import asyncio
 
     from aitne.supervisor.child import die_with
+    from aitne.supervisor.errors import PlatformStartError
     from aitne.supervisor.identity import acting_as
     from aitne.supervisor.plan import SupervisorPlan
-    from aitne.supervisor.service import PlatformStartError, Supervisor
+    from aitne.supervisor.service import Supervisor
 
     plan = SupervisorPlan.read(folder)
     try:
@@ -49,15 +52,17 @@ def main(arguments: list[str]) -> int:
             # A change of the account would clear it.
             if options[:1] == ["--with-parent"]:
                 die_with(int(options[1]), signal.SIGTERM)
-            asyncio.run(Supervisor(plan).run())
+            supervisor = Supervisor(plan)
+            lock_when_free = (lambda: _locked(lock, 0.0)) if replaces else None
+            asyncio.run(supervisor.run(replaces=lock_when_free))
     except PlatformStartError as error:
         (folder / "failure").write_text(f"{error}\n")
         return 1
     return 0
 
 
-def _locked(descriptor: int) -> bool:
-    give_up = time.monotonic() + LOCKED_WITHIN_S
+def _locked(descriptor: int, within_s: float) -> bool:
+    give_up = time.monotonic() + within_s
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
+from aitne.host import held_start
+from aitne.host.held_start import HeldStart
 from aitne.host.hung_processes import HEARTBEAT_VARIABLE
 from aitne.host.process_status import ProcessStatus
 from aitne.supervisor.identity import ProcessAccount, acting_as, become
@@ -107,6 +109,8 @@ class Child:
         """Seconds without an answer after which the process was killed because it hung; None if it
         was not.
         """
+        self.hold: HeldStart | None = None
+        """Hold on the process, which waits until ``release``; None if it is not held."""
         self._heartbeat: int | None = None
         self._progress = ProgressWatch(0)
         self._env = env
@@ -120,27 +124,47 @@ class Child:
         """Return True if the process was running when ``died`` was last called."""
         return self.process is not None
 
-    def start(self) -> None:
-        """Start the process. Raises ``OSError`` if its program cannot be executed."""
+    def start(self, *, held: bool = False) -> None:
+        """Start the process. If it is ``held``, it loads its modules and waits for ``release``.
+        Raises ``OSError`` if its program cannot be executed.
+        """
+        self.hold = HeldStart() if held else None
         with self.log.open("ab") as log:
             self.process = self._launch(log)
-        self.silence = HangDetector(self.plan.hung_after_s)
-        self._progress = ProgressWatch(self.process.pid)
-        self.killed_after_s = None
+        if self.hold is not None:
+            self.hold.started()
+        self._watch_start()
         self.since = datetime.now(UTC)
         self._began = time.monotonic()
         self.restarts += 1
         self.answers = False
 
+    def release(self) -> None:
+        """Let a held process continue. From now on it must answer like any other."""
+        if self.hold is not None:
+            self.hold.release()
+            self.hold = None
+            self._watch_start()
+
+    def _watch_start(self) -> None:
+        self.silence = HangDetector(self.plan.hung_after_s)
+        self._progress = ProgressWatch(0 if self.process is None else self.process.pid)
+        self.killed_after_s = None
+
     def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        env, inherited = self._env, list[int]()
+        if self.hold is not None:
+            env = env | {held_start.VARIABLE: str(self.hold.descriptor)}
+            inherited.append(self.hold.descriptor)
         if not self.plan.heartbeat:
-            return launch(self.plan.argv, self._env, self._cwd, log, (), self._account)
+            return launch(self.plan.argv, env, self._cwd, log, inherited, self._account)
         if self._heartbeat is not None:
             os.close(self._heartbeat)
         self._heartbeat, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            env = self._env | {HEARTBEAT_VARIABLE: str(writer)}
-            return launch(self.plan.argv, env, self._cwd, log, (writer,), self._account)
+            env = env | {HEARTBEAT_VARIABLE: str(writer)}
+            inherited.append(writer)
+            return launch(self.plan.argv, env, self._cwd, log, inherited, self._account)
         finally:
             os.close(writer)
 

@@ -65,13 +65,15 @@ def up(
     progress: Progress,
     on_ready: Callable[[], None] | None = None,
     bundle: Path | None = None,
+    replace: bool = False,
 ) -> None:
     """Start the platform. Return when it is ready (``detach``) or when it has ended (in the
     foreground).
 
     ``progress`` is called with one line per step. ``on_ready`` is called once ``/readyz`` returns
     200, also if the platform was already running. ``bundle`` is a folder from which missing
-    environments are created, without the network. In the foreground, Ctrl-C ends the platform with
+    environments are created, without the network. With ``replace`` a running platform is ended as
+    soon as the processes of the new one are loaded; its jobs continue. In the foreground, Ctrl-C ends the platform with
     its jobs, a second Ctrl-C kills its processes; SIGTERM ends it and leaves the jobs running.
 
     Raises:
@@ -81,16 +83,19 @@ def up(
     data_dir = settings.data_dir
     ready = on_ready or (lambda: None)
     running = status(data_dir)
-    if running is not None and running["state"] != "stopping":
+    replaced = None
+    if running is not None and running["state"] != "stopping" and replace:
+        replaced = _replaceable(running)
+    elif running is not None and running["state"] != "stopping":
         progress(f"The platform in {data_dir} already runs at {running['url']}.")
         _wait_ready(data_dir, progress)
         ready()
         return
-    if running is not None:
+    elif running is not None:
         progress("The platform is being stopped; waiting for its end.")
         _wait_gone(data_dir)
     began = time.monotonic()
-    account = preflight.check(settings)
+    account = preflight.check(settings, replaces=replaced is not None)
     with bundles.used(bundle):
         ensure_software(settings, progress)
     with acting_as(account):
@@ -109,17 +114,34 @@ def up(
     for note in preflight.notes(settings):
         progress(note)
     options = ["--detach"] if detach else ["--with-parent", str(os.getpid())]
+    options += ["--replace"] if replaced is not None else []
     supervisor = _launch(data_dir, options, account)
     if detach:
         _refuse_second(supervisor.wait(), data_dir)
     with _signals_end(data_dir, progress, enabled=not detach):
-        _wait_ready(data_dir, progress, supervisor)
+        _wait_ready(data_dir, progress, supervisor, replaced=replaced)
         _remember(data_dir)
         _tell_notes(settings, progress)
         progress(f"Ready at {settings.portal_url} after {time.monotonic() - began:.1f} s.")
         ready()
         if not detach:
             _wait_end(supervisor, data_dir)
+
+
+def _replaceable(running: dict[str, Any]) -> int:
+    """Return the PID of the supervisor that is to be replaced. Raises ``SetupError``."""
+    pid = int(running["supervisor_pid"])
+    if not is_detached(pid):
+        raise SetupError(
+            "Only a platform that `aitne up --detach` started can be replaced. This one runs in the "
+            "foreground or as a unit of systemd: restart it there."
+        )
+    return pid
+
+
+def is_detached(pid: int) -> bool:
+    """Return whether the supervisor with this PID was started by `aitne up --detach`."""
+    return "--detach" in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
 
 def ensure_software(settings: Settings, progress: Progress) -> None:
@@ -221,8 +243,15 @@ def _refuse_second(exit_status: int, data_dir: Path) -> None:
 
 
 def _wait_ready(
-    data_dir: Path, progress: Progress, supervisor: subprocess.Popen[bytes] | None = None
+    data_dir: Path,
+    progress: Progress,
+    supervisor: subprocess.Popen[bytes] | None = None,
+    *,
+    replaced: int | None = None,
 ) -> None:
+    """Wait until the platform is ready. ``replaced`` is the PID of the supervisor that is being
+    replaced. Raises ``SetupError``.
+    """
     give_up = time.monotonic() + READY_WITHIN_S
     failure = plan_dir(data_dir) / FAILURE
     ready_names: set[str] = set()
@@ -238,6 +267,16 @@ def _wait_ready(
             time.sleep(LOOK_EVERY_S)
             continue
         spoke = time.monotonic()
+        if replaced is not None and answer["supervisor_pid"] == replaced:
+            if failure.exists():
+                raise SetupError(failure.read_text().strip())
+            if time.monotonic() > give_up:
+                raise SetupError(
+                    "The running platform was not replaced and continues.\n"
+                    + _tail(data_dir, "supervisor")
+                )
+            time.sleep(LOOK_EVERY_S)
+            continue
         if answer["state"] == "ready":
             return
         for process in answer["processes"]:

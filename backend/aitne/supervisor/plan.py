@@ -90,6 +90,10 @@ class SupervisorPlan:
     It is empty if the jobs run on a cluster, where they continue.
     """
     children: list[ChildPlan]
+    held: tuple[str, ...] = ()
+    """Names of the processes, and ``init``, that load their modules and then wait until the
+    supervisor lets them continue (``aitne.host.held_start``).
+    """
     account: ProcessAccount | None = None
     """Account under which a supervisor that is root runs the processes; None: the supervisor's own.
     """
@@ -121,6 +125,7 @@ class SupervisorPlan:
         account = values.pop("account")
         return cls(
             children=children,
+            held=tuple(values.pop("held", ())),
             account=None if account is None else ProcessAccount(**account),
             **values,
         )

@@ -60,6 +60,7 @@ def make_plan(settings: Settings, account: ProcessAccount | None = None) -> Supe
             proxy_child(settings),
             *([broker_child(settings)] if settings.own_accounts else []),
         ],
+        held=("init", "api", "controller"),
         account=account,
     )
 

@@ -33,8 +33,13 @@ PORT_PATIENCE_S = 3.0
 """
 
 
-def check(settings: Settings) -> ProcessAccount | None:
+def check(settings: Settings, *, replaces: bool = False) -> ProcessAccount | None:
     """Create the data directory and check what the platform requires.
+
+    Args:
+        settings: the settings.
+        replaces: whether a running platform with these settings is to be replaced, which uses the
+            ports.
 
     Returns:
         The account under which the platform's processes are to run; None: the account of the
@@ -53,7 +58,8 @@ def check(settings: Settings) -> ProcessAccount | None:
     with acting_as(account):
         refuse_half_restored(settings.data_dir)
         _data_dir(settings.data_dir)
-        _ports(settings)
+        if not replaces:
+            _ports(settings)
     return account
 
 

@@ -15,16 +15,19 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from aitne.host import hung_processes, notify, process_status
+from aitne.host import held_start, hung_processes, notify, process_status
+from aitne.host.held_start import HeldStart
 from aitne.host.http_status import http_status
 from aitne.host.hung_processes import HungRestart
 from aitne.host.process_status import ProcessStatus
 from aitne.supervisor.child import Child, launch, rotate, tail
+from aitne.supervisor.errors import PlatformStartError
 from aitne.supervisor.identity import ROOT
 from aitne.supervisor.plan import (
     DRAIN_WITHIN_S,
@@ -34,19 +37,21 @@ from aitne.supervisor.plan import (
     ChildPlan,
     SupervisorPlan,
 )
+from aitne.supervisor.replacement import end_replaced
 
 SETTLING_S = 0.15
 STEADY_S = 3.0
 INIT_LOG = "init.log"
 DRAIN_LOG = "drain.log"
 PROBE_WITHIN_S = 3.0
+INIT_WITHIN_S = 120.0
+LOADED_WITHIN_S = 90.0
+"""Seconds within which the processes must be loaded that replace those of a running platform."""
+_OF_DATABASE = ("api", "controller")
+"""Processes that need the database that ``init`` prepares."""
 _VERBS = "verb is one of status, where, settings, down, hurry, restart (name)"
 
 Say = Callable[[str], Awaitable[None]]
-
-
-class PlatformStartError(Exception):
-    """Error: the platform cannot start; the message is for the user who started it."""
 
 
 class Supervisor:
@@ -62,6 +67,9 @@ class Supervisor:
         self.children = {child.name: self._child(child) for child in plan.children}
         self._run_fd = os.open(self.run_dir, os.O_PATH | os.O_DIRECTORY)
         self._since = datetime.now(UTC)
+        self._init: subprocess.Popen[bytes] | None = None
+        self._init_hold: HeldStart | None = None
+        self._database_ready = False
         self._ready = False
         self._was_ready = False
         self._ending: asyncio.Task[None] | None = None
@@ -81,12 +89,20 @@ class Supervisor:
             return "ready"
         return "degraded" if self._was_ready else "starting"
 
-    async def run(self) -> None:
+    async def run(self, *, replaces: Callable[[], bool] | None = None) -> None:
         """Start all processes and keep them running; return when the platform has ended.
+
+        Args:
+            replaces: the platform that runs in the data directory is replaced. It is ended only
+                when the processes of this one are loaded, so that it is away briefly. The function
+                takes the lock of the folder and returns True, or returns False while it is held.
 
         Raises:
             PlatformStartError: the data directory could not be prepared, or a program is missing.
         """
+        if replaces is not None:
+            await self._load()
+            await end_replaced(self._socket(), replaces)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -151,22 +167,54 @@ class Supervisor:
             self._start_child(self.children["broker"])
         self._start_child(self.children["proxy"])
         self._start_child(self.children["hub"])
-        status = await self._once(self.plan.init, INIT_LOG)
+        for name in _OF_DATABASE:
+            if name in self.plan.held:
+                self._start_child(self.children[name])
+        process = self._init or self._launch(self.plan.init, INIT_LOG)
+        if self._init_hold is not None:
+            self._init_hold.release()
+        status = await self._wait(process, INIT_WITHIN_S)
         if status != 0:
             raise PlatformStartError(
                 tail(self.logs / INIT_LOG, 5) or f"`init` ended with status {status}."
             )
         if self._ending is None:
             (self.run_dir / LIVE).write_text(f"{self.plan.mode}\n")
-            self._start_child(self.children["api"])
-            self._start_child(self.children["controller"])
+            self._database_ready = True
+            for name in _OF_DATABASE:
+                self._start_child(self.children[name])
+                self.children[name].release()
+            self._look_now.set()
+
+    async def _load(self) -> None:
+        """Load the held processes; return when all of them wait. Raises ``PlatformStartError``."""
+        holds: dict[str, HeldStart] = {}
+        for name in (name for name in _OF_DATABASE if name in self.plan.held):
+            self._start_child(self.children[name])
+            if (hold := self.children[name].hold) is not None:
+                holds[name] = hold
+        if "init" in self.plan.held:
+            self._init_hold = holds["init"] = HeldStart()
+            self._init = self._launch(self.plan.init, INIT_LOG, self._init_hold)
+        give_up = asyncio.get_running_loop().time() + LOADED_WITHIN_S
+        while not all(hold.loaded for hold in holds.values()):
+            exited = [name for name in holds if self._status_while_held(name) is not None]
+            late = asyncio.get_running_loop().time() > give_up
+            if exited or late:
+                name = next(iter(exited), min(n for n in holds if not holds[n].loaded))
+                reason = tail(self.logs / f"{name}.log", 5)
+                raise PlatformStartError(reason or f"{name} could not be loaded.")
+            await asyncio.sleep(0.02)
+
+    def _status_while_held(self, name: str) -> int | None:
+        return self._init.poll() if name == "init" and self._init else self.children[name].died()
 
     def _start_child(self, child: Child) -> None:
         if self._ending is not None or child.alive:
             return
         rotate(child.log)
         try:
-            child.start()
+            child.start(held=child.plan.name in self.plan.held and not self._database_ready)
         except OSError as error:
             if not self._was_ready:
                 raise PlatformStartError(
@@ -259,6 +307,8 @@ class Supervisor:
                 child.kill_hung()
 
     async def _probe(self, child: Child) -> None:
+        if child.hold is not None:
+            return
         if child.plan.heartbeat:
             child.note(child.heartbeat())
             child.answers = child.alive and not child.silence.late
@@ -283,7 +333,8 @@ class Supervisor:
         await self._end_children([self.children["controller"]])
         if not keep_jobs:
             await say("Ending sessions and jobs.")
-            if await self._once(self.plan.drain, DRAIN_LOG, DRAIN_WITHIN_S) == 0:
+            drain = self._launch(self.plan.drain, DRAIN_LOG)
+            if await self._wait(drain, DRAIN_WITHIN_S) == 0:
                 (self.run_dir / LIVE).unlink(missing_ok=True)
             else:
                 await say(f"Not all jobs have ended: {tail(self.logs / DRAIN_LOG, 2)}")
@@ -306,12 +357,23 @@ class Supervisor:
                 child.died()
             waiting = [child for child in waiting if child.alive]
 
-    async def _once(self, argv: list[str], log: str, within_s: float = 120.0) -> int:
-        """Run a program until it ends; return its exit status, or -9 if it was killed after
+    def _launch(
+        self, argv: list[str], log: str, hold: HeldStart | None = None
+    ) -> subprocess.Popen[bytes]:
+        env, inherited = self._env({}, {}), list[int]()
+        if hold is not None:
+            env |= {held_start.VARIABLE: str(hold.descriptor)}
+            inherited.append(hold.descriptor)
+        with (self.logs / log).open("wb") as output:
+            process = launch(argv, env, self.data_dir, output, inherited, self.plan.account)
+        if hold is not None:
+            hold.started()
+        return process
+
+    async def _wait(self, process: subprocess.Popen[bytes], within_s: float) -> int:
+        """Wait until a program ends; return its exit status, or -9 if it was killed after
         ``within_s`` seconds.
         """
-        with (self.logs / log).open("wb") as output:
-            process = launch(argv, self._env({}, {}), self.data_dir, output, (), self.plan.account)
         deadline = asyncio.get_running_loop().time() + within_s
         while process.poll() is None:
             if asyncio.get_running_loop().time() > deadline or self._hurry.is_set():

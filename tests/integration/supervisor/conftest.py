@@ -62,6 +62,9 @@ class Supervised:
         self.drain = [python, "-c", f"open({str(data_dir / 'drained')!r}, 'a').write('x')"]
         self.hub: tuple[str, ...] = ()
         """More arguments of the Hub's stand-in."""
+        self.held: tuple[str, ...] = ()
+        self.before_api = ""
+        """Code that the API's stand-in runs before it listens."""
         self.hung_after_s = 30.0
         self.port = free_ports()
         self.pids: set[int] = set()
@@ -73,9 +76,13 @@ class Supervised:
     def start(self, *options: str) -> int:
         """Write the plan and start; the exit status of what was started (it goes on by itself)."""
         base = f"http://127.0.0.1:{self.port}"
-        server = [self.python, "-c", SERVER]
         children = [
-            ChildPlan("api", [*server, str(self.port)], port=self.port, probe=f"{base}/healthz"),
+            ChildPlan(
+                "api",
+                [self.python, "-c", self.before_api + SERVER, str(self.port)],
+                port=self.port,
+                probe=f"{base}/healthz",
+            ),
             ChildPlan("controller", [self.python, "-c", SLEEPER]),
             self._server("hub", self.port + 1, *self.hub),
             self._server("proxy", self.port + 2),
@@ -92,6 +99,7 @@ class Supervised:
             init=self.init,
             drain=self.drain,
             children=children,
+            held=self.held,
             account=self.account,
         ).write(folder)
         argv = [self.python, "-m", "aitne.supervisor", str(folder)]

@@ -23,6 +23,19 @@ from tests.support.waiting import eventually
 pytestmark = realtime.PROCESSES
 
 
+def held_processes(text: str) -> list[int]:
+    """Return the PIDs of the Python processes whose code contains ``text``."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            argv = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"-c" in argv and text.encode() in argv[argv.index(b"-c") + 1]:
+            found.append(int(folder.name))
+    return found
+
+
 def test_supervisor_starts_all_processes_and_reports_them(supervised: Supervised) -> None:
     assert supervised.start() == 0
     supervised.until_ready()
@@ -121,6 +134,53 @@ def test_a_restart_can_be_asked_for(supervised: Supervised) -> None:
     eventually("it is started again", lambda: supervised.pid("api") not in (0, before))
     with pytest.raises(SetupError, match="nobody cannot be restarted"):
         control.restart(supervised.data_dir, "nobody")
+
+
+def test_running_platform_serves_until_the_one_that_replaces_it_is_loaded(
+    supervised: Supervised, tmp_path: Path
+) -> None:
+    loaded, inits = tmp_path / "loaded", tmp_path / "inits"
+    wait = "from aitne.host import held_start; held_start.wait()\n"
+    supervised.held = ("init", "api")
+    supervised.before_api = wait
+    supervised.init = [sys.executable, "-c", f"{wait}open({str(inits)!r}, 'a').write('x')"]
+    supervised.start()
+    supervised.until_ready()
+    before = supervised.status()
+    supervised.before_api = f"""
+import pathlib, time
+while not pathlib.Path({str(loaded)!r}).exists():
+    time.sleep(0.02)
+{wait}"""
+    assert supervised.start("--detach", "--replace") == 0
+    (new,) = eventually("it loads", lambda: held_processes(str(loaded)))
+    supervised.pids.add(new)
+    assert supervised.status()["state"] == "ready"
+    assert supervised.status()["supervisor_pid"] == before["supervisor_pid"]
+    assert inits.read_text() == "x"
+    loaded.touch()
+    eventually("it is replaced", lambda: supervised.pid("api") == new)
+    supervised.until_ready()
+    assert supervised.status()["supervisor_pid"] != before["supervisor_pid"]
+    assert not any(alive(process["pid"]) for process in before["processes"])
+    assert [one["restarts"] for one in supervised.status()["processes"]] == [0, 0, 0, 0]
+    assert inits.read_text() == "xx"
+
+
+def test_running_platform_continues_if_the_one_that_replaces_it_cannot_be_loaded(
+    supervised: Supervised,
+) -> None:
+    supervised.start()
+    supervised.until_ready()
+    before = supervised.status()
+    supervised.held = ("api",)
+    supervised.before_api = "raise SystemExit('no module')\n"
+    assert supervised.start("--detach", "--replace") == 0
+    failure = supervised.data_dir / "run" / "failure"
+    eventually("it has failed", failure.exists)
+    assert "no module" in failure.read_text()
+    assert supervised.status()["state"] == "ready"
+    assert supervised.status() | {"processes": []} == before | {"processes": []}
 
 
 def test_children_die_with_their_supervisor(supervised: Supervised) -> None:

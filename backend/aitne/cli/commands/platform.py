@@ -55,11 +55,18 @@ def up(
             help="An unpacked `aitne admin bundle`: create missing environments without internet.",
         ),
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="Replace the platform that `aitne up --detach` started here; its jobs continue.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Start a platform on this machine.
 
-    A platform that runs already is not changed. Prints one address with a one-time login link.
+    A platform that runs already is not changed, unless --replace. Prints one address with a one-time login link.
     Without --detach it stays in the foreground until Ctrl-C. Never asks a question.
     """
     server_part.require()
@@ -82,7 +89,18 @@ def up(
     def announce() -> None:
         _announce(settings.data_dir, settings.portal_url, as_json=as_json)
 
-    control.up(settings, detach=detach, progress=output.say, on_ready=announce, bundle=bundle)
+    if replace and not detach:
+        raise SetupError(
+            "--replace needs --detach: a platform in the foreground ends with its terminal."
+        )
+    control.up(
+        settings,
+        detach=detach,
+        progress=output.say,
+        on_ready=announce,
+        bundle=bundle,
+        replace=replace,
+    )
     return 0
 
 

@@ -72,26 +72,16 @@ class Service:
         """End the platform, leave its jobs running, and start it. The arguments and errors are
         those of ``start``.
         """
-        starting: list[subprocess.Popen[str]] = []
-
-        def ending(line: str) -> None:
-            # It waits until the other has ended; meanwhile it loads its modules.
-            if not starting:
-                starting.append(self._starting(program))
-
-        if self.unit is None:
-            control.down(self.data_dir, keep_jobs=True, progress=ending)
-        if not starting:
+        if self.unit is not None:
             self.stop()
-            starting.append(self._starting(program))
-        with starting[0] as process:
+        with self._starting(program, "--replace") as process:
             _wait(process, waiting)
 
-    def _starting(self, program: Path) -> subprocess.Popen[str]:
+    def _starting(self, program: Path, *options: str) -> subprocess.Popen[str]:
         if self.unit is not None:
             argv, environ = ["systemctl", "start", self.unit], dict(os.environ)
         else:
-            argv = [str(program), "up", "--detach", "--data-dir", str(self.data_dir)]
+            argv = [str(program), "up", "--detach", *options, "--data-dir", str(self.data_dir)]
             environ = start_environment(self.data_dir, self.account)
         return subprocess.Popen(
             argv,
@@ -119,7 +109,7 @@ def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None
     if os.geteuid() == 0:
         # The answer comes from a folder of the platform's account, and root stops a unit because of it.
         _require_account(pid, account)
-    if "--detach" in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+    if control.is_detached(pid):
         return Service(data_dir, None, account)
     unit = _unit(Path(f"/proc/{pid}/cgroup").read_text())
     if unit is None:

@@ -1,0 +1,75 @@
+"""Start of a process in two parts: it loads its modules, and then waits for its supervisor.
+
+The supervisor loads the processes of a platform while an earlier one still serves, and lets them
+continue when that one has ended. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+
+VARIABLE = "AITNE_HELD_START_FD"
+"""Environment variable with the file descriptor of the socket to the supervisor."""
+
+
+def is_held() -> bool:
+    """Return whether ``wait`` will wait."""
+    return VARIABLE in os.environ
+
+
+def wait() -> None:
+    """Report to the supervisor that this process is loaded, and wait until it may continue. Without
+    a supervisor that holds it, the function returns at once.
+
+    Raises:
+        SystemExit: the supervisor has ended.
+    """
+    descriptor = os.environ.pop(VARIABLE, None)
+    if descriptor is None:
+        return
+    with socket.socket(fileno=int(descriptor)) as supervisor:
+        try:
+            supervisor.sendall(b".")
+            continues = supervisor.recv(1)
+        except ConnectionError:
+            continues = b""
+    if not continues:
+        sys.exit(1)
+
+
+class HeldStart:
+    """Supervisor's side of the start of one process."""
+
+    def __init__(self) -> None:
+        self._own, self._other = socket.socketpair()
+        self._own.setblocking(False)
+        self._loaded = False
+
+    @property
+    def descriptor(self) -> int:
+        """Return the file descriptor that the process inherits."""
+        return self._other.fileno()
+
+    def started(self) -> None:
+        """Close the process's side, which it has inherited."""
+        self._other.close()
+
+    @property
+    def loaded(self) -> bool:
+        """Return whether the process has loaded its modules and waits."""
+        if not self._loaded:
+            try:
+                self._loaded = bool(self._own.recv(1))
+            except (BlockingIOError, ConnectionError):
+                return False
+        return self._loaded
+
+    def release(self) -> None:
+        """Let the process continue, now or as soon as it is loaded."""
+        # If the process has ended, its supervisor notices that elsewhere.
+        with contextlib.suppress(ConnectionError):
+            self._own.sendall(b".")
+        self._own.close()
