@@ -127,7 +127,8 @@ def test_upgrade_and_rollbacks_keep_session_and_job(
         assert version() == present
         work_goes_on()
 
-        silent = next_release(wheel, "0.2.1", api="raise SystemExit('it does not start')")
+        exits = "from aitne.host import held_start; held_start.wait(); raise SystemExit('it does not start')"
+        silent = next_release(wheel, "0.2.1", api=exits)
         status, said = upgrade(installed, "--wheel", str(silent))
         assert status == 1
         assert "Restoring the backup" in json.dumps(said)
