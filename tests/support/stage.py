@@ -37,6 +37,7 @@ from aitne.core.settings import Settings
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.admission import Admission
 from aitne.services.jobs.advice import AdviceService
@@ -53,6 +54,7 @@ from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.programs import ProgramService
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.reruns import RerunService
+from aitne.services.jobs.job_placement import JobPlacementService
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
@@ -253,6 +255,7 @@ def make_stage(
     runtimes = {"bare": BareRuntime(settings), "apptainer": FakeRuntime("apptainer")}
     renderer = Renderer(settings, runtimes, own_software())
     cluster = ClusterService(store, None, settings, clock, fresh_s=0)
+    topologies = ClusterTopologies(store, cluster, settings.topology, fresh_s=0)
     snapshots, sweeps = SnapshotService(store), SweepService(store, clock)
     images = ImageService(store, ImagesFolder(settings.images_dir), clock)
     datasets = dataset_service(store, settings, clock)
@@ -328,6 +331,8 @@ def make_stage(
         device_logins=DeviceLoginService(store, settings, clock, users),
         events=events,
         cluster=cluster,
+        topologies=topologies,
+        placements=JobPlacementService(store, topologies),
         terminals=TerminalService(store, renderer, attacher, OwnAccount(settings), clock),
         hub_logouts=HubLogouts(store, RecordingLogins()),
         bulk=BulkCancel(jobs, store, clock),

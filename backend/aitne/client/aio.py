@@ -258,6 +258,9 @@ class AsyncJobs:
     async def metrics(self, job_id: str) -> dict[str, Any]:
         return await call(self._sync.metrics, job_id)
 
+    async def placement(self, job_id: str) -> dict[str, Any]:
+        return await call(self._sync.placement, job_id)
+
     async def profile(self, job_id: str) -> dict[str, Any]:
         return await call(self._sync.profile, job_id)
 
@@ -410,6 +413,9 @@ class AsyncNodes:
 
     async def queues(self, period: str = "day") -> dict[str, Any]:
         return await call(self._sync.queues, period)
+
+    async def topology(self) -> dict[str, Any]:
+        return await call(self._sync.topology)
 
     def history(
         self, name: str, *, limit: int | None = None, most: int | None = None

@@ -1,4 +1,4 @@
-"""Platforms with two nodes: this machine standing for both, and a real Slurm."""
+"""Platforms with several nodes: this machine standing for all, and a real Slurm."""
 
 from __future__ import annotations
 
@@ -39,9 +39,15 @@ def log_of(client: Client, job_id: str) -> str:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """A platform whose two nodes are this machine."""
+    """A platform whose four nodes are this machine, on two leaves that their names interleave."""
     environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), "[local]\nnodes = 2\n")
+    root = tmp_path_factory.mktemp("platform")
+    (root / "topology.conf").write_text(
+        "SwitchName=a Nodes=node01,node03\nSwitchName=b Nodes=node02,node04\n"
+        "SwitchName=top Switches=a,b\n"
+    )
+    network = f'[topology]\nfile = "{root}/topology.conf"\n'
+    running = RunningPlatform(root, f"[local]\nnodes = 4\n{network}")
     try:
         running.start()
         yield running

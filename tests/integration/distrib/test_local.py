@@ -70,6 +70,28 @@ def test_every_rank_knows_its_place(owner: Client) -> None:
         }
 
 
+def test_ranks_follow_the_leaves_of_the_platforms_topology(
+    owner: Client, here: RunningPlatform
+) -> None:
+    leaves = {"node01": "a", "node02": "b", "node03": "a", "node04": "b"}
+    until("the topology is read", lambda: owner.nodes.topology()["switches"] != [])
+    size = {"nodes": 4, "cpu": 1, "memory": "200M"}
+    say = "echo rank $RANK $SLURMD_NODENAME"
+    job = owner.jobs.create(two_by_two(say, resources=size, distributed={"ranks_per_node": 1}))
+    assert owner.jobs.wait(job.id, timeout_s=60).state == "COMPLETED", log_of(owner, job.id)
+    log = log_of(owner, job.id)
+    assert "aitne: rank order: 4 -> 2 crossings, busiest uplink 2 -> 1.\n" in log
+    placement = json.loads(here.aitne("topology", "show", "--job", job.id, "--json").stdout)
+    assert placement == owner.jobs.placement(job.id)
+    order = ["node01", "node03", "node02", "node04"]
+    assert (placement["order"], placement["leaves"]) == (order, leaves)
+    assert placement["crossings"] == {"given": 4, "chosen": 2, "best": 2}
+    assert [each["node"] for each in placement["bindings"]] == order
+    assert sorted(line for line in log.splitlines() if line.startswith("rank ")) == [
+        f"rank {rank} {name}" for rank, name in enumerate(order)
+    ]
+
+
 def test_the_portals_form_starts_ranks_too(owner: Client, here: RunningPlatform) -> None:
     script = here.home / "say.py"
     script.write_text(f"import sys\n{SAY}print(sys.argv[1:])\n")

@@ -198,6 +198,19 @@ async def test_metrics_are_shown_by_node_and_rank(stage: Stage) -> None:
         ("node02", 2),
         ("node02", 3),
     ]
+    # Another order of the nodes, and of the GPUs of one.
+    bindings = [{"rank": 0, "node": "node02", "gpu": 7}, {"rank": 1, "node": "node02", "gpu": 5}]
+    placement = {"given": ["node01", "node02"], "order": ["node02", "node01"], "reason": "x"}
+    placement |= {"bindings": bindings}
+    await send(stage, job, report("running", placement=placement))
+    async with stage.client(await stage.token(ada)) as client:
+        reordered = (await client.get(url)).json()
+    assert [(rank["node"], rank["gpu"]) for rank in reordered["ranks"]] == [
+        ("node02", 3),
+        ("node02", 2),
+        ("node01", 0),
+        ("node01", 1),
+    ]
     assert [rank["straggler"] for rank in ranks] == [False, False, False, True]
     assert [rank["behind_s"] for rank in ranks[2:]] == [0.0, pytest.approx(0.4)]
     assert ranks[3]["points"][-1]["utilization"] == 1.0

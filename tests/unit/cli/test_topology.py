@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from tests.support.fake_api import JOB_ID, FakeApi, job, page
 from tests.support.topologies import ASSETS
 from tests.unit.cli.conftest import Aitne
 
@@ -68,3 +69,50 @@ def test_topology_picture_has_every_switch(aitne: Aitne, tmp_path: Path) -> None
     node = str(ASSETS / "hwloc" / "power8-4gpus.xml")
     refused = aitne("topology", "show", "--file", node, "--svg", str(picture))
     assert (refused.status, "no switches" in refused.err) == (2, True)
+
+
+def test_topology_show_of_a_job_has_its_order_and_bindings(
+    aitne: Aitne, api: FakeApi, tmp_path: Path
+) -> None:
+    placement = {
+        "given": ["n1", "n2", "n3", "n4"],
+        "order": ["n1", "n3", "n2", "n4"],
+        "crossings": {"given": 4, "chosen": 2, "best": 2},
+        "busiest_uplink": {"given": 2, "chosen": 1, "best": 1},
+        "switches": [
+            {"name": "a", "parent": "top"},
+            {"name": "b", "parent": "top"},
+            {"name": "top", "parent": None},
+        ],
+        "leaves": {"n1": "a", "n2": "b", "n3": "a", "n4": "b"},
+        "bindings": [
+            {"rank": 0, "node": "n1", "cores": "0-3", "numa": 0, "gpu": 1, "nic": "mlx5_0"},
+            {"rank": 1, "node": "n3", "cores": None, "numa": None, "gpu": None, "nic": None},
+        ],
+        "reason": "Rank order: 4 -> 2 crossings.",
+    }
+    api.on("GET", "/jobs", page(job()))
+    api.on("GET", f"/jobs/{JOB_ID}", job())
+    api.on("GET", f"/jobs/{JOB_ID}/placement", placement)
+    picture = tmp_path / "t.svg"
+    done = aitne("topology", "show", "--job", JOB_ID, "--svg", str(picture))
+    assert done.out.splitlines() == [
+        "Rank order: 4 -> 2 crossings.",
+        "given   n[1-4]",
+        "order   n[1,3,2,4]",
+        "crossings: given 4, chosen 2, best known 2",
+        "busiest uplink: given 2, chosen 1, best known 1",
+        "   0  n1  a",
+        "      rank 0  CPUs 0-3  NUMA node 0  GPU 1  interface mlx5_0",
+        "   1  n3  a",
+        "      rank 1  not bound",
+        "   2  n2  b",
+        "   3  n4  b",
+    ]
+    texts = [each.text for each in ET.parse(picture).iter() if each.tag.endswith("}text")]
+    assert "0: n1, 1: n3" in texts
+    assert aitne("topology", "show", "--job", JOB_ID, "--json").json == placement
+    unknown = {**placement, "switches": [], "leaves": {}}
+    api.on("GET", f"/jobs/{JOB_ID}/placement", unknown)
+    refused = aitne("topology", "show", "--job", JOB_ID, "--svg", str(picture))
+    assert (refused.status, "is not known" in refused.err) == (2, True)

@@ -54,6 +54,35 @@ def test_order_is_kept_without_a_word(
     assert capsys.readouterr().err == ""
 
 
+def test_order_of_the_jobs_host_file_is_taken_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hostfile"
+    names = [host.name for host in GIVEN[::-1]]
+    path.write_text("".join(f"{name} slots=2\n" for name in names))
+    environ = {**ENVIRON, "AITNE_HOSTFILE": str(path)}
+    assert [host.name for host in order.ordered(GIVEN, "auto", environ)] == names
+    assert capsys.readouterr().err == ""
+    assert order.ordered(GIVEN, "given", environ) == GIVEN
+    # One of other hosts belongs to something else.
+    assert [host.name for host in order.ordered(GIVEN[:6], "auto", environ)][:2] == [
+        "gpu00",
+        "gpu04",
+    ]
+
+
+def test_first_host_of_a_session_remains_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "order.txt"
+    path.write_text("c\na\nb\nd\n")
+    chosen = order.decide(list("abcd"), f"file:{path}", {}, first="a")
+    assert chosen.names == list("abdc")
+    names = [host.name for host in GIVEN]
+    mesh = order.decide(names, "auto", ENVIRON, mesh=(2, 4), first="gpu00")
+    assert mesh.names[0] == "gpu00"
+    with pytest.raises(LaunchError, match="the mesh 3 has 3 ranks"):
+        order.decide(names, "auto", ENVIRON, mesh=(3,))
+
+
 def test_order_in_a_slurm_job_is_that_of_its_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.topology.errors import TopologyError
-from aitne.topology.slurm import read_conf, read_shown
+from aitne.topology.slurm import conf_text, read_conf, read_shown
 from aitne.topology.tree import TopologyTree
 
 GOOD = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\nSwitchName=top Switches=a,b\n"
@@ -27,6 +27,17 @@ def test_conf_is_read_with_comments_continued_lines_and_any_case() -> None:
     assert tree.common_ancestor("a", "b") == "top"
     assert tree.common_ancestor("a", "a") == "a"
     assert tree.unknown(["n9", "n1"]) == ["n9"]
+
+
+def test_conf_text_is_read_as_the_same_tree() -> None:
+    tree = TopologyTree(read_conf(GOOD, "t"))
+    assert conf_text(tree) == GOOD
+    shown = (
+        "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\n"
+        "BlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2\n"
+    )
+    blocks = TopologyTree(read_conf(conf_text(TopologyTree(read_shown(shown))), "t"))
+    assert dict(blocks.leaf_of) == {"n1": "b1", "n2": "b1", "n3": "b2", "n4": "b2"}
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,8 @@ class Cluster(Frozen):
     """Longest time for which a job waits for a number of leaves; None: without a limit."""
     memory_held_by: Holder = Holder.NOBODY
     cpus_held_by: Holder = Holder.NOBODY
+    started_at: UtcTime | None = None
+    """Start of the scheduler with its current configuration; None: unknown."""
     agent_cgroups: tuple[str, ...] | None = None
     """Cgroup controllers (``memory``, ``cpu``) with which agents can enforce limits. None: unknown
     until an agent tries.

@@ -183,6 +183,10 @@ class SchedulerCapabilities(Frozen):
     """Whether the scheduler itself enforces the limits of projects and members, and so is a
     ``LimitHolder``. False: it takes them from its accounting, if it has one.
     """
+    topology: bool = False
+    """Whether the scheduler knows the switches between its nodes, and so is a
+    ``TopologyReporter``.
+    """
 
     @property
     def trusted(self) -> bool:
@@ -352,6 +356,19 @@ class LimitHolder(Protocol):
 
         Raises:
             SchedulerUnavailable: the limits could not be stored.
+        """
+        ...
+
+
+class TopologyReporter(Protocol):
+    """Additional interface of a scheduler with the capability ``topology``."""
+
+    async def topology(self) -> str:
+        """Return the switches or blocks that the scheduler uses, as ``scontrol show topology`` of
+        Slurm prints them; a text without switches if it uses none.
+
+        Raises:
+            SchedulerUnavailable: the scheduler does not answer.
         """
         ...
 

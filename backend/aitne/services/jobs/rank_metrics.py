@@ -15,6 +15,7 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job, Sample
+from aitne.core.models.job_placement import ReportedPlacement
 from aitne.core.models.profile import Profile, RankRow
 
 MOST_POINTS = 120
@@ -110,15 +111,21 @@ def points_for(job: Job) -> int:
     return max(FEWEST_POINTS, min(MOST_POINTS, MOST_ALTOGETHER // series))
 
 
-def rank_metrics(job: Job, samples: Sequence[Sample], profile: Profile | None) -> RankMetrics:
+def rank_metrics(
+    job: Job,
+    samples: Sequence[Sample],
+    profile: Profile | None,
+    placement: ReportedPlacement | None = None,
+) -> RankMetrics:
     """Return the metrics of the job by node and rank. ``samples`` are those of all nodes, oldest
-    first; ``profile`` is None if the ranks have reported none."""
-    by_node: dict[str, list[Sample]] = {name: [] for name in job.nodes}
+    first; ``profile`` and ``placement`` are None if the job has reported none."""
+    order = job.nodes if placement is None else placement.order_of(job.nodes)
+    by_node: dict[str, list[Sample]] = {name: [] for name in order}
     for sample in samples:
         if sample.node in by_node:
             by_node[sample.node].append(sample)
     names = list(by_node)
-    ranks = _ranks(job, names, by_node, profile)
+    ranks = _ranks(job, names, by_node, profile, placement)
     ranks_of = defaultdict[int, list[RankSeries]](list)
     for rank in ranks:
         ranks_of[rank.node_number].append(rank)
@@ -144,6 +151,7 @@ def _ranks(
     names: Sequence[str],
     by_node: Mapping[str, Sequence[Sample]],
     profile: Profile | None,
+    placement: ReportedPlacement | None,
 ) -> tuple[RankSeries, ...]:
     chosen = job.spec.distributed
     if chosen is None:
@@ -152,12 +160,13 @@ def _ranks(
     own_gpu = each == job.spec.resources.gpu.count
     rows = {row.rank: row for row in profile.ranks} if profile is not None else {}
     behind = _behind(rows)
+    positions = {} if placement is None else _gpu_positions(placement)
     series = []
     for rank in range(min(MOST_RANKS, each * job.spec.resources.nodes)):
         number, local = divmod(rank, each)
         name = names[number] if number < len(names) else None
         measured = by_node.get(name, ()) if own_gpu and name is not None else ()
-        gpu, points = _gpu(measured, local)
+        gpu, points = _gpu(measured, positions.get(rank, local))
         row = rows.get(rank)
         late_s = behind.get(rank)
         step_s = row.step_s if row is not None else None
@@ -178,6 +187,21 @@ def _ranks(
             )
         )
     return tuple(series)
+
+
+def _gpu_positions(placement: ReportedPlacement) -> dict[int, int]:
+    """Return for each rank the position of its GPU among those of the ranks of its node, which
+    agents measure in the order of their indices.
+    """
+    by_node = defaultdict[str, dict[int, int]](dict)
+    for each in placement.bindings:
+        if each.gpu is not None:
+            by_node[each.node][each.rank] = each.gpu
+    return {
+        rank: position
+        for gpus in by_node.values()
+        for position, rank in enumerate(sorted(gpus, key=gpus.__getitem__))
+    }
 
 
 def _behind(rows: Mapping[int, RankRow]) -> dict[int, float]:

@@ -10,7 +10,7 @@ import pytest
 
 from aitne.adapters.node_software import SoftwareFolder, own_software
 from aitne.core.errors import InvalidInput
-from aitne.core.jobs.agent_protocol import AgentRanks, AgentSpec
+from aitne.core.jobs.agent_protocol import AgentPlacement, AgentRanks, AgentSpec
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import Job
@@ -189,7 +189,7 @@ def test_ranks_are_started_by_the_platforms_own_program(renderer: Renderer) -> N
     job = make_job(spec={**RANKS, "resources": Resources(nodes=2)})
     spec = sent(renderer, job)
     place = ("--nodes", "2", "--node-rank", "{node_rank}", "--ranks", "3", "--run-dir", "{run_dir}")
-    known = ("--job", str(job.id), "--grace", "86400")
+    known = ("--job", str(job.id), "--grace", "86400", "--bind-to", "auto")
     program = (*own_software().spawner, "node", *place, *known, "--")
     assert spec.commands == ((*program, "bash", "-c", "train $A"),)
     assert spec.ranks == AgentRanks(
@@ -202,6 +202,19 @@ def test_ranks_are_started_by_the_platforms_own_program(renderer: Renderer) -> N
             "AITNE_COMPRESS": "none",
         },
     )
+
+
+def test_order_mesh_and_binding_are_those_of_the_job(renderer: Renderer) -> None:
+    placement = {"order": "file:~/order.txt", "mesh": {"tensor": 2, "data": 3}, "bind": "off"}
+    fields = {**RANKS, "placement": placement, "resources": Resources(nodes=2)}
+    job = make_job(spec=fields)
+    spec = sent(renderer, job)
+    assert spec.placement == AgentPlacement(order="file:~/order.txt", mesh=(2, 1, 3))
+    assert spec.commands[0][-6:-4] == ("--bind-to", "off")
+    request = renderer.submit_request(job, {}, "token", "SwitchName=a Nodes=n1\n")
+    assert request.files["topology.conf"] == b"SwitchName=a Nodes=n1\n"
+    alone = make_job(spec=RANKS)
+    assert "topology.conf" not in renderer.submit_request(alone, {}, "token", "x").files
 
 
 def test_in_an_image_its_own_python_starts_the_ranks(renderer: Renderer) -> None:
