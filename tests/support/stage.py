@@ -48,13 +48,13 @@ from aitne.services.jobs.deletion import JobDeletion
 from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
+from aitne.services.jobs.job_placement import JobPlacementService
 from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.programs import ProgramService
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.reruns import RerunService
-from aitne.services.jobs.job_placement import JobPlacementService
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
@@ -273,6 +273,7 @@ def make_stage(
         offers(store, settings, runtimes, clock),
         secrets,
         clock,
+        topologies,
     )
     capacity = CapacityService(store, cluster, clock)
     outside = MemoryOutside()

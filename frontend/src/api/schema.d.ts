@@ -1670,6 +1670,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/placement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the nodes of the job in the order of its ranks, the costs of this order on the network, and what the ranks are bound to
+         * @description Return the nodes of the job in the order of its ranks, the costs of this order on the network,
+         *     and what the ranks are bound to.
+         */
+        get: operations["get_job_placement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/profile": {
         parameters: {
             query?: never;
@@ -2792,6 +2813,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/topology": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the switches or blocks that connect the nodes, and the use of each node
+         * @description Return the switches or blocks that connect the nodes, and the use of each node: free, used, or
+         *     used by a job of the caller. Jobs and names of other users are not part of it.
+         */
+        get: operations["get_cluster_topology"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/cluster/nodes/{name}/drain": {
         parameters: {
             query?: never;
@@ -3870,6 +3912,21 @@ export interface components {
              */
             script: string;
         };
+        /** @description CPUs and devices of one rank. */
+        BoundRank: {
+            /** @description Number of the rank. */
+            rank: number;
+            /** @description Node that it runs on. */
+            node: string;
+            /** @description CPUs that it is bound to, such as `0-3`; null: it is not bound. */
+            cores?: string | null;
+            /** @description NUMA node of its GPU, or of its CPUs; null: unknown. */
+            numa?: number | null;
+            /** @description Index of its GPU on the node; null: it has none, or that is unknown. */
+            gpu?: number | null;
+            /** @description Network interface that is closest to its GPU; null: unknown. */
+            nic?: string | null;
+        };
         /** @description Hours that a project may use, monthly or in total. An omitted value is not limited. */
         Budget: {
             /**
@@ -3988,6 +4045,17 @@ export interface components {
             /** @description Number of pending jobs; each task of an array counts. */
             waiting_jobs: number;
         };
+        /** @description Switches and nodes of the cluster, and the sources that describe them. */
+        ClusterTopology: {
+            /** @description Switches or blocks; empty: no source describes the network. */
+            switches: components["schemas"]["TopologySwitch"][];
+            /** @description All nodes of the scheduler, by name. */
+            nodes: components["schemas"]["TopologyNode"][];
+            /** @description Sources of the network's topology, in the order in which they are used. */
+            sources: components["schemas"]["TopologySourceView"][];
+            /** @description Nodes of the scheduler that the network's topology lacks. */
+            unknown_nodes: string[];
+        };
         /** @description Code of the user's second factor: from the authenticator app, or a recovery code. */
         CodeUse: {
             /**
@@ -3997,7 +4065,7 @@ export interface components {
             code: string;
         };
         /**
-         * @description Whether a job waits for nodes on the fewest leaves that can hold it.
+         * @description Wait of a job for nodes on the fewest leaves that can hold it.
          * @enum {string}
          */
         Compact: "off" | "prefer" | "require";
@@ -5213,6 +5281,27 @@ export interface components {
             /** @description Number of entries on all pages. */
             total: number;
         };
+        /** @description Nodes of a job in the order of its ranks, the costs of this order, and the bindings. */
+        JobPlacement: {
+            /** @description Nodes in the order in which the scheduler lists them. */
+            given: string[];
+            /** @description Nodes in the order in which ranks are numbered. */
+            order: string[];
+            /** @description Pairs of ranks that follow each other and are on different leaves; null: the topology is not known. */
+            crossings: components["schemas"]["PlacementCosts"] | null;
+            /** @description Pairs of ranks that send over the busiest uplink in one direction; null: the topology is not known. */
+            busiest_uplink: components["schemas"]["PlacementCosts"] | null;
+            /** @description Switches or blocks above the job's nodes. */
+            switches: components["schemas"]["PlacementSwitch"][];
+            /** @description Leaf of each node that the topology contains. */
+            leaves: {
+                [key: string]: string;
+            };
+            /** @description What the ranks are bound to, the first 4,096; empty: it is not reported. */
+            bindings: components["schemas"]["BoundRank"][];
+            /** @description Why the nodes are in this order, as a sentence. */
+            reason: string;
+        };
         /**
          * @description Position of a job in the queue of this platform's jobs, ordered by the scheduler's
          *     priority.
@@ -6405,6 +6494,13 @@ export interface components {
             /** @description Created if missing; omitted: a project with the user's name. */
             default_project?: string | null;
         };
+        /** @description A network interface of a node. */
+        NicView: {
+            /** @description Name of the interface, such as `mlx5_0`. */
+            name: string;
+            /** @description Number of its NUMA node; null: unknown. */
+            numa: number | null;
+        };
         /** @description A node with its resources, and how much of them is allocated to jobs. */
         Node: {
             /** @description Name. */
@@ -6721,6 +6817,15 @@ export interface components {
             /** @description Time at which you read it; null: unread. */
             read_at: string | null;
         };
+        /** @description A NUMA node of a node of the cluster. */
+        NumaView: {
+            /** @description Number of the NUMA node. */
+            index: number;
+            /** @description Its CPUs, such as `0-15,64-79`. */
+            cpus: string;
+            /** @description Indices of the GPUs that are attached to it. */
+            gpus: number[];
+        };
         /**
          * @description Type of the numbers that are drawn from a range.
          * @enum {string}
@@ -6924,6 +7029,15 @@ export interface components {
             /** @description Uplinks, fragmentation and wait; less is better. */
             score: number;
         };
+        /** @description A cost of three orders of the job's nodes. */
+        PlacementCosts: {
+            /** @description Of the order in which the scheduler lists the nodes. */
+            given: number;
+            /** @description Of the order in which the ranks are numbered. */
+            chosen: number;
+            /** @description Of the best order that is known. */
+            best: number;
+        };
         /**
          * @description Nodes on which a job would run if it started now, and the order of its ranks on them. The
          *     scheduler may choose others.
@@ -7038,6 +7152,13 @@ export interface components {
              * @default auto
              */
             bind: components["schemas"]["RankBinding"];
+        };
+        /** @description A switch or block above nodes of the job. */
+        PlacementSwitch: {
+            /** @description Name of the switch or block. */
+            name: string;
+            /** @description Switch above it; null for the root. */
+            parent: string | null;
         };
         /** @description Job as it would be submitted, shown before the submission; nothing is stored. */
         Plan: {
@@ -7470,7 +7591,7 @@ export interface components {
             type: components["schemas"]["NumberType"];
         };
         /**
-         * @description What the processes of a rank are bound to.
+         * @description Binding of the processes of a rank.
          * @enum {string}
          */
         RankBinding: "auto" | "cores" | "off";
@@ -9002,6 +9123,61 @@ export interface components {
             created_by?: string | null;
             /** @description The token itself, which is shown only once. */
             token: string;
+        };
+        /** @description A node with its place in the network, its use, and what it consists of. */
+        TopologyNode: {
+            /** @description Name of the node. */
+            name: string;
+            /** @description Leaf switch or block that the node is connected to; null: unknown. */
+            switch: string | null;
+            /** @description File or command, and line, that connects the node to it; null: unknown. */
+            source: string | null;
+            /** @description State with regard to new jobs. */
+            state: components["schemas"]["NodeState"];
+            /** @description Number of GPUs. */
+            gpus: number;
+            /** @description Number of GPUs that could be allocated to a job now. */
+            free_gpus: number;
+            /** @description Whether a job of the caller runs on it. */
+            mine: boolean;
+            /** @description Whether resources of it are allocated to any job. */
+            used: boolean;
+            /** @description NUMA nodes; null: no source describes the node. */
+            numa_nodes: components["schemas"]["NumaView"][] | null;
+            /** @description Kind of the link between each pair of GPUs, such as `NV12` or `PIX`, in the order of the GPUs; null: no source describes the node. */
+            gpu_links: (string | null)[][] | null;
+            /** @description Network interfaces; null: no source describes the node. */
+            nics: components["schemas"]["NicView"][] | null;
+        };
+        /**
+         * @description Where a part of the topology comes from.
+         * @enum {string}
+         */
+        TopologyOrigin: "import" | "file" | "scheduler" | "nodes";
+        /** @description A source of the topology, with the result of its last reading. */
+        TopologySourceView: {
+            /** @description File or command. */
+            name: string;
+            /** @description `import`: imported by an administrator; `file`: named in the settings; `scheduler`: the scheduler itself. */
+            origin: components["schemas"]["TopologyOrigin"];
+            /**
+             * Format: date-time
+             * @description Time of the last reading.
+             */
+            read_at: string;
+            /** @description Why the source is not used, or not as it is now; null if it is used. */
+            problem: string | null;
+        };
+        /** @description A switch, or a block of nodes, of the cluster's network. */
+        TopologySwitch: {
+            /** @description Name of the switch or block. */
+            name: string;
+            /** @description Switch above it; null for the root. */
+            parent: string | null;
+            /** @description `switch`, or `block` where the scheduler places jobs by blocks. */
+            kind: string;
+            /** @description File or command, and line, that declares it. */
+            source: string;
         };
         /** @description Limits on the trees that users upload. */
         TreeLimits: {
@@ -13632,6 +13808,44 @@ export interface operations {
             };
         };
     };
+    get_job_placement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobPlacement"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_job_profile: {
         parameters: {
             query?: never;
@@ -16526,6 +16740,39 @@ export interface operations {
             403: components["responses"]["NotAllowed"];
             414: components["responses"]["TooLong"];
             422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_cluster_topology: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterTopology"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */

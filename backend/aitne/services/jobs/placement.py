@@ -185,7 +185,7 @@ def with_leaves(
         else:
             leaves, notes = _leaf_limit(placement, fewest, cluster.max_switch_wait_s)
     paths = None
-    if tree is not None and not capabilities.slurm_options and len(names) <= _MOST_PATHS:
+    if tree is not None and not capabilities.topology and len(names) <= _MOST_PATHS:
         paths = {
             name: tree.path(tree.leaf_of[name]) for name in names if name in tree.leaf_of
         } or None
