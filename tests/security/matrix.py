@@ -319,6 +319,8 @@ ROUTES: dict[str, Route] = {
     "get_template": reads(ANYONE, session=ANY),
     "list_nodes": reads(ANYONE, session=ANY),
     "list_partitions": reads(ANYONE, session=ANY),
+    "import_topology": administers(body={"content": "SwitchName=leaf0 Nodes=n1\n"}),
+    "forget_topology": administers(),
     "drain_node": administers(body={"reason": "its fan is loud"}),
     "resume_node": administers(),
     "get_capacity": reads(ANYONE, session=ANY),

@@ -27,6 +27,7 @@ from aitne.api.deps import cookie_name
 from aitne.api.routers.alerts import ALERTS_TOKEN
 from aitne.api.routers.health import METRICS_TOKEN
 from aitne.bootstrap.platform import PlatformServices
+from aitne.bootstrap.topologies import read_part
 from aitne.core.errors import NotAllowed
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.models.node import Cluster, Node, NodeState
@@ -38,6 +39,7 @@ from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
+from aitne.services.cluster.topology_imports import TopologyImports
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.admission import Admission
 from aitne.services.jobs.advice import AdviceService
@@ -301,7 +303,7 @@ def make_stage(
         certificates=session_signer(settings) if settings.tls.enabled else None,
     )
     health = HealthService(
-        HealthChecks(store, settings, probes, cluster, events, TEMPLATES, clock),
+        HealthChecks(store, settings, probes, cluster, events, TEMPLATES, clock, topologies),
         ProcessRestarts(store, settings.run_dir),
         clock,
     )
@@ -333,6 +335,7 @@ def make_stage(
         events=events,
         cluster=cluster,
         topologies=topologies,
+        topology_imports=TopologyImports(store, read_part),
         placements=JobPlacementService(store, topologies),
         terminals=TerminalService(store, renderer, attacher, OwnAccount(settings), clock),
         hub_logouts=HubLogouts(store, RecordingLogins()),

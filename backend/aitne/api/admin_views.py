@@ -206,3 +206,19 @@ class UserQuery(PageQuery, UserSearch):
     def search(self) -> UserSearch:
         """Return the filter on accounts without the position and length of the page."""
         return UserSearch(**{name: getattr(self, name) for name in UserSearch.model_fields})
+
+
+class TopologyImport(Strict):
+    """A file with a topology."""
+
+    content: str = Field(
+        min_length=1,
+        max_length=1 << 20,
+        description="Text of a topology.conf, topology.yaml, the output of `scontrol show "
+        "topology` or `nvidia-smi topo -m`, or an XML file of hwloc.",
+    )
+    node: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$",
+        description="Node that the file describes, if the file does not name it.",
+    )

@@ -131,6 +131,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     },
     "import_job": {"script": "#!/bin/bash\n#SBATCH --gpus=1\npython train.py\n"},
     "drain_node": {"reason": "A fan is broken."},
+    "import_topology": {"content": "SwitchName=leaf0 Nodes=gpu[01-08]\n"},
     "create_announcement": {
         "text": "The file system is slow until noon.",
         "severity": "warning",

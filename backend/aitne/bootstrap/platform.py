@@ -36,6 +36,7 @@ from aitne.bootstrap.adapters import (
     utc_now,
 )
 from aitne.bootstrap.renderer import make_renderer
+from aitne.bootstrap.topologies import read_part
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
 from aitne.host.account import own_account_name
@@ -43,6 +44,7 @@ from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
+from aitne.services.cluster.topology_imports import TopologyImports
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.datasets.paths import DatasetPaths
 from aitne.services.images.choice import ImageChooser
@@ -144,6 +146,7 @@ class PlatformServices:
     events: EventHub
     cluster: ClusterService
     topologies: ClusterTopologies
+    topology_imports: TopologyImports
     agents: AgentService
     inside: InsideService
     first_run: FirstRun
@@ -274,7 +277,7 @@ def build(settings: Settings) -> PlatformServices:
         certificates=session_signer(settings) if settings.tls.enabled else None,
     )
     health = HealthService(
-        HealthChecks(store, settings, probes, cluster, events, templates, utc_now),
+        HealthChecks(store, settings, probes, cluster, events, templates, utc_now, topologies),
         ProcessRestarts(store, settings.run_dir),
         utc_now,
     )
@@ -317,6 +320,7 @@ def build(settings: Settings) -> PlatformServices:
         events=events,
         cluster=cluster,
         topologies=topologies,
+        topology_imports=TopologyImports(store, read_part),
         bulk=BulkCancel(jobs, store, utc_now),
         deletion=JobDeletion(jobs, store, utc_now),
         capacity=capacity,

@@ -27,7 +27,7 @@ ORDER = (
     *("admin backup", "admin verify", "admin restore", "admin upgrade", "admin bundle"),
     *("admin sync", "admin software"),
     *("admin user", "admin token", "admin project", "admin member", "admin node"),
-    *("admin image", "admin audit", "admin ca", "admin maintenance"),
+    *("admin topology", "admin image", "admin audit", "admin ca", "admin maintenance"),
 )
 """Order of the commands in the help. Commands that are not listed here follow alphabetically."""
 

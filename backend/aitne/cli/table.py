@@ -226,6 +226,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Drain and resume nodes, and show their history.",
     ),
+    "admin topology": (
+        "aitne.cli.commands.admin.topology",
+        None,
+        "Import descriptions of the network and of nodes, and check them against the scheduler.",
+    ),
     "admin image": (
         "aitne.cli.commands.admin.image",
         None,
@@ -283,6 +288,7 @@ GROUPS = {
     "admin project": True,
     "admin member": True,
     "admin node": True,
+    "admin topology": True,
     "admin image": True,
     "admin audit": True,
     "admin ca": True,

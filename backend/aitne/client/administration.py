@@ -161,6 +161,16 @@ class Administration:
         """Return the state of every part of the platform, the most serious problem first."""
         return HealthRecord(self._session.json("GET", "/admin/health"))
 
+    def import_topology(self, name: str, content: str, *, node: str | None = None) -> None:
+        """Import the text of a file with a topology under the name of the file. ``node`` is the node
+        that it describes, if the file does not name it. Raises ``InvalidInput``."""
+        body = {"content": content, "node": node}
+        self._session.json("PUT", f"/admin/topology/{segment(name)}", body=body)
+
+    def forget_topology(self, name: str) -> None:
+        """Remove an imported topology. Raises ``NotFound``."""
+        self._session.json("DELETE", f"/admin/topology/{segment(name)}")
+
     def settings(self) -> builtins.list[SettingRecord]:
         """Return every setting with the source of its value. Secrets are masked."""
         return [

@@ -883,6 +883,12 @@ class AsyncAdministration:
     async def health(self) -> HealthRecord:
         return await call(self._sync.health)
 
+    async def import_topology(self, name: str, content: str, *, node: str | None = None) -> None:
+        await call(self._sync.import_topology, name, content, node=node)
+
+    async def forget_topology(self, name: str) -> None:
+        await call(self._sync.forget_topology, name)
+
     async def settings(self) -> builtins.list[SettingRecord]:
         return await call(self._sync.settings)
 

@@ -17,6 +17,8 @@ class TopologyError(ValueError):
     def __init__(
         self, problem: str, remedy: str, *, file: str | None = None, line: int | None = None
     ) -> None:
+        self.problem = problem
+        self.remedy = remedy
         self.file = file
         self.line = line
         where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
+from aitne.core.models.user import Role
 from aitne.core.ports.store import TransitionRequest
 from aitne.topology.node import Device, NodeTopology, NumaNode
 from aitne.topology.parts import TopologyPart
@@ -15,6 +18,7 @@ from aitne.topology.record import to_record
 from aitne.topology.slurm import read_shown
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
+from tests.support.topologies import ASSETS
 
 SHOWN = """\
 BlockName=b0 BlockIndex=0 Nodes=n[1-2] BlockSize=2
@@ -46,8 +50,8 @@ async def test_topology_shows_places_and_use_of_nodes_but_no_jobs_of_others(stag
         node(stage, "n4", 0, NodeState.IDLE),
     )
     await stage.store.save_cluster(Cluster(nodes=nodes, seen_at=stage.clock.now), epoch=lease.epoch)
+    ada = await stage.add_user("ada")
     for owner, name, where in (("ada", "mine", "n1"), ("bob", "confidential", "n2")):
-        await stage.add_user(owner)
         job = (await stage.store.create_job(make_job(owner=owner, name=name))).job
         changes = JobChanges(nodes=(where,), started_at=stage.clock.now)
         await stage.store.transition(
@@ -68,7 +72,7 @@ async def test_topology_shows_places_and_use_of_nodes_but_no_jobs_of_others(stag
     await stage.store.save_topology(TopologyOrigin.SCHEDULER, "", switches)
     described = to_record(TopologyPart(nodes=(part,)))
     await stage.store.save_topology(TopologyOrigin.NODES, "n1", described, boot_id="1")
-    async with stage.client(await stage.token("ada")) as client:
+    async with stage.client(await stage.token(ada)) as client:
         answer = await client.get(URL)
     found: dict[str, Any] = answer.json()
     assert [(each["name"], each["parent"], each["kind"]) for each in found["switches"]] == [
@@ -102,3 +106,68 @@ async def test_topology_shows_places_and_use_of_nodes_but_no_jobs_of_others(stag
     assert source["problem"] is None
     assert "bob" not in answer.text
     assert "confidential" not in answer.text
+
+
+CONF = "SwitchName=leaf0 Nodes=n[1-2]\nSwitchName=leaf1 Nodes=n[3-4]\nSwitchName=core Switches=leaf[0-1]\n"
+
+
+async def test_imported_topology_is_served_until_it_is_removed(stage: Stage) -> None:
+    async with stage.client(await stage.token(await stage.add_user("admin", Role.ADMIN))) as client:
+        url = "/api/v1/admin/topology/topology.conf"
+        assert (await client.put(url, json={"content": CONF})).status_code == 204
+        found = (await client.get(URL)).json()
+        assert [each["source"] for each in found["switches"]] == [
+            f"topology.conf, line {line}" for line in (1, 2, 3)
+        ]
+        (source,) = found["sources"]
+        assert (source["name"], source["origin"]) == ("topology.conf", "import")
+        matrix = (ASSETS / "nvidia" / "v100-8gpus.txt").read_text()
+        named = {"content": matrix, "node": "n1"}
+        assert (await client.put("/api/v1/admin/topology/m.txt", json=named)).status_code == 204
+        assert (await client.delete(url)).status_code == 204
+        assert (await client.delete(url)).status_code == 404
+        assert (await client.get(URL)).json()["switches"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        (
+            "t.conf",
+            CONF + "SwitchName=leaf2 Nodes=n[4-5]\n",
+            "t.conf, line 4: the node n4 is on two",
+        ),
+        ("t.conf", CONF + "SwitchName=top Nodes=n9\n", "t.conf, line 4: top is a second root"),
+        ("t.conf", CONF + CONF, "t.conf, line 4: the switch leaf0 is defined again"),
+        ("t.conf", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "form a cycle"),
+        ("t.conf", "SwitchName=a\n", "t.conf, line 1: the switch a has no nodes"),
+        ("t.conf", "SwitchName=a Nodes=n[1-1000000000]\n", "t.conf, line 1"),
+        ("t.yaml", "- topology: a\n  tree: [\n", "t.yaml, line"),
+        (
+            "t.xml",
+            '<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd">]><topology>&e;</topology>',
+            "t.xml, line 1",
+        ),
+        ("t.txt", "hello", "t.txt: it has none of the formats"),
+    ],
+    ids=[
+        "two leaves",
+        "two roots",
+        "twice",
+        "cycle",
+        "empty",
+        "endless",
+        "yaml",
+        "entity",
+        "words",
+    ],
+)
+async def test_invalid_topology_is_refused_with_its_line_and_nothing_is_stored(
+    stage: Stage, name: str, content: str, problem: str
+) -> None:
+    async with stage.client(await stage.token(await stage.add_user("admin", Role.ADMIN))) as client:
+        answer = await client.put(f"/api/v1/admin/topology/{name}", json={"content": content})
+    assert answer.status_code == 422
+    assert problem in answer.json()["detail"]
+    assert "/tmp" not in answer.text
+    assert await stage.store.topologies_after(0) == []

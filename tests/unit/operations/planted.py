@@ -27,6 +27,8 @@ from aitne import __version__
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.broker.versions import PROTOCOL
 from aitne.core.models.check import CheckState
+from aitne.core.models.node import Cluster, Node, NodeState
+from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
 from aitne.host import hung_processes
@@ -37,6 +39,9 @@ from aitne.operations.doctor.registry import CHECKS
 from aitne.operations.doctor.run import Examination, examine
 from aitne.supervisor import preflight
 from aitne.supervisor.secret_files import ensure_secrets
+from aitne.topology.parts import TopologyPart
+from aitne.topology.record import to_record
+from aitne.topology.tree import SourceLine, Switch
 from tests.support.certificates import Authority
 
 SLURM = Path(__file__).parents[2] / "assets" / "slurm" / "24.11" / "cli" / "config.txt"
@@ -416,6 +421,34 @@ async def _add_user(data_dir: Path) -> None:
     await store.close()
 
 
+def topology_lacks_a_node(site: Site) -> None:
+    asyncio.run(_save_topology(site.data_dir))
+
+
+async def _save_topology(data_dir: Path) -> None:
+    store = SqlStore(Settings(data_dir=data_dir).database_url)
+    await store.start()
+    lease = await store.take_lease("controller", "planted", duration_s=60)
+    assert lease is not None
+    now = datetime.now(UTC)
+    nodes = tuple(
+        Node(
+            name=name,
+            state=NodeState.IDLE,
+            cpu_total=1,
+            cpu_used=0,
+            memory_total_bytes=1,
+            memory_used_bytes=0,
+            seen_at=now,
+        )
+        for name in ("gpu01", "gpu02")
+    )
+    await store.save_cluster(Cluster(nodes=nodes, seen_at=now), epoch=lease.epoch)
+    part = TopologyPart((Switch("leaf0", SourceLine("topology.conf", 1), nodes=("gpu01",)),))
+    await store.save_topology(TopologyOrigin.IMPORT, "topology.conf", to_record(part))
+    await store.close()
+
+
 def broker_permits_other_uids(site: Site) -> None:
     if os.geteuid() != 0:
         pytest.skip("broker.toml belongs to root")
@@ -444,6 +477,7 @@ FAULTS: list[tuple[Callable[[Site], None], str, CheckState, str, str]] = [
     (setting_has_no_effect, "unused-settings", WARNING, "mail.port (mail.host", "Remove"),
     (disk_is_full, "folders", FAILED, "little space", "Free space"),
     (area_is_not_mounted, "storage", WARNING, "scratch", "Mount it"),
+    (topology_lacks_a_node, "topology", WARNING, "lacks gpu02", "Correct the source"),
     (template_is_invalid, "templates", WARNING, "broken.yaml", "Correct the file"),
     (logs_have_grown, "logs", WARNING, "hub.log", "repeats"),
     (no_backup, "backup", WARNING, "No backup", "aitne admin backup"),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from aitne.api.admin_views import NodeDrain, NodeDrainList, NodeEventPage
+from aitne.api.admin_views import NodeDrain, NodeDrainList, NodeEventPage, TopologyImport
 from aitne.api.audited import NotesDep
 from aitne.api.deps import Admin, PlatformDep, Reader, WrittenClusterDep
 from aitne.api.routers import V1
@@ -102,6 +102,30 @@ async def get_cluster_topology(actor: Reader, platform: PlatformDep) -> ClusterT
     """Return the switches or blocks that connect the nodes, and the use of each node: free, used, or
     used by a job of the caller. Jobs and names of other users are not part of it."""
     return await platform.topologies.view(actor)
+
+
+ImportName = Annotated[
+    str,
+    Path(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        description="Name of the imported file, such as `topology.conf`.",
+    ),
+]
+
+
+@router.put("/admin/topology/{name}", tags=["admin"], status_code=204)
+async def import_topology(
+    name: ImportName, body: TopologyImport, actor: Admin, platform: PlatformDep
+) -> None:
+    """Import a file with switches, blocks or the description of a node, in place of an earlier one
+    of that name. A file that is invalid, or contradicts another import, is refused with the line."""
+    await platform.topology_imports.save(actor, name, body.content, body.node)
+
+
+@router.delete("/admin/topology/{name}", tags=["admin"], status_code=204)
+async def forget_topology(name: ImportName, actor: Admin, platform: PlatformDep) -> None:
+    """Remove an imported topology."""
+    await platform.topology_imports.remove(actor, name)
 
 
 NodeName = Annotated[str, Path(max_length=253, description="The node's name.")]

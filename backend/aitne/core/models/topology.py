@@ -13,7 +13,7 @@ from aitne.core.models.node import NodeState
 
 
 class TopologyOrigin(StrEnum):
-    """Where a part of the topology comes from."""
+    """Origin of a part of the topology."""
 
     IMPORT = "import"
     """A file that an administrator has imported."""
@@ -25,7 +25,7 @@ class TopologyOrigin(StrEnum):
 
 
 class StoredTopology(Frozen):
-    """What one source says about the topology."""
+    """Row of the store with the part of the topology that one source describes."""
 
     origin: TopologyOrigin
     name: str

@@ -26,6 +26,7 @@ from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.events import EventHub
@@ -36,7 +37,9 @@ _STATES = {
     HealthState.DEGRADED: warning,
     HealthState.DOWN: failed,
 }
-_IN_DATABASE = frozenset({"database", "controller", "scheduler", "nodes", "queue", "isolation"})
+_IN_DATABASE = frozenset(
+    {"database", "controller", "scheduler", "nodes", "queue", "isolation", "topology"}
+)
 """Names of the health checks that read the database."""
 
 
@@ -143,14 +146,16 @@ class CheckedHost:
 
     def _health(self) -> HealthChecks:
         settings, store = self.settings, self._unopened
+        cluster = ClusterService(store, None, settings, utc_now)
         return HealthChecks(
             store,
             settings,
             LocalProbes(),
-            ClusterService(store, None, settings, utc_now),
+            cluster,
             EventHub(store),
             TemplateCatalog([builtin_folder(), *settings.templates]),
             utc_now,
+            ClusterTopologies(store, cluster, settings.topology),
         )
 
     async def close(self) -> None:

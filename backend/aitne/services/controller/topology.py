@@ -38,7 +38,7 @@ def _no_file(path: Path) -> TopologyPart:
 
 @dataclass(frozen=True, slots=True)
 class TopologyConfig:
-    """What the controller needs to read the topology."""
+    """Settings and function with which the controller reads the topology."""
 
     settings: TopologySettings = field(default_factory=TopologySettings)
     read_file: Callable[[Path], TopologyPart] = _no_file

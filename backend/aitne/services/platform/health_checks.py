@@ -23,6 +23,7 @@ from aitne.core.storage.settings import PLACEHOLDER
 from aitne.core.units import format_duration
 from aitne.host.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.jobs.templates import TemplateCatalog
 from aitne.services.platform import certificates
 from aitne.services.platform.backup_record import backup_file, last_backup
@@ -33,6 +34,7 @@ from aitne.services.platform.exposed_files import exposed_files
 from aitne.services.platform.maintenance import held_because
 from aitne.services.users.isolation import isolation_notes
 from aitne.topology.hostlist import compress_hostlist
+from aitne.topology.order import MOST_NAMED
 
 OK, DEGRADED, DOWN = HealthState.OK, HealthState.DEGRADED, HealthState.DOWN
 SLOW_DATABASE_S = 1.0
@@ -83,7 +85,9 @@ class HealthChecks:
         events: EventHub,
         templates: TemplateCatalog,
         clock: Callable[[], datetime],
+        topologies: ClusterTopologies,
     ) -> None:
+        self._topologies = topologies
         self._store = store
         self._settings = settings
         self._probes = probes
@@ -102,6 +106,7 @@ class HealthChecks:
             "controller": self._controller,
             "scheduler": self._scheduler,
             "nodes": self._nodes,
+            "topology": self._topology,
             "queue": self._queue,
             "events": self._event_stream,
             "hub": self._hub,
@@ -216,6 +221,38 @@ class HealthChecks:
         return HealthCheckResult(
             DOWN if len(out) == len(nodes) else DEGRADED, says, advice, None, facts
         )
+
+    async def _topology(self) -> HealthCheckResult:
+        """Report sources of the topology that are invalid or contradict each other, and nodes of the
+        scheduler that the network's topology lacks.
+        """
+        known = await self._topologies.known()
+        tree = known.topology.tree
+        names = [node.name for node in (await self._cluster.look()).cluster.nodes]
+        unknown = [] if tree is None else tree.unknown(names)
+        facts: Facts = {"sources": len(known.sources), "unknown_nodes": len(unknown)}
+        wrong = [f"{source.name}: {source.problem}" for source in known.sources if source.problem]
+        if unknown:
+            more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+            wrong.append(
+                f"The topology lacks {compress_hostlist(unknown[:MOST_NAMED])}{more} of the scheduler."
+            )
+        if wrong:
+            return HealthCheckResult(
+                DEGRADED,
+                " ".join(wrong),
+                "Jobs run all the same, but may be placed worse. Correct the source; `aitne admin topology "
+                "check` shows all of them.",
+                None,
+                facts,
+            )
+        if tree is None:
+            says = (
+                "No source describes the network: ranks run in the order that the scheduler gives."
+            )
+            return HealthCheckResult(OK, says, None, None, facts)
+        says = f"{len(tree.leaf_of)} nodes on {len(set(tree.leaf_of.values()))} leaves are known."
+        return HealthCheckResult(OK, says, None, None, facts)
 
     async def _queue(self) -> HealthCheckResult:
         depth, oldest_s = await self._store.outbox_depth()

@@ -89,6 +89,8 @@ export const AUDIT_ACTIONS = {
   put_templates_preferences: msg("Change pinned templates or presets"),
   put_secret: msg("Store secret"),
   delete_secret: msg("Delete secret"),
+  import_topology: msg("Import topology"),
+  forget_topology: msg("Remove topology"),
   drain_node: msg("Drain node"),
   resume_node: msg("Resume node"),
   create_announcement: msg("Create announcement"),

@@ -41,6 +41,7 @@ const COMPONENT_NAMES: Partial<Record<string, string>> = {
   disk: msg("Platform disk"),
   templates: msg("Job templates"),
   isolation: msg("Session isolation"),
+  topology: msg("Network topology"),
   certificates: msg("Certificates"),
   secrets: msg("Files of secrets"),
   backup: msg("Backup"),

@@ -35,6 +35,12 @@ async def nodes(host: CheckedHost) -> Finding:
     return await host.health("nodes")
 
 
+@check("topology", Subject.SCHEDULER, "The topology agrees with the scheduler.")
+async def topology(host: CheckedHost) -> Finding:
+    """Check the sources of the topology against each other and the nodes, as the health page does."""
+    return await host.health("topology")
+
+
 @check("slurm-settings", Subject.SCHEDULER, "Slurm's settings fit the platform.")
 async def slurm_settings(host: CheckedHost) -> Finding:
     """Check the settings of slurm.conf and cgroup.conf on which the platform depends."""

@@ -1,0 +1,95 @@
+"""Files with a topology that administrators import."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from aitne.core.errors import InvalidInput, NotFound
+from aitne.core.models.topology import TopologyOrigin
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import TopologyStore
+from aitne.core.users.policy import PolicyAction, require
+from aitne.topology.errors import TopologyError
+from aitne.topology.parts import TopologyPart, combined
+from aitne.topology.record import from_record, to_record
+from aitne.topology.tree import SourceLine
+
+ReadFile = Callable[[Path], TopologyPart]
+"""Function that reads a file or folder in any format. It raises ``TopologyError``."""
+
+
+class TopologyImports:
+    """Service that stores and removes the topologies that administrators import."""
+
+    def __init__(self, store: TopologyStore, read_file: ReadFile) -> None:
+        self._store = store
+        self._read_file = read_file
+
+    async def save(self, actor: Actor, name: str, text: str, node: str | None) -> None:
+        """Store the topology in the text of a file, in place of an earlier import of that name.
+
+        Args:
+            actor: the administrator.
+            name: name of the file; its suffix can decide which format it has.
+            text: content of the file.
+            node: name of the node that it describes, if the file does not say that itself.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            InvalidInput: the file cannot be read, or contradicts another import; nothing is stored.
+        """
+        require(PolicyAction.NODE_ADMINISTER, actor, "topology", name)
+        others = [
+            row
+            for row in await self._store.topologies_after(0)
+            if row.origin is TopologyOrigin.IMPORT and row.name != name and row.content is not None
+        ]
+        try:
+            part = await asyncio.to_thread(self._read, name, text, node)
+            parts = [from_record(row.content) for row in others if row.content is not None]
+            await asyncio.to_thread(combined, [*parts, part])
+        except TopologyError as error:
+            raise InvalidInput(str(error)) from error
+        await self._store.save_topology(TopologyOrigin.IMPORT, name, to_record(part))
+
+    async def remove(self, actor: Actor, name: str) -> None:
+        """Remove an import.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            NotFound: nothing of that name was imported.
+        """
+        require(PolicyAction.NODE_ADMINISTER, actor, "topology", name)
+        stored = await self._store.topology(TopologyOrigin.IMPORT, name)
+        if stored is None or stored.content is None:
+            raise NotFound("topology", name)
+        await self._store.save_topology(TopologyOrigin.IMPORT, name, None)
+
+    def _read(self, name: str, text: str, node: str | None) -> TopologyPart:
+        """Return what the text of a file says, with ``name`` as its source. Raises
+        ``TopologyError``.
+        """
+        with TemporaryDirectory(prefix="aitne-topology-") as folder:
+            path = Path(folder, name)
+            path.write_text(text, encoding="utf-8")
+            try:
+                part = self._read_file(path)
+            except TopologyError as error:
+                raise TopologyError(
+                    error.problem, error.remedy, file=name, line=error.line
+                ) from error
+        nodes = tuple(replace(each, name=each.name or node, source=name) for each in part.nodes)
+        if any(each.name is None for each in nodes):
+            raise TopologyError(
+                "the file does not say which node it describes",
+                "Name the node: aitne admin topology import FILE --node NAME.",
+                file=name,
+            )
+        switches = tuple(
+            replace(switch, source=SourceLine(name, switch.source.line)) for switch in part.switches
+        )
+        return TopologyPart(switches, nodes)
