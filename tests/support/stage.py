@@ -275,6 +275,7 @@ def make_stage(
         offers(store, settings, runtimes, clock),
         secrets,
         clock,
+        topologies,
     )
     capacity = CapacityService(store, cluster, clock)
     outside = MemoryOutside()

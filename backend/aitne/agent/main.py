@@ -238,7 +238,6 @@ class _Ending:
     ) -> None:
         self.code = code
         self.lost_nodes = lost_nodes
-        """Names of the nodes whose agents were lost."""
         self.reason = reason
         self.stop_requested = stop_requested
         """Whether the ranks on other nodes were asked to end."""
@@ -344,14 +343,9 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         reporter.start()
         return _not_started("srun", error)
     # Each node's agent has logged the reason.
-    return _Ending(
-        outcome.code,
-        outcome.reason,
-        outcome.message,
-        in_log=not outcome.lost_nodes,
-        stop_requested=outcome.stop_requested,
-        lost_nodes=outcome.lost_nodes,
-    )
+    lost, ended = outcome.lost_nodes, (outcome.code, outcome.reason, outcome.message)
+    stopped = outcome.stop_requested
+    return _Ending(*ended, in_log=not lost, stop_requested=stopped, lost_nodes=lost)
 
 
 def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:

@@ -126,7 +126,6 @@ def decide(spec: Spec, reporter: Reporter, say: Callable[[str], None]) -> Placem
         say(decided.warning)
     elif decided.costs is not None:
         say(decided.reason)
-    spec.numbers = [decided.names.index(name) for name in given]
     _set_variables(spec, given, decided.names)
     document = {"given": given, "order": decided.names, "reason": decided.reason}
     if decided.costs is not None:

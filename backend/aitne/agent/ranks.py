@@ -158,12 +158,12 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
     """
     if spec.ranks is None:
         raise ValueError("this job has no ranks")
-    numbers = {
-        programs.start(argv, environment=environment): number
-        for number, (argv, environment) in enumerate(_agents(spec, range(spec.ranks.nodes)))
+    nodes = {
+        programs.start(argv, environment=environment): environment.get("SLURMD_NODENAME")
+        for argv, environment in _agents(spec, range(spec.ranks.nodes))
     }
     begun()
-    pids, one_step = set(numbers), len(numbers) == 1
+    pids, one_step = set(nodes), len(nodes) == 1
     worst = 0
     killer = None
     lost: list[str] = []
@@ -172,8 +172,7 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
         pids.remove(pid)
         if code != 0 and worst == 0 and programs.stop_signal is None:
             # Those that end later may have been killed after this one.
-            number = spec.numbers[numbers[pid]] if spec.numbers else numbers[pid]
-            lost = _lost(spec, range(spec.ranks.nodes) if one_step else [number])
+            lost = [name for name in _lost(spec) if one_step or name == nodes[pid]]
         worst = max(worst, code)
         if code != 0 and pids and killer is None:
             programs.send(signal.SIGTERM)
@@ -185,15 +184,15 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
     return judge(spec, worst, lost)
 
 
-def _lost(spec: Spec, numbers: Sequence[int]) -> list[str]:
-    """Return the names of those of the nodes with these numbers whose agents have left no outcome;
-    empty if the ranks failed so long ago that the agents may have been killed for that.
+def _lost(spec: Spec) -> list[str]:
+    """Return the names of the nodes whose agents have begun and left no outcome; empty if the ranks
+    failed so long ago that the agents may have been killed for that.
     """
     failures = _failures(spec, _ends(spec))
     if failures and time.time_ns() - min(item[0] for item in failures) > _CAUSE_NS:
         return []
     names = []
-    for number in numbers:
+    for number in range(spec.ranks.nodes if spec.ranks else 0):
         if _read(f"{run_folder(spec)}/node-{number}.json") is None:
             record = _read(f"{run_folder(spec)}/arrived-{number}.json")
             if record is not None:

@@ -150,9 +150,6 @@ class Spec:
         alone = int(nodes) if nodes.isdecimal() else 1
         self.nodes = alone if self.ranks is None else self.ranks.nodes
         """Number of nodes of the job."""
-        self.numbers: list[int] = []
-        """Numbers of the nodes in the order of the ranks, in the scheduler's order of the nodes;
-        empty: both orders are the same."""
         self.node_rank: int | None = None
         """Number of this node among the job's nodes, if the first node's agent has started this
         agent; otherwise None."""

@@ -236,6 +236,7 @@ def build(settings: Settings) -> PlatformServices:
         offers,
         secrets,
         utc_now,
+        topologies,
     )
     forecaster = Forecaster(renderer, scheduler)
     capacity = CapacityService(store, cluster, utc_now)

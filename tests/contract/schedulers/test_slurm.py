@@ -22,6 +22,7 @@ from aitne.core.models.node import NodeState
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.host.settings import load_settings
+from aitne.topology.hostlist import expand_hostlist
 from tests.support import realtime
 from tests.support.schedulers import Bench, change, slurm_tools
 from tests.support.slurm import both_releases, run_as, sbatch, wait_ended
@@ -137,6 +138,10 @@ async def test_all_of_a_job_file_reaches_slurm(slurm: Bench) -> None:
         after=(first,),
         array="1-3%2",
         max_requeues=2,
+        nodes=("n1",),
+        exclude=("n3",),
+        max_leaves=1,
+        max_leaves_wait_s=30,
         slurm=SlurmOptions(
             partition="gpu",
             qos="normal",
@@ -162,7 +167,9 @@ async def test_all_of_a_job_file_reaches_slurm(slurm: Bench) -> None:
     assert (facts["Partition"], facts["QOS"], facts["Account"]) == ("gpu", "normal", "vision")
     assert facts["Features"] == "h200&leaf1"
     assert facts["OverSubscribe"] == "NO"
-    assert (facts["ExcNodeList"], facts["Nice"], facts["TimeMin"]) == ("n4", "7", "00:30:00")
+    assert (facts["Nice"], facts["TimeMin"]) == ("7", "00:30:00")
+    assert set(expand_hostlist(facts["ExcNodeList"])) == {"n3", "n4"}
+    assert (facts["ReqNodeList"], facts["Switches"]) == ("n1", "1@00:00:30")
     # The options above need sbatch with some releases, these do not.
     options = SlurmOptions(nice=7, time_min=1_800)
     plain, _ = await slurm.submit("true", time_limit_s=5_400, hold=True, slurm=options)

@@ -84,6 +84,14 @@ def test_the_rank_that_failed_first_is_named_and_the_others_are_ended(job: Job) 
     assert "told" in job.log
 
 
+def test_killed_agent_of_another_node_is_named(job: Job) -> None:
+    script = "if [ $AITNE_NODE_RANK = 1 ]; then kill -9 $PPID; else sleep 60; fi"
+    assert job.run(script, **ranks()) == 137
+    ended = outcome(job)
+    assert (ended.reason, ended.lost_nodes) == ("node_failed", ("node02",))
+    assert ended.message == "the agent on node node02 was lost, and its ranks with it"
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_ranks_without_work_say_why_they_ended(job: Job, nodes: int) -> None:
     text = '{"idle_s": 900}'

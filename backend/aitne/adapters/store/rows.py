@@ -40,7 +40,8 @@ def _spec(text: str) -> JobSpec:
 
 def job_of(row: RowMapping) -> Job:
     """Return the job that a row with the columns ``JOB_COLUMNS`` contains."""
-    return Job.model_validate({**row, "spec": _spec(row["spec"])})
+    excluded = row["excluded_nodes"] or ()  # NULL in rows of earlier releases
+    return Job.model_validate({**row, "spec": _spec(row["spec"]), "excluded_nodes": excluded})
 
 
 def row_of(job: Job) -> dict[str, Any]:

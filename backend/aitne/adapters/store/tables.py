@@ -53,7 +53,7 @@ jobs = Table(
     Column("signal", Integer),
     Column("nodes", JSON, nullable=False),
     # Nodes that failed during earlier attempts.
-    Column("excluded_nodes", JSON, nullable=False, server_default=text("'[]'")),
+    Column("excluded_nodes", JSON),
     Column("folder", Text),
     Column("partition", Text),
     Column("priority", BigInteger),

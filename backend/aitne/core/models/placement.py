@@ -150,7 +150,7 @@ class LeafUse(Frozen):
     nodes: int
 
 
-class CostPair(Frozen):
+class PlannedCost(Frozen):
     """One cost of the rank order: in the scheduler's order, and in the order of the job."""
 
     given: int
@@ -175,10 +175,10 @@ class PlacementPlan(Frozen):
     order: tuple[str, ...] = Field(
         (), description="Nodes in the order in which ranks are numbered; empty: unknown."
     )
-    crossings: CostPair | None = Field(
+    crossings: PlannedCost | None = Field(
         None, description="Consecutive ranks on different leaves; null without nodes."
     )
-    busiest_uplink: CostPair | None = Field(
+    busiest_uplink: PlannedCost | None = Field(
         None, description="Pairs of ranks that share the busiest uplink; null without nodes."
     )
     score: float | None = Field(

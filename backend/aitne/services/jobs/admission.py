@@ -93,9 +93,8 @@ class Admission:
         offers: AvailabilityService,
         secrets: UserSecretService,
         clock: Callable[[], datetime],
-        topology: CurrentTopology | None = None,
+        topology: CurrentTopology,
     ) -> None:
-        """Store the dependencies. Without ``topology``, that of the cluster is not known."""
         self._store = store
         self._templates = templates
         self._renderer = renderer
@@ -292,7 +291,7 @@ class Admission:
 
     async def _tree(self, spec: JobSpec) -> TopologyTree | None:
         """Return the tree of switches above the cluster's nodes, if the job has several nodes."""
-        if self._topology is None or spec.resources.nodes == 1:
+        if spec.resources.nodes == 1:
             return None
         return (await self._topology.current()).tree
 

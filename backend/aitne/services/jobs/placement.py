@@ -14,12 +14,12 @@ from aitne.core.models.node import Cluster, Node
 from aitne.core.models.placement import (
     FROM_FILE,
     Compact,
-    CostPair,
     LeafLimit,
     LeafUse,
     PlacementAlternative,
     PlacementPlan,
     PlacementSpec,
+    PlannedCost,
     names_of,
 )
 from aitne.core.models.resources import Resources
@@ -185,7 +185,7 @@ def with_leaves(
         else:
             leaves, notes = _leaf_limit(placement, fewest, cluster.max_switch_wait_s)
     paths = None
-    if tree is not None and not capabilities.slurm_options and len(names) <= _MOST_PATHS:
+    if tree is not None and not capabilities.topology and len(names) <= _MOST_PATHS:
         paths = {
             name: tree.path(tree.leaf_of[name]) for name in names if name in tree.leaf_of
         } or None
@@ -253,10 +253,10 @@ def _plan(spec: JobSpec, tree: TopologyTree, found: Placement) -> PlacementPlan:
         nodes=names,
         leaves=_uses(found.candidate),
         order=() if from_file else names if spec.placement.order == "given" else order.order,
-        crossings=CostPair(
+        crossings=PlannedCost(
             given=order.given.crossings, chosen=None if from_file else chosen.crossings
         ),
-        busiest_uplink=CostPair(
+        busiest_uplink=PlannedCost(
             given=order.given.busiest_uplink,
             chosen=None if from_file else chosen.busiest_uplink,
         ),

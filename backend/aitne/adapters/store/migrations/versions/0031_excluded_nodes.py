@@ -12,10 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column(
-        "jobs",
-        sa.Column("excluded_nodes", sa.JSON(), nullable=False, server_default=sa.text("'[]'")),
-    )
+    op.add_column("jobs", sa.Column("excluded_nodes", sa.JSON()))
 
 
 def downgrade() -> None:
