@@ -242,6 +242,7 @@ ROUTES: dict[str, Route] = {
     "get_job_metrics": reads(*SEEN, session=OWN),
     "get_job_rank_metrics": reads(*SEEN, session=OWN),
     "get_job_profile": reads(*SEEN, session=OWN),
+    "get_job_placement": reads(*SEEN, session=OWN),
     "get_job_events": reads(*SEEN, session=OWN),
     "get_job_logs": reads(*SEEN, session=OWN),
     "count_jobs": reads(ANYONE, session=ANY),
@@ -323,6 +324,7 @@ ROUTES: dict[str, Route] = {
     "get_capacity": reads(ANYONE, session=ANY),
     "get_cluster_history": reads(ANYONE),
     "get_cluster_queues": reads(ANYONE, session=ANY),
+    "get_cluster_topology": reads(ANYONE, session=ANY),
     "node_history": reads(ANYONE),
     # What people are told.
     "list_announcements": reads(ANYONE),

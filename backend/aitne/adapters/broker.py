@@ -28,6 +28,7 @@ from aitne.core.broker.protocol import (
     ReadLogResult,
     SubmitResult,
     TidyResult,
+    TopologyResult,
 )
 from aitne.core.broker.versions import Welcome
 from aitne.core.errors import (
@@ -283,6 +284,14 @@ class BrokerScheduler:
         specify.
         """
         return await self._client.call("cluster", {}, Cluster)
+
+    async def topology(self) -> str:
+        """Return the switches or blocks of the cluster as the scheduler prints them.
+
+        Raises:
+            NotSupported: the broker is of an older release, or its scheduler has no topology.
+        """
+        return (await self._client.call("topology", {}, TopologyResult)).text
 
     async def drain(self, node: str, reason: str) -> None:
         """Set the node to drain, so that no new jobs start on it.

@@ -232,7 +232,7 @@ def _archive(files: dict[str, bytes]) -> bytes:
 
 
 def _agent_files() -> dict[str, bytes]:
-    return _package_files(("agent",), _AGENT_MAIN)
+    return _package_files(("agent", "launch", "topology"), _AGENT_MAIN)
 
 
 def _spawner_files() -> dict[str, bytes]:

@@ -39,6 +39,9 @@ PASSED_NAMES = frozenset(
         # Distribution of a program's ranks, and settings of their runtime.
         "AITNE_RANKS_PER_NODE",
         "AITNE_RUN_DIR",
+        "AITNE_HOSTFILE",
+        "AITNE_SLURM_HOSTFILE",
+        "AITNE_TOPOLOGY",
         "AITNE_RUN_RESTARTS",
         "AITNE_TRANSPORT",
         "AITNE_STRATEGY",

@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import NoReturn
 
+    from aitne.agent.placement import PlacementReport
     from aitne.agent.session_ranks import RanksBesideApp
     from aitne.agent.spec import TreeSpec
 
@@ -94,8 +95,20 @@ def main(arguments: Sequence[str]) -> None:
     ending = (
         None if of_node or spec.tree is None else _fill_tree(spec, spec.tree, programs, reporter)
     )
+    placement: PlacementReport | None = None
+    if ending is None and spec.is_placed and not of_node:
+        from aitne.agent import placement as placements
+
+        try:
+            placement = placements.decide(spec, reporter, _say)
+            placement.start()
+        except placements.OrderUnavailable as error:
+            reporter.start()
+            ending = _Ending(NOT_READY, _START_FAILED, str(error))
     if ending is None:
         ending = (_spread if spread else _prepared)(spec, programs, reporter)
+    if placement is not None:
+        placement.finish()
     if ending.code == 0 and spec.ranks is not None and not of_node:
         from aitne.agent import ranks
 
@@ -131,18 +144,23 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _node_rank(spec: Spec) -> int:
-    """Return the number of this node among those of the job. On the other nodes of a session the
-    agent runs no app, only the ranks."""
-    number = int(os.environ.get("SLURM_NODEID") or 0)
-    if not spec.apps:
-        return number
-    from aitne.agent import ranks
+    """Return the number of this node in the order of the job's nodes. On the other nodes of a
+    session the agent runs no app, only the ranks."""
+    from aitne.agent import placement, ranks
 
-    spec.apps = []
-    spec.node_rank = number + 1  # the session's first node is not one of the agents' step
-    with contextlib.suppress(OSError):
-        ranks.arrive(spec)
-    return spec.node_rank
+    try:
+        number = placement.number_of(spec)
+    except placement.OrderUnavailable as error:
+        _leave(FAILED, str(error))
+    if number is None:
+        # A session's first node is not one of the agents' step.
+        number = int(os.environ.get("SLURM_NODEID") or 0) + bool(spec.apps)
+    if spec.apps:
+        spec.apps = []
+        spec.node_rank = number
+        with contextlib.suppress(OSError):
+            ranks.arrive(spec)
+    return number
 
 
 def _beside(what: str, folder: str) -> NoReturn:

@@ -141,6 +141,15 @@ class Spec:
         """Seconds without activity after which the platform ends the session; None means never."""
         ranks = facts.get("ranks")
         self.ranks = None if ranks is None else RanksSpec(ranks)
+        placement = facts.get("placement") or {}
+        self.order = str(placement.get("order") or "auto")
+        """Order of the nodes: ``auto``, ``given`` or ``file:PATH``."""
+        self.mesh = [int(size) for size in placement.get("mesh") or ()]
+        """Sizes of the dimensions of the mesh of ranks, innermost first; empty: one ring."""
+        nodes = environ.get("AITNE_NODES", "")
+        alone = int(nodes) if nodes.isdecimal() else 1
+        self.nodes = alone if self.ranks is None else self.ranks.nodes
+        """Number of nodes of the job."""
         self.node_rank: int | None = None
         """Number of this node among the job's nodes, if the first node's agent has started this
         agent; otherwise None."""
@@ -159,6 +168,11 @@ class Spec:
         """Number of earlier starts of the job: retries of the platform plus requeues of the
         scheduler."""
         return self.attempt - 1 + self.restart_count
+
+    @property
+    def is_placed(self) -> bool:
+        """Return whether the job has ranks, or several nodes, whose placement is reported."""
+        return self.ranks is not None or self.nodes > 1
 
     @property
     def hosts_ranks(self) -> bool:

@@ -16,12 +16,16 @@ from aitne.bootstrap.adapters import (
     utc_now,
 )
 from aitne.bootstrap.renderer import make_renderer
+from aitne.bootstrap.topologies import read_part
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
+from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.controller import Controller
 from aitne.services.controller.outside import OutsideConfig
 from aitne.services.controller.telling import NotificationConfig
+from aitne.services.controller.topology import TopologyConfig
 from aitne.services.platform.secrets import read_secret
 
 
@@ -51,6 +55,8 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     hub = HubClient(
         f"http://127.0.0.1:{settings.port_of_hub}", read_secret(settings, "hub_api_token")
     )
+    cluster = ClusterService(store, scheduler, settings, utc_now)
+    topologies = ClusterTopologies(store, cluster, settings.topology)
     controller = Controller(
         store,
         scheduler,
@@ -63,6 +69,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         poll_interval_s=settings.poll_interval_s,
         accounting=make_accounting(settings),
         retention=settings.retention,
+        topology=TopologyConfig(settings.topology, read_part, topologies.conf),
         outside=OutsideConfig(make_outside(settings), settings.cluster, settings.accounts.map),
         telling=NotificationConfig(
             make_channels(settings),

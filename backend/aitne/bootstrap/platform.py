@@ -42,6 +42,7 @@ from aitne.host.account import own_account_name
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.datasets.paths import DatasetPaths
 from aitne.services.images.choice import ImageChooser
@@ -55,6 +56,7 @@ from aitne.services.jobs.deletion import JobDeletion
 from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
+from aitne.services.jobs.job_placement import JobPlacementService
 from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.notebooks import NotebookService
@@ -141,10 +143,12 @@ class PlatformServices:
     device_logins: DeviceLoginService
     events: EventHub
     cluster: ClusterService
+    topologies: ClusterTopologies
     agents: AgentService
     inside: InsideService
     first_run: FirstRun
     snapshots: SnapshotService
+    placements: JobPlacementService
     sweeps: SweepService
     comparisons: ComparisonService
     reruns: RerunService
@@ -199,6 +203,7 @@ def build(settings: Settings) -> PlatformServices:
     renderer = make_renderer(settings, runtimes)
     scheduler = shared_scheduler(settings)
     cluster = ClusterService(store, scheduler, settings, utc_now)
+    topologies = ClusterTopologies(store, cluster, settings.topology)
     unix_accounts = job_accounts(settings)
     places = make_places(settings)
     storage = StorageService(settings.storage, unix_accounts, places, utc_now)
@@ -310,6 +315,7 @@ def build(settings: Settings) -> PlatformServices:
         device_logins=DeviceLoginService(store, settings, utc_now, users),
         events=events,
         cluster=cluster,
+        topologies=topologies,
         bulk=BulkCancel(jobs, store, utc_now),
         deletion=JobDeletion(jobs, store, utc_now),
         capacity=capacity,
@@ -332,6 +338,7 @@ def build(settings: Settings) -> PlatformServices:
             store, users, settings, utc_now, imports if settings.slurm.import_users else None
         ),
         snapshots=snapshots,
+        placements=JobPlacementService(store, topologies),
         sweeps=sweeps,
         comparisons=ComparisonService(store, snapshots, images),
         reruns=RerunService(store, jobs, admission, snapshots, datasets, templates, places),

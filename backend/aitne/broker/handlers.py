@@ -59,6 +59,7 @@ from aitne.core.broker.protocol import (
     TaskArgs,
     ThrottleArgs,
     TidyResult,
+    TopologyResult,
     UsageArgs,
     UsageResult,
 )
@@ -77,7 +78,7 @@ from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.ports.files import FolderRemoval
 from aitne.core.ports.outside import OutsideScheduler
-from aitne.core.ports.scheduler import LimitHolder, Scheduler, SchedulerJob
+from aitne.core.ports.scheduler import LimitHolder, Scheduler, SchedulerJob, TopologyReporter
 
 _PASSWORDS_AT_ONCE = 4
 """Maximum number of concurrent password checks: a wrong password occupies a thread for some
@@ -248,6 +249,13 @@ class Handlers:
         share one query.
         """
         return await self._cluster.get()
+
+    async def topology(self, args: NoArgs) -> TopologyResult:
+        """Return the switches or blocks of the cluster, as the operator account."""
+        if not self._scheduler.capabilities.topology:
+            raise NotSupported(f"The scheduler {self._scheduler.name} knows no topology.")
+        reporter = cast(TopologyReporter, self._scheduler)
+        return TopologyResult(text=await reporter.topology())
 
     async def drain(self, args: DrainArgs) -> EmptyResult:
         """Set a node to drain, as an administrator of Slurm."""

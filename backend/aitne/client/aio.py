@@ -411,6 +411,9 @@ class AsyncNodes:
     async def queues(self, period: str = "day") -> dict[str, Any]:
         return await call(self._sync.queues, period)
 
+    async def topology(self) -> dict[str, Any]:
+        return await call(self._sync.topology)
+
     def history(
         self, name: str, *, limit: int | None = None, most: int | None = None
     ) -> AsyncIterator[NodeEventRecord]:

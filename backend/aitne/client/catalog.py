@@ -80,6 +80,12 @@ class Nodes:
         )
         return queues
 
+    def topology(self) -> dict[str, Any]:
+        """Return the ``switches`` or blocks of the network, the ``nodes`` with their place in it and
+        their use, the ``sources`` of that, and the ``unknown_nodes``, whose place is not known."""
+        topology: dict[str, Any] = self._session.json("GET", "/cluster/topology")
+        return topology
+
     def history(
         self, name: str, *, limit: int | None = None, most: int | None = None
     ) -> Iterator[NodeEventRecord]:

@@ -324,6 +324,15 @@ class Jobs(Runs):
         metrics: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/metrics")
         return metrics
 
+    def placement(self, job_id: str) -> dict[str, Any]:
+        """Return the nodes of the job in the order of its ranks, with the costs of this order and what
+        the ranks are bound to.
+
+        Raises ``Conflict`` until the job runs.
+        """
+        placement: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/placement")
+        return placement
+
     def profile(self, job_id: str) -> dict[str, Any]:
         """Return the latest profile of the collectives of a distributed job, as a dictionary.
 

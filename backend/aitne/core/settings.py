@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
+from aitne.core.models.topology import TopologyOrigin
 from aitne.core.notifications.settings import IdleSettings, MailSettings, WebhookSettings
 from aitne.core.platform.backup_settings import BackupSettings
 from aitne.core.platform.own_accounts import broker_dir
@@ -99,6 +100,23 @@ class LimitSettings(Strict):
     )
 
 
+class TopologySettings(Strict):
+    """The network between the nodes and what the nodes consist of, by which the platform places jobs."""
+
+    sources: list[TopologyOrigin] = Field(
+        list(TopologyOrigin),
+        max_length=len(TopologyOrigin),
+        description="Sources of the topology, the first one first: `import` (`aitne admin topology "
+        "import`), `file`, `scheduler`, and `nodes` (what agents report about their node). A source that "
+        "contradicts an earlier one is not used, and health names it.",
+    )
+    file: Path | None = Field(
+        None,
+        description="A topology.conf, topology.yaml or another file that `aitne topology show` can "
+        "read; the controller reads it again when it changes.",
+    )
+
+
 class Settings(Strict):
     """Everything that can be set. ``host.settings.load_settings`` reads it."""
 
@@ -166,6 +184,7 @@ class Settings(Strict):
     tls: TlsSettings = TlsSettings()
     local: LocalSettings = LocalSettings()
     slurm: SlurmSettings = SlurmSettings()
+    topology: TopologySettings = TopologySettings()
     broker: BrokerClientSettings = BrokerClientSettings()
     accounts: AccountSettings = AccountSettings()
     containers: ContainerSettings = ContainerSettings()

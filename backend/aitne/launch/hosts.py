@@ -10,6 +10,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Sequence
 
+VARIABLE = "AITNE_HOSTFILE"
+"""Variable with the path of the host file of a run or job, whose hosts are in the order of the
+ranks."""
 _COUNT = re.compile(r"(\d{1,9})(?:\(x(\d{1,9})\))?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 _MOST_DIGITS = 10
@@ -92,6 +95,11 @@ def hostfile(text: str) -> list[Host]:
     if not entries:
         raise LaunchError("the host file names no host: write a line `name slots=2` for each")
     return _checked(entries)
+
+
+def hostfile_text(names: Sequence[str], ranks: Sequence[int]) -> str:
+    """Return the text of a host file with these hosts and the number of ranks on each."""
+    return "".join(f"{name} slots={count}\n" for name, count in zip(names, ranks))  # noqa: B905 (3.9)
 
 
 def spread(available: Sequence[Host], size: int | None) -> list[Host]:

@@ -70,7 +70,12 @@ def _run(options: argparse.Namespace) -> int:
     launcher = _launcher(options, host_list, os.environ)
     host_list = _ordered(host_list, launcher, options)
     local = host_list if launcher == "local" else host_list[:1]
-    _advise(os.environ, local[0].ranks, sum(host.ranks for host in host_list), bind=options.bind)
+    _advise(
+        os.environ,
+        local[0].ranks,
+        sum(host.ranks for host in host_list),
+        bind=options.bind != "off",
+    )
     if launcher in ("mpirun", "srun") and (launcher == "mpirun" or options.transport in NEEDS_MPI):
         if options.restarts:
             raise LaunchError(
@@ -133,7 +138,8 @@ def _node(arguments: Sequence[str]) -> int:
     settings = _settings(options, _program(options))
     if options.node_rank == 0:
         environ = {name: text for name, text in os.environ.items() if name not in _PLATFORMS}
-        _advise(environ, ranks[0], sum(ranks), bind=options.bind)
+        # The platform binds where it can; only an explicit request deserves a message.
+        _advise(environ, ranks[0], sum(ranks), bind=options.bind == "cores")
     if options.nodes == 1:
         os.environ["AITNE_RUN_DIR"] = options.run_dir
         return courses.alone(ranks[0], settings)

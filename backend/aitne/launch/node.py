@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from aitne.launch.binding import NodeBinding
+
 KILL_S = 5.0
 """Seconds that ranks have to end after another one has failed, before they are killed."""
 
@@ -32,6 +34,7 @@ class LaunchNode:
 
     Args:
         index: number of this node.
+        name: name of this node.
         ranks: number of ranks of each node.
         argv: program and arguments of every rank.
         environ: environment variables on which those of the ranks are based.
@@ -41,6 +44,7 @@ class LaunchNode:
         run_dir: a folder to which all ranks of this node can write.
         keeper: cleanup process of the launcher.
         report: sends a message to the coordinator.
+        bind: what ranks are bound to: ``auto``, ``cores`` or ``off`` (``launch.binding``).
         on_ended: called from another thread with the number of the start, a rank and its exit code;
             must cause a call of ``rank_ended`` on the main thread.
     """
@@ -48,6 +52,7 @@ class LaunchNode:
     def __init__(
         self,
         index: int,
+        name: str,
         ranks: Sequence[int],
         argv: Sequence[str],
         environ: Mapping[str, str],
@@ -60,9 +65,10 @@ class LaunchNode:
         report: Callable[[dict[str, Any]], None],
         on_ended: Callable[[int, int, int], None],
         prefix: bool,
-        bind: bool,
+        bind: str,
     ) -> None:
         self._index = index
+        self._name = name
         self._worlds = layout(ranks)
         self._alone = len(ranks) == 1
         self._own = range(sum(ranks[:index]), sum(ranks[: index + 1]))
@@ -155,7 +161,7 @@ class LaunchNode:
         self._generation = generation
         self._left = set(self._own)
         with contextlib.suppress(OSError):  # it does not exist, or is not a file
-            os.unlink(self._mark_path())  # of the previous ranks
+            os.unlink(os.path.join(self._run_dir, self._mark_name))  # of the previous ranks
         variables = {
             rendezvous.ADDRESSES: ",".join(self._store.addresses),
             rendezvous.TOKEN: self._store.token,
@@ -167,6 +173,16 @@ class LaunchNode:
                 int(self._environ.get("AITNE_RUN_RESTARTS") or 0) + generation
             ),
         }
+        bound = self._bound()
+        self._write(
+            f"bindings-{self._index}.json",
+            {
+                "bindings": [
+                    each.document(rank, self._name)
+                    for rank, each in zip(self._own, bound.ranks if bound else ())  # noqa: B905 (3.9)
+                ]
+            },
+        )
         environments = {
             rank: spawn.environment(
                 self._environ
@@ -174,7 +190,11 @@ class LaunchNode:
                 else {**interface_variables(self._environ), **self._environ},
                 self._run_id,
                 len(self._own),
-                {**spawn.variables(self._worlds[rank], self._index), **variables},
+                {
+                    **spawn.variables(self._worlds[rank], self._index),
+                    **variables,
+                    **(bound.variables if bound else {}),
+                },
             )
             for rank in self._own
         }
@@ -183,7 +203,11 @@ class LaunchNode:
         )
         try:
             self._ranks.start(
-                self._argv, environments, prefix=self._prefix, bind=self._bind, stdin_rank=0
+                self._argv,
+                environments,
+                prefix=self._prefix,
+                cpus=[each.cpus for each in bound.ranks if each.cpus] if bound else (),
+                stdin_rank=0,
             )
         except spawn.NotStarted as error:
             self._tell(self._own[0], error.code, [str(error)])
@@ -193,6 +217,13 @@ class LaunchNode:
             return
         for number in self._signals:
             self._ranks.signal(number)  # it arrived while the ranks were being started
+
+    def _bound(self) -> NodeBinding | None:
+        if self._bind == "off":
+            return None
+        from aitne.launch import binding  # only these runs need it
+
+        return binding.of_this_node(self._bind, len(self._own), self._environ)
 
     def _tell(self, rank: int, code: int, lines: Sequence[str]) -> None:
         self._report(
@@ -205,12 +236,9 @@ class LaunchNode:
             }
         )
 
-    def _mark_path(self) -> str:
-        return os.path.join(self._run_dir, f"failed-{self._index}.json")
-
     def _mark(self, rank: int | None, code: int) -> None:
         """Write which rank failed to ``failed-<node>.json``, which the platform reads."""
-        if rank is None or not os.path.isdir(self._run_dir):
+        if rank is None:
             return
         facts = {
             "rank": rank,
@@ -219,7 +247,17 @@ class LaunchNode:
             "exit_code": code,
             "signal": code - 128 if code - 128 in signal.valid_signals() else None,
         }
-        path = self._mark_path()
+        self._write(self._mark_name, facts)
+
+    @property
+    def _mark_name(self) -> str:
+        return f"failed-{self._index}.json"
+
+    def _write(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Write a file for the platform to the folder of the run."""
+        path = os.path.join(self._run_dir, name)
+        if not os.path.isdir(self._run_dir):
+            return
         try:
             with open(f"{path}.new", "w", encoding="utf-8") as stream:
                 json.dump(facts, stream)

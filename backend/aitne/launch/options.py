@@ -105,7 +105,17 @@ def common(parser: argparse.ArgumentParser) -> None:
         help="begin each line of output with its rank: [3] ...",
     )
     parser.add_argument(
-        "--bind", action="store_true", help="bind each rank to CPUs of its own, if there are enough"
+        "--bind",
+        action="store_const",
+        const="auto",
+        default="off",
+        help="bind each rank to CPUs of its own, if there are enough; as --bind-to auto",
+    )
+    parser.add_argument(
+        "--bind-to",
+        dest="bind",
+        choices=("auto", "cores", "off"),
+        help="auto: CPUs beside the GPU of the rank, if that is known; cores: an even part; off: none (off)",
     )
     parser.add_argument(
         "--restarts",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from aitne.launch import scheduler
+from aitne.launch import hosts, scheduler
 from aitne.launch.errors import LaunchError
 from aitne.launch.output import say
 from aitne.topology import slurm
@@ -15,9 +15,10 @@ from aitne.topology.tree import TopologyTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from aitne.launch.hosts import Host
+    from aitne.topology.order import RankOrder
     from aitne.topology.tree import Switch
 
 TOPOLOGY = "AITNE_TOPOLOGY"
@@ -29,71 +30,170 @@ _FEWEST = 4
 _MAX_BYTES = 1 << 20
 
 
+class HostOrder:
+    """An order of hosts, and why it was chosen.
+
+    Args:
+        names: names of the hosts in the order of the ranks.
+        reason: why they are in this order, without a full stop.
+        costs: costs of the given and of the chosen order; None: the topology did not decide.
+        warning: what the user must be told, without a full stop; None: nothing.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        reason: str,
+        costs: RankOrder | None = None,
+        warning: str | None = None,
+    ) -> None:
+        self.names = list(names)
+        self.reason = reason
+        self.costs = costs
+        self.warning = warning
+
+
 def ordered(host_list: Sequence[Host], choice: str, environ: Mapping[str, str]) -> list[Host]:
     """Return the hosts in the order in which ranks are numbered, and report a change on standard
     error.
 
     Args:
         host_list: hosts in the given order.
-        choice: ``auto``: the best order for a ring, if a topology is known; ``given``; or
-            ``file:PATH``: the order of the names in a file.
+        choice: ``auto``: the order of the job's host file, else the best order for a ring, if a
+            topology is known; ``given``; or ``file:PATH``: the order of the names in a file.
         environ: environment variables of this process.
 
     Raises:
         LaunchError: the file with the order does not name each host once, or the file in
             ``AITNE_TOPOLOGY`` cannot be read.
     """
+    by_name = {host.name: host for host in host_list}
+    names = _of_the_job(by_name, environ) if choice == "auto" else None
+    if names is None:
+        decided = decide(list(by_name), choice, environ)
+        if decided.warning is not None:
+            say(decided.warning)
+        if decided.costs is not None:
+            sys.stderr.write(f"aitne: {decided.costs.sentence()}\n")
+            sys.stderr.flush()
+        names = decided.names
+    return [by_name[name] for name in names]
+
+
+def decide(
+    names: Sequence[str],
+    choice: str,
+    environ: Mapping[str, str],
+    *,
+    mesh: Sequence[int] = (),
+    ranks_per_node: int = 1,
+    first: str | None = None,
+) -> HostOrder:
+    """Return the order of the hosts with these names. Nothing is written.
+
+    Args:
+        names: names in the given order, each once.
+        choice: ``auto``, ``given`` or ``file:PATH``, as in ``ordered``.
+        environ: environment variables, which name the topology or the Slurm job.
+        mesh: sizes of the dimensions of the mesh of ranks, innermost first; empty: one ring.
+        ranks_per_node: number of ranks on each host.
+        first: host that must be the first; None: any. The order is rotated, which changes no ring.
+
+    Raises:
+        LaunchError: as in ``ordered``, or the mesh does not have as many ranks as the hosts.
+    """
     if choice.startswith(FROM_FILE):
-        return _from_file(host_list, choice[len(FROM_FILE) :])
-    if choice == "given" or len(host_list) < _FEWEST:
-        return list(host_list)
-    tree = _topology(environ)
+        path = choice[len(FROM_FILE) :]
+        chosen = _rotated(_from_file(names, path), first)
+        return HostOrder(chosen, f"the order is that of {path}")
+    if choice == "given":
+        return HostOrder(names, "the given order was requested")
+    if len(names) < _FEWEST:
+        return HostOrder(names, f"with fewer than {_FEWEST} nodes, no order is better than another")
+    try:
+        tree = _topology(environ)
+    except _TopologyUnknownError as error:
+        text = f"the order of ranks is the given one, because the topology is not known: {error}"
+        return HostOrder(names, text, warning=text)
     if tree is None:
-        return list(host_list)
-    by_name = {_name(host, tree): host for host in host_list}
-    if len(by_name) < len(host_list):
-        say("the order of ranks is the given one: two hosts are the same node of the topology")
-        return list(host_list)
-    order = rank_order(tree, list(by_name))
-    if len(order.unknown) < len(by_name):
-        sys.stderr.write(f"aitne: {order.sentence()}\n")
-        sys.stderr.flush()
-    return [by_name[name] for name in order.order]
+        return HostOrder(names, "the topology of the network is not known")
+    by_name = {_name(name, tree): name for name in names}
+    if len(by_name) < len(names):
+        text = "the order of ranks is the given one: two hosts are the same node of the topology"
+        return HostOrder(names, text, warning=text)
+    try:
+        found = rank_order(tree, list(by_name), mesh=mesh, ranks_per_node=ranks_per_node)
+    except TopologyError as error:
+        raise LaunchError(str(error)) from error
+    if len(found.unknown) == len(by_name):
+        return HostOrder(names, "the topology of the network contains none of the nodes")
+    chosen = [by_name[name] for name in found.order]
+    if mesh and _rotated(chosen, first) != chosen:
+        # A mesh may have other costs after the rotation.
+        text = f"the order is the given one, because {first} must be the first node of the mesh"
+        return HostOrder(names, text)
+    return HostOrder(_rotated(chosen, first), found.sentence(), found)
 
 
-def _name(host: Host, tree: TopologyTree) -> str:
+def _rotated(names: list[str], first: str | None) -> list[str]:
+    start = 0 if first is None else names.index(first)
+    return names[start:] + names[:start]
+
+
+def _of_the_job(names: Collection[str], environ: Mapping[str, str]) -> list[str] | None:
+    """Return the order in the host file of the job, if that has exactly these hosts; else None."""
+    path = environ.get(hosts.VARIABLE)
+    if not path:
+        return None
+    try:
+        listed = [host.name for host in hosts.hostfile(_text(path))]
+    except LaunchError:
+        return None  # it belongs to something else, or is gone: the order is decided anew
+    return listed if set(listed) == set(names) and len(listed) == len(names) else None
+
+
+def _name(name: str, tree: TopologyTree) -> str:
     """Return the name of a host in the topology, which may be without the domain."""
-    short = host.name.partition(".")[0]
-    return short if host.name not in tree.leaf_of and short in tree.leaf_of else host.name
+    short = name.partition(".")[0]
+    return short if name not in tree.leaf_of and short in tree.leaf_of else name
 
 
-def _from_file(host_list: Sequence[Host], path: str) -> list[Host]:
-    remaining = {host.name: host for host in host_list}
-    chosen: list[Host] = []
+def _from_file(names: Sequence[str], path: str) -> list[str]:
+    remaining = dict.fromkeys(names)
+    chosen: list[str] = []
     for number, line in enumerate(_text(path).splitlines(), start=1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue
-        host = remaining.pop(words[0], None)
-        if host is None or len(words) > 1:
-            named = any(words[0] == earlier.name for earlier in chosen)
+        if words[0] not in remaining or len(words) > 1:
+            named = words[0] in chosen
             problem = "names a host again" if named else "is not one of the hosts"
             raise LaunchError(
                 f"{path}, line {number}: {line.strip()[:80]!r} {problem}: write each host of the run once, "
                 "in a line of its own"
             )
-        chosen.append(host)
+        del remaining[words[0]]
+        chosen.append(words[0])
     if remaining:
         raise LaunchError(
             f"{path}: {', '.join(list(remaining)[:8])} {'is' if len(remaining) == 1 else 'are'} missing: "
-            "name all hosts of the run, or use --order auto"
+            "name all hosts of the run, or use the order auto"
         )
     return chosen
 
 
+class _TopologyUnknownError(Exception):
+    """Error: Slurm does not say its topology, or it is no tree."""
+
+
 def _topology(environ: Mapping[str, str]) -> TopologyTree | None:
     """Return the topology in the file that ``AITNE_TOPOLOGY`` names, else that of the Slurm cluster
-    of this job, else that in Slurm's file; None if there is none."""
+    of this job, else that in Slurm's file; None if there is none.
+
+    Raises:
+        LaunchError: the file in ``AITNE_TOPOLOGY`` cannot be used.
+        _TopologyUnknownError: Slurm's topology cannot be used.
+    """
     path = environ.get(TOPOLOGY)
     if path:
         try:
@@ -106,8 +206,7 @@ def _topology(environ: Mapping[str, str]) -> TopologyTree | None:
             return TopologyTree(switches) if switches else None
         return TopologyTree(_read(_OF_SLURM)) if os.path.isfile(_OF_SLURM) else None
     except (LaunchError, TopologyError) as error:
-        say(f"the order of ranks is the given one, because the topology is not known: {error}")
-        return None
+        raise _TopologyUnknownError(str(error)) from error
 
 
 def _read(path: str) -> list[Switch]:

@@ -12,7 +12,7 @@ import socket
 import tempfile
 import time
 
-from aitne.launch import rendezvous, scheduler
+from aitne.launch import hosts, rendezvous, scheduler
 from aitne.launch.addresses import LOCAL, interface_variables, own_addresses
 from aitne.launch.coordinator import LaunchCoordinator
 from aitne.launch.errors import LaunchError
@@ -31,8 +31,6 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from aitne.launch.hosts import Host
     from aitne.launch.world import RankTopology
 
-HOSTFILE = "AITNE_HOSTFILE"
-"""Variable of the ranks with the path of the host file of the run."""
 _LOOK_S = 0.02
 
 
@@ -45,7 +43,7 @@ class LaunchSettings:
         argv: Sequence[str],
         *,
         prefix: bool = False,
-        bind: bool = False,
+        bind: str = "off",
         restarts: int = 0,
         timeout_s: float = 120.0,
         grace_s: float = 30.0,
@@ -93,10 +91,11 @@ class Launcher:
         """
         folder = _folder(self.keeper, run_dir)
         if names:
-            os.environ[HOSTFILE] = _hostfile(folder, names, ranks)
+            os.environ[hosts.VARIABLE] = _hostfile(folder, names, ranks)
         self.supervisor.index = index
         self.supervisor.node = LaunchNode(
             index,
+            own_name(),
             ranks,
             self.settings.argv,
             os.environ,
@@ -220,11 +219,10 @@ def _hostfile(folder: str, names: Sequence[str], ranks: Sequence[int]) -> str:
     """Write the nodes with their numbers of ranks, in the order of the ranks, and return the path of
     the file. Launchers of nodes that share the folder write the same."""
     path = os.path.join(folder, "hostfile")
-    lines = [f"{name} slots={count}\n" for name, count in zip(names, ranks)]  # noqa: B905 (3.9)
     temporary = f"{path}.{secrets.token_hex(4)}"
     try:
         with open(temporary, "w", encoding="utf-8") as stream:
-            stream.writelines(lines)
+            stream.write(hosts.hostfile_text(names, ranks))
         os.replace(temporary, path)
     except OSError as error:
         raise LaunchError(f"{path} cannot be written: {error.strerror}") from error

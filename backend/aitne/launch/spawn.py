@@ -72,7 +72,7 @@ class RankProcesses:
         environments: Mapping[int, Mapping[str, str]],
         *,
         prefix: bool,
-        bind: bool,
+        cpus: Sequence[Sequence[int]] = (),
         stdin_rank: int,
     ) -> None:
         """Start one process for each rank.
@@ -81,27 +81,26 @@ class RankProcesses:
             argv: program and arguments.
             environments: environment variables by rank.
             prefix: whether the number of the rank is put before each line of output.
-            bind: whether each rank is bound to its own CPUs.
+            cpus: CPUs that each rank is bound to; empty: ranks are not bound.
             stdin_rank: rank that gets this process's standard input, unless that is a terminal.
         Raises:
             NotStarted: there is no such program, or it cannot be run. Ranks that were started
                 already are killed.
         """
         streams: list[RankStream] = []
-        cpus = sorted(os.sched_getaffinity(0))
-        slices = bound(cpus, len(environments)) if bind else []
+        own_cpus = os.sched_getaffinity(0)
         try:
             for number, (rank, environment) in enumerate(environments.items()):
-                if slices:
-                    os.sched_setaffinity(0, slices[number])
+                if cpus:
+                    os.sched_setaffinity(0, cpus[number])
                 reads = rank == stdin_rank and not os.isatty(0)
                 self._spawn(rank, argv, environment, streams, prefix=prefix, reads=reads)
         except OSError as error:
             self.signal(signal.SIGKILL)
             raise NotStarted(argv[0], error) from error
         finally:
-            if slices:
-                os.sched_setaffinity(0, cpus)
+            if cpus:
+                os.sched_setaffinity(0, own_cpus)
             self._relay = OutputRelay(streams, at_once=len(environments) == 1 and not prefix)
             for rank, pid in self._pids.items():
                 threading.Thread(
@@ -188,15 +187,6 @@ class RankProcesses:
                 self._keeper.forget(pid)
             self._pids.clear()
             self._over.clear()
-
-
-def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
-    """Divide ``cpus`` among ``ranks`` ranks into groups of adjacent CPUs of about equal size. Empty
-    if there are fewer CPUs than ranks."""
-    if len(cpus) < ranks:
-        return []
-    edges = [len(cpus) * rank // ranks for rank in range(ranks + 1)]
-    return [list(cpus[edges[rank] : edges[rank + 1]]) for rank in range(ranks)]
 
 
 def variables(world: RankTopology, node: int) -> dict[str, str]:

@@ -114,6 +114,17 @@ def cpu_list(text: str) -> tuple[int, ...]:
     return tuple(cpus)
 
 
+def cpu_text(cpus: Sequence[int]) -> str:
+    """Return CPUs as a list such as ``0-3,8``, which ``cpu_list`` reads."""
+    runs: list[list[int]] = []
+    for cpu in cpus:
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
 def merged_node(parts: Sequence[NodeTopology]) -> NodeTopology:
     """Return what several sources together say about one node. The first source that describes a
     kind of part decides; links are combined, NVLink before PCIe.

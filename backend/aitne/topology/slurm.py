@@ -10,18 +10,21 @@ from __future__ import annotations
 import re
 
 from aitne.topology.errors import TopologyError
-from aitne.topology.hostlist import expand_hostlist
+from aitne.topology.hostlist import compress_hostlist, expand_hostlist
 from aitne.topology.tree import MAX_NODES, SourceLine, Switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Iterator, Sequence
 
+    from aitne.topology.tree import TopologyTree
+
 MAX_BYTES = 16 << 20
 """Maximum size of a file with a topology."""
 ALL_BLOCKS = "(all blocks)"
 """Name of the root above the blocks. No block can have this name."""
 _PAIR = re.compile(r'([A-Za-z]+)=("[^"]*"|[^\s"]*)(?:\s+|$)', re.ASCII)
+_SWITCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _SIZE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _OF_A_SWITCH = frozenset({"switchname", "switches", "nodes", "linkspeed"})
 _OF_A_BLOCK = frozenset({"blockname", "nodes"})
@@ -63,6 +66,24 @@ def read_conf(text: str, file: str) -> list[Switch]:
     return switches or above_blocks(blocks, sizes)
 
 
+def conf_text(tree: TopologyTree) -> str:
+    """Return the switches of a tree as the text of a ``topology.conf``. Blocks become switches;
+    names that no switch can have are replaced."""
+    names: dict[str, str] = {}
+    for number, name in enumerate(tree.switches):
+        names[name] = name if _SWITCH.fullmatch(name) else f"blocks-{number}"
+    return "".join(
+        f"SwitchName={names[switch.name]} "
+        + (
+            f"Nodes={compress_hostlist(switch.nodes)}"
+            if switch.nodes
+            else f"Switches={','.join(names[below] for below in switch.switches)}"
+        )
+        + "\n"
+        for switch in tree.switches.values()
+    )
+
+
 def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:
     """Return the switches or blocks in the output of ``scontrol show topology``; none if Slurm has
     no topology. Values that are not known are ignored.
@@ -96,7 +117,7 @@ def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:
     for name, parts, source in sorted(aggregated, key=lambda each: len(each[1])):
         below = tuple(dict.fromkeys(top[part] for part in parts if part in top))
         if len(below) > 1:
-            blocks.append(Switch(name, source, switches=below))
+            blocks.append(Switch(name, source, switches=below, is_block=True))
             top.update(dict.fromkeys(parts, name))
     return _under_one_root(blocks, list(dict.fromkeys(top.values())))
 
@@ -126,7 +147,8 @@ class Names:
 
 def block(name: str, nodes: str, source: SourceLine, names: Names) -> Switch:
     """Return the block ``name`` with the nodes in a host list. Raises ``TopologyError``."""
-    return Switch(_name(name, source), source, nodes=tuple(names.expand(nodes, source)))
+    members = tuple(names.expand(nodes, source))
+    return Switch(_name(name, source), source, nodes=members, is_block=True)
 
 
 def block_sizes(words: Sequence[str], source: SourceLine) -> list[int]:
@@ -168,7 +190,8 @@ def above_blocks(blocks: Sequence[Switch], sizes: Sequence[int]) -> list[Switch]
                 group[-1].strip("()").split(" to ")[-1],
             )
             name = f"({first} to {last})"
-            switches.append(Switch(name, by_name[group[0]].source, switches=tuple(group)))
+            source = by_name[group[0]].source
+            switches.append(Switch(name, source, switches=tuple(group), is_block=True))
             top.append(name)
     return _under_one_root(switches, top)
 
@@ -176,7 +199,8 @@ def above_blocks(blocks: Sequence[Switch], sizes: Sequence[int]) -> list[Switch]
 def _under_one_root(switches: list[Switch], top: Sequence[str]) -> list[Switch]:
     if len(top) < 2:
         return switches
-    return [*switches, Switch(ALL_BLOCKS, switches[0].source, switches=tuple(top))]
+    root = Switch(ALL_BLOCKS, switches[0].source, switches=tuple(top), is_block=True)
+    return [*switches, root]
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

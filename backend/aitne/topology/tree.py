@@ -40,6 +40,8 @@ class Switch:
     source: SourceLine
     switches: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    is_block: bool = False
+    """Whether it is a block of Slurm, or several blocks together."""
 
 
 class TopologyTree:

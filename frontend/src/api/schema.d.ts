@@ -2792,6 +2792,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/topology": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the switches or blocks that connect the nodes, and the use of each node
+         * @description Return the switches or blocks that connect the nodes, and the use of each node: free, used, or
+         *     used by a job of the caller. Jobs and names of other users are not part of it.
+         */
+        get: operations["get_cluster_topology"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/cluster/nodes/{name}/drain": {
         parameters: {
             query?: never;
@@ -3987,6 +4008,17 @@ export interface components {
             gpu_used: number;
             /** @description Number of pending jobs; each task of an array counts. */
             waiting_jobs: number;
+        };
+        /** @description Switches and nodes of the cluster, and the sources that describe them. */
+        ClusterTopology: {
+            /** @description Switches or blocks; empty: no source describes the network. */
+            switches: components["schemas"]["TopologySwitch"][];
+            /** @description All nodes of the scheduler, by name. */
+            nodes: components["schemas"]["TopologyNode"][];
+            /** @description Sources of the network's topology, in the order in which they are used. */
+            sources: components["schemas"]["TopologySourceView"][];
+            /** @description Nodes of the scheduler that the network's topology lacks. */
+            unknown_nodes: string[];
         };
         /** @description Code of the user's second factor: from the authenticator app, or a recovery code. */
         CodeUse: {
@@ -6341,6 +6373,13 @@ export interface components {
             /** @description Created if missing; omitted: a project with the user's name. */
             default_project?: string | null;
         };
+        /** @description A network interface of a node. */
+        NicView: {
+            /** @description Name of the interface, such as `mlx5_0`. */
+            name: string;
+            /** @description Number of its NUMA node; null: unknown. */
+            numa: number | null;
+        };
         /** @description A node with its resources, and how much of them is allocated to jobs. */
         Node: {
             /** @description Name. */
@@ -6656,6 +6695,15 @@ export interface components {
             created_at: string;
             /** @description Time at which you read it; null: unread. */
             read_at: string | null;
+        };
+        /** @description A NUMA node of a node of the cluster. */
+        NumaView: {
+            /** @description Number of the NUMA node. */
+            index: number;
+            /** @description Its CPUs, such as `0-15,64-79`. */
+            cpus: string;
+            /** @description Indices of the GPUs that are attached to it. */
+            gpus: number[];
         };
         /**
          * @description Type of the numbers that are drawn from a range.
@@ -8803,6 +8851,61 @@ export interface components {
             created_by?: string | null;
             /** @description The token itself, which is shown only once. */
             token: string;
+        };
+        /** @description A node with its place in the network, its use, and what it consists of. */
+        TopologyNode: {
+            /** @description Name of the node. */
+            name: string;
+            /** @description Leaf switch or block that the node is connected to; null: unknown. */
+            switch: string | null;
+            /** @description File or command, and line, that connects the node to it; null: unknown. */
+            source: string | null;
+            /** @description State with regard to new jobs. */
+            state: components["schemas"]["NodeState"];
+            /** @description Number of GPUs. */
+            gpus: number;
+            /** @description Number of GPUs that could be allocated to a job now. */
+            free_gpus: number;
+            /** @description Whether a job of the caller runs on it. */
+            mine: boolean;
+            /** @description Whether resources of it are allocated to any job. */
+            used: boolean;
+            /** @description NUMA nodes; null: no source describes the node. */
+            numa_nodes: components["schemas"]["NumaView"][] | null;
+            /** @description Kind of the link between each pair of GPUs, such as `NV12` or `PIX`, in the order of the GPUs; null: no source describes the node. */
+            gpu_links: (string | null)[][] | null;
+            /** @description Network interfaces; null: no source describes the node. */
+            nics: components["schemas"]["NicView"][] | null;
+        };
+        /**
+         * @description Where a part of the topology comes from.
+         * @enum {string}
+         */
+        TopologyOrigin: "import" | "file" | "scheduler" | "nodes";
+        /** @description A source of the topology, with the result of its last reading. */
+        TopologySourceView: {
+            /** @description File or command. */
+            name: string;
+            /** @description `import`: imported by an administrator; `file`: named in the settings; `scheduler`: the scheduler itself. */
+            origin: components["schemas"]["TopologyOrigin"];
+            /**
+             * Format: date-time
+             * @description Time of the last reading.
+             */
+            read_at: string;
+            /** @description Why the source is not used, or not as it is now; null if it is used. */
+            problem: string | null;
+        };
+        /** @description A switch, or a block of nodes, of the cluster's network. */
+        TopologySwitch: {
+            /** @description Name of the switch or block. */
+            name: string;
+            /** @description Switch above it; null for the root. */
+            parent: string | null;
+            /** @description `switch`, or `block` where the scheduler places jobs by blocks. */
+            kind: string;
+            /** @description File or command, and line, that declares it. */
+            source: string;
         };
         /** @description Limits on the trees that users upload. */
         TreeLimits: {
@@ -16327,6 +16430,39 @@ export interface operations {
             403: components["responses"]["NotAllowed"];
             414: components["responses"]["TooLong"];
             422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_cluster_topology: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterTopology"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */

@@ -16,7 +16,7 @@ from aitne.adapters.store.sql import SqlStore
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import Artifact, Image
-from aitne.core.models.job import Job, JobChanges
+from aitne.core.models.job import Job, JobChanges, Plan
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.user import Actor, Project, Role, Scope, User
@@ -139,6 +139,10 @@ class Bench:
             await self.store.transition(job.id, state)
         last = JobChanges.model_validate(changes)
         return await self.store.transition(job.id, states[-1], last)
+
+    async def plan(self, fields: dict[str, object], actor: Actor = ADA) -> Plan:
+        """Return the plan of the job that these fields of a job file describe."""
+        return await self.jobs.plan(actor, JobFile.model_validate(fields))
 
     async def running(self, **fields: object) -> Job:
         """A batch job that runs since now, with its hour to go."""

@@ -125,6 +125,30 @@ def test_hold_start_time_and_least_time_have_fields() -> None:
         lower_submission(later, 38)
 
 
+def test_nodes_and_switches_have_fields() -> None:
+    changes: dict[str, object] = {
+        "nodes": ("n3", "n4"),
+        "exclude": ("n7",),
+        "max_leaves": 2,
+        "max_leaves_wait_s": 90,
+        "slurm": SlurmOptions(exclude="n[8-9]"),
+    }
+    words = [*options(FULL.model_copy(update=changes), accounting=True)]
+    assert {"--nodelist=n3,n4", "--exclude=n[8-9],n7", "--switches=2@0-00:01:30"} <= {*words}
+    job = described(FULL.model_copy(update=changes))
+    assert job is not None
+    assert job["required_nodes"] == ["n3", "n4"]
+    assert job["excluded_nodes"] == ["n8", "n9", "n7"]
+    assert job["required_switches"] == {"set": True, "infinite": False, "number": 2}
+    assert job["wait_for_switch"] == 90
+    with pytest.raises(NotExpressible):
+        lower_submission(job, 38)
+    job = described(FULL.model_copy(update={"max_leaves": 1}))
+    assert job is not None
+    assert job["required_switches"] == {"set": True, "infinite": False, "number": 1}
+    assert "wait_for_switch" not in job
+
+
 def test_unsupported_option_is_submitted_by_sbatch() -> None:
     mail = FULL.model_copy(update={"slurm": SlurmOptions(extra=("--mail-type=END",))})
     assert described(mail, "--mail-type") is None

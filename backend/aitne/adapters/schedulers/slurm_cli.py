@@ -69,6 +69,7 @@ class SlurmCliScheduler:
         partitions=True,
         slurm_options=True,
         limits=False,
+        topology=True,
     )
     attacher = SlurmAttacher
     accounting = SlurmAccounting
@@ -140,6 +141,10 @@ class SlurmCliScheduler:
     async def cluster(self) -> Cluster:
         """Return the cluster's nodes, partitions and reservations, and the names of its QOS."""
         return await self._site.cluster()
+
+    async def topology(self) -> str:
+        """Return the output of ``scontrol show topology``; see ``TopologyReporter``."""
+        return await self._site.topology()
 
     async def changed(self) -> None:
         """Never return: Slurm's commands do not signal changes."""

@@ -96,3 +96,17 @@ partition_load = Table(
     *(Column(name, Float, nullable=False) for name in LOAD_VALUES),
     sqlite_with_rowid=False,
 )
+
+# What each source says about the topology of the cluster; the nodes are sources, too.
+topologies = Table(
+    "topologies",
+    metadata,
+    Column("origin", String(10), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("content", JSON(none_as_null=True)),
+    Column("problem", Prose),
+    Column("boot_id", String(64)),
+    Column("read_at", UtcDateTime, nullable=False),
+    Column("version", BigId, nullable=False),
+    Index("ix_topologies_version", "version"),
+)

@@ -34,6 +34,7 @@ from aitne.adapters.store.preferences import SqlPreferences
 from aitne.adapters.store.projects import SqlProjects
 from aitne.adapters.store.sign_ins import SignIns
 from aitne.adapters.store.snapshots import Snapshots
+from aitne.adapters.store.topologies import TopologyRecords
 from aitne.adapters.store.transitions import Transitions
 from aitne.adapters.store.urls import parse
 from aitne.adapters.store.usage import UsageRecords
@@ -57,6 +58,7 @@ class SqlStore(
     OutsideRecords,
     ClusterRecords,
     LoadRecords,
+    TopologyRecords,
     SqlUsers,
     Directory,
     SqlProjects,

@@ -15,11 +15,11 @@ from xml.parsers import expat
 from typing_extensions import override
 
 from aitne.adapters.topologies._files import text_of
-from aitne.adapters.topologies._pci import PciDevice, links
 from aitne.core.ports.topology import TopologySource
 from aitne.topology.errors import TopologyError
 from aitne.topology.node import MAX_CPUS, Device, NodeTopology, NumaNode
 from aitne.topology.parts import TopologyPart
+from aitne.topology.pci import PciDevice, links
 
 _REMEDY = "Write the file again on the node: lstopo --of xml node.xml, with hwloc 2 or newer."
 _WORD = re.compile(r"(0x)?[0-9a-f]{0,8}", re.ASCII)

@@ -14,6 +14,7 @@ from aitne.api.views import Drain, NodeList, PageQuery, PartitionList, TemplateL
 from aitne.core.models.cluster_load import LoadPeriod
 from aitne.core.models.node import Node
 from aitne.core.models.template import Template
+from aitne.core.models.topology import ClusterTopology
 from aitne.services.cluster.capacity import Capacity
 from aitne.services.cluster.load import LoadHistory
 from aitne.services.cluster.queues import QueueReport
@@ -94,6 +95,13 @@ async def get_cluster_queues(
     """Return the numbers of pending and running jobs of each partition, and the wait times of the
     jobs that started in the last day, week or month."""
     return await platform.cluster.queues(period)
+
+
+@router.get("/cluster/topology", tags=["cluster"])
+async def get_cluster_topology(actor: Reader, platform: PlatformDep) -> ClusterTopology:
+    """Return the switches or blocks that connect the nodes, and the use of each node: free, used, or
+    used by a job of the caller. Jobs and names of other users are not part of it."""
+    return await platform.topologies.view(actor)
 
 
 NodeName = Annotated[str, Path(max_length=253, description="The node's name.")]

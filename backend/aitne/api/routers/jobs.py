@@ -55,6 +55,7 @@ from aitne.bootstrap.platform import PlatformServices
 from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.models.job import Job, JobType, Plan, ResubmitOptions
 from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_placement import JobPlacement
 from aitne.core.models.job_search import JobSearch
 from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
@@ -305,6 +306,13 @@ async def get_job_rank_metrics(job_id: JobId, actor: Reader, platform: PlatformD
     """Return the metrics of the job by node and by rank, with few enough points for charts, and
     with the ranks for which the others wait."""
     return await platform.snapshots.rank_metrics(actor, job_id)
+
+
+@router.get("/jobs/{job_id}/placement")
+async def get_job_placement(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobPlacement:
+    """Return the nodes of the job in the order of its ranks, the costs of this order on the network,
+    and what the ranks are bound to."""
+    return await platform.placements.placement(actor, job_id)
 
 
 @router.get(

@@ -1,4 +1,6 @@
-"""``topology``: switches and nodes, and the order of ranks on them. No platform is needed."""
+"""``topology``: switches and nodes, and the order of ranks on them. Only the order of a job needs a
+platform.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aitne.cli import output
-from aitne.cli.options import Json
+from aitne.cli import completion, output
+from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import LOOK, examples, group
 from aitne.core.errors import InvalidInput
 
@@ -25,6 +27,11 @@ Files = Annotated[
         help="File with the topology, or /sys; several are combined.",
     ),
 ]
+_SHOW_EXAMPLES = """
+aitne topology show --file topology.conf --svg t.svg
+aitne topology show --job my-training
+aitne topology show --job 1a2b3c4d --json
+"""
 _EXAMPLES = """
 aitne topology order --file topology.conf --nodes 'gpu[00-07]'
 aitne topology order --file topology.conf --nodes 'gpu[00-07]' --mesh tensor=8,data=8 --ranks-per-node 8
@@ -36,22 +43,46 @@ def topologies() -> None:
     """Show the topology of the network in a file, and compute orders of ranks."""
 
 
-@topologies.command("show", epilog=examples("aitne topology show --file topology.conf --svg t.svg"))
+@topologies.command("show", epilog=examples(_SHOW_EXAMPLES))
 def topology_show(
-    file: Files,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="File with the topology, or /sys; several are combined.",
+        ),
+    ] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            "--job",
+            metavar="JOB",
+            help="An id, its first 4 or more characters, or a name: the order of the job's ranks.",
+            autocompletion=completion.jobs,
+        ),
+    ] = None,
     svg: Annotated[
         str | None, typer.Option("--svg", metavar="FILE", help="Write a picture of the switches.")
     ] = None,
     as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
 ) -> int:
     """Show the switches or blocks, the nodes below them, and what each node consists of.
 
     A file is a topology.conf or topology.yaml, the output of `scontrol show topology` or
-    `nvidia-smi topo -m`, or an XML file of hwloc.
+    `nvidia-smi topo -m`, or an XML file of hwloc. With --job: the nodes of a job in the order of its
+    ranks, what that order costs, and the CPUs that each rank is bound to.
     """
     from aitne.cli.views import topology_svg, topology_tree
 
-    topology = _read(file)
+    if bool(file) == (job is not None):
+        raise _invalid("Give either --file or --job.")
+    if job is not None:
+        return _show_job(job, svg, as_json=as_json, url=url, data_dir=data_dir)
+    topology = _read(file or [])
     if svg is not None:
         if topology.tree is None:
             raise _invalid("file: there are no switches to draw. Add a topology.conf.")
@@ -60,6 +91,26 @@ def topology_show(
         output.answer_json(topology_tree.document(topology))
     else:
         for line in topology_tree.lines(topology):
+            typer.echo(output.plain(line))
+    return 0
+
+
+def _show_job(
+    job: str, svg: str | None, *, as_json: bool, url: str | None, data_dir: Path | None
+) -> int:
+    from aitne.cli.lookup import connect, find_job
+    from aitne.cli.views import job_placement
+
+    client = connect(url, data_dir)
+    placement = client.jobs.placement(find_job(client, job).id)
+    if svg is not None:
+        if not placement["switches"]:
+            raise _invalid("svg: the topology of the network is not known, so nothing is drawn.")
+        Path(svg).write_text(job_placement.draw(placement), encoding="utf-8")
+    if as_json:
+        output.answer_json(placement)
+    else:
+        for line in job_placement.lines(placement):
             typer.echo(output.plain(line))
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
 from aitne.topology.hostlist import compress_hostlist
@@ -20,9 +21,16 @@ line { stroke: #868e96 }
 """
 
 
-def draw(tree: TopologyTree) -> str:
+def draw(
+    tree: TopologyTree, labels: Mapping[str, str] | None = None, title: str | None = None
+) -> str:
     """Return an SVG document with the switches as boxes, the root at the top, and the nodes of each
-    leaf as a host list. Long texts are cut; their tooltips have all of them.
+    leaf. Long texts are cut; their tooltips have all of them.
+
+    Args:
+        tree: the switches.
+        labels: text about the nodes of each leaf; None: a host list.
+        title: title of the picture; None: the numbers of switches and nodes.
     """
     columns, depth = _columns(tree)
     width = 2 * _MARGIN + _WIDTH * (max(columns.values()) + 1)
@@ -35,16 +43,18 @@ def draw(tree: TopologyTree) -> str:
         )
     for name, switch in tree.switches.items():
         x, y = _center(tree, columns, name)
-        nodes = compress_hostlist(switch.nodes)
-        title = f"{name}: {nodes}" if nodes else name
+        nodes = labels.get(name, "") if labels is not None else compress_hostlist(switch.nodes)
+        tooltip = f"{name}: {nodes}" if nodes else name
         shapes.append(
-            f'<g><title>{escape(title)}</title><rect x="{x - _WIDTH / 2 + 4:g}" y="{y - _HEIGHT / 2:g}" '
+            f'<g><title>{escape(tooltip)}</title><rect x="{x - _WIDTH / 2 + 4:g}" y="{y - _HEIGHT / 2:g}" '
             f'width="{_WIDTH - 8}" height="{_HEIGHT}"/>'
             f'<text x="{x:g}" y="{y - 3 if nodes else y + 4:g}">{escape(_short(name))}</text>'
             + (f'<text x="{x:g}" y="{y + 14:g}">{escape(_short(nodes))}</text>' if nodes else "")
             + "</g>"
         )
-    label = f"{len(tree.switches)} switches and {len(tree.leaf_of)} nodes"
+    label = escape(
+        title or f"{len(tree.switches)} switches and {len(tree.leaf_of)} nodes", {'"': "&quot;"}
+    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" '
         f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">'

@@ -392,6 +392,12 @@ class UsageResult(Frozen):
     rows: list[Usage]
 
 
+class TopologyResult(Frozen):
+    """Result of ``topology``: the switches or blocks as the scheduler prints them."""
+
+    text: str
+
+
 class NotesResult(Frozen):
     """Sentences about what is missing or unusual, for the administrator who starts the platform."""
 
@@ -435,6 +441,7 @@ VERBS: Mapping[str, Verb] = {
         # Every second, and of no account's jobs: the audit log has only what was refused.
         Verb("hold_limits", HoldLimitsArgs, LimitUsage, 30, audited="refused", bulk=True),
         Verb("cluster", NoArgs, Cluster, 60, audited="refused", bulk=True),
+        Verb("topology", NoArgs, TopologyResult, 60, audited="refused", bulk=True),
         Verb("drain", DrainArgs, EmptyResult, 60),
         Verb("resume", ResumeArgs, EmptyResult, 60),
         Verb("attach", AttachArgs, AttachResult, 45, Unavailable),

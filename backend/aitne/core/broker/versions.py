@@ -32,6 +32,7 @@ VERBS_SINCE: Mapping[str, int] = dict.fromkeys(
     (
         *("changed", "hold", "release", "throttle", "hold_limits", "tidy", "remove"),
         "read_file",
+        "topology",
         *("outside_list", "outside_ended", "outside_act", "outside_log"),
     ),
     2,
@@ -47,6 +48,10 @@ _SUBMISSION_SINCE: Mapping[tuple[str, ...], int] = {
         ("aftercorr",),
         ("begin_at",),
         ("hold",),
+        ("nodes",),
+        ("exclude",),
+        ("max_leaves",),
+        ("max_leaves_wait_s",),
         ("slurm", "licenses"),
         ("slurm", "exclude"),
         ("slurm", "nice"),

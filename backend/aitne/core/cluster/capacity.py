@@ -5,7 +5,7 @@ arithmetic on a snapshot of the nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aitne.core.errors import FieldProblem
 from aitne.core.models.node import Node, NodeState
@@ -29,6 +29,8 @@ class Fit:
     problems: tuple[FieldProblem, ...] = ()
     notes: tuple[str, ...] = ()
     """Notes for the user about a request without problems."""
+    able: tuple[Node, ...] = ()
+    """Nodes that could run their part of the request if no other job used them."""
     away: bool = False
     """Whether the request can start only after unavailable nodes return; a scheduler may then
     answer that no nodes exist for it.
@@ -44,6 +46,10 @@ def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
     if not nodes:
         return Fit(True, False, "No node has reported to the platform yet.")
     enough = able(resources, nodes)
+    return replace(_fit(resources, nodes, enough), able=tuple(enough))
+
+
+def _fit(resources: Resources, nodes: Sequence[Node], enough: Sequence[Node]) -> Fit:
     if len(enough) < resources.nodes:
         return Fit(False, False, None, tuple(_problems(resources, nodes, len(enough))))
     usable = [node for node in enough if node.state in _USABLE]

@@ -117,6 +117,15 @@ class AgentRanks(Frozen):
     """Environment variables for the runtime of the ranks, such as ``AITNE_TRANSPORT``."""
 
 
+class AgentPlacement(Frozen):
+    """How the agent of the first node orders the job's nodes, by which ranks are numbered."""
+
+    order: str = "auto"
+    """``auto`` (by the topology), ``given`` or ``file:PATH``."""
+    mesh: tuple[int, ...] = ()
+    """Sizes of the dimensions of the mesh of ranks, innermost first; empty: one ring."""
+
+
 class AgentSetting(Frozen):
     """Parameter setting of one task of a sweep, which the agent writes to a file and to environment
     variables.
@@ -194,6 +203,7 @@ class AgentSpec(Frozen):
     """
     ranks: AgentRanks | None = None
     """Ranks of a distributed program; None for a program that runs once, on the first node."""
+    placement: AgentPlacement = AgentPlacement()
     venv: str | None = None
     conda: str | None = None
     """Environments that are loaded before the programs; the snapshot contains their packages."""
@@ -266,6 +276,10 @@ class AgentReport(Frozen):
     """
     files: dict[str, Any] | None = None
     """Files that the job has written (``core.models.snapshot.WrittenFiles``)."""
+    placement: dict[str, Any] | None = None
+    """Order of the job's nodes, and bindings of its ranks
+    (``core.models.job_placement.ReportedPlacement``); a later one replaces it.
+    """
 
 
 class AgentReply(Frozen):

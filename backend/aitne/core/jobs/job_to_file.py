@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobSpec, JobType
-from aitne.core.models.job_file import OFF, RESERVED_ENV
+from aitne.core.models.job_file import RESERVED_ENV
 from aitne.core.models.job_options import DEPENDENCIES, JobOptions
 from aitne.core.units import format_duration, format_memory
 

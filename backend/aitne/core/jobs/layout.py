@@ -11,7 +11,8 @@ from uuid import UUID
 SCRIPT = "script.sh"
 AGENT_SPEC = "agent.json"
 TOKEN = "token"  # noqa: S105 - a file's name
-
+TOPOLOGY = "topology.conf"
+"""Switches of the network, for the order of a job's nodes."""
 
 NOTEBOOK = "notebook.json"
 """Notebook that a job runs, and its parameters."""
@@ -21,7 +22,7 @@ EXECUTED_NOTEBOOK, EXECUTED_PAGE = "executed.ipynb", "executed.html"
 FENCE = "fence"
 OUTCOME = "outcome"
 UNNEEDED = re.compile(
-    r"script\.sh|agent\.json|notebook\.json|token|ssh-host-key|(?:command|params)-[0-9]+(?:\.json)?"
+    r"script\.sh|agent\.json|topology\.conf|notebook\.json|token|ssh-host-key|(?:command|params)-[0-9]+(?:\.json)?"
     r"|outcome(?:-[0-9]+)?|run(?:-[0-9]+)?|tls"
 )
 """Names of files in the folder of an attempt that are no longer needed after the job has ended."""

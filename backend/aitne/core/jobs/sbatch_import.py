@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from aitne.core.jobs import sbatch_amounts, sbatch_options
+from aitne.core.jobs import sbatch_amounts, sbatch_names, sbatch_options
 from aitne.core.jobs.sbatch_body import ScriptBody, read_body
 from aitne.core.jobs.sbatch_options import Note, SbatchConversion, SbatchOption
 from aitne.core.models.base import Frozen
@@ -164,10 +164,10 @@ def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOpt
                 if not equals and words and not words[0].startswith("-"):
                     words.popleft()
                 continue
-            if equals and name in sbatch_options.NO_VALUE:
+            if equals and name in sbatch_names.NO_VALUE:
                 wish.note(line, f"--{name}", "takes no value, so sbatch refuses the script")
                 continue
-            if not equals and name not in sbatch_options.OPTIONAL_VALUE | sbatch_options.NO_VALUE:
+            if not equals and name not in sbatch_names.OPTIONAL_VALUE | sbatch_names.NO_VALUE:
                 if not words:
                     wish.note(line, f"--{name}", "has no value")
                     continue
@@ -175,16 +175,16 @@ def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOpt
             yield SbatchOption(line, name, value if equals else None)
         elif word.startswith("-") and len(word) > 1:
             letter = word[1]
-            name = sbatch_options.SHORT.get(letter)
+            name = sbatch_names.SHORT.get(letter)
             if name is None:
                 wish.note(line, f"-{letter}", "is not an option of sbatch that is known here")
                 continue
-            if name in sbatch_options.NO_VALUE:
+            if name in sbatch_names.NO_VALUE:
                 yield SbatchOption(line, name, None)
                 if word[2:]:
                     words.appendleft(f"-{word[2:]}")
                 continue
-            if name in sbatch_options.OPTIONAL_VALUE:
+            if name in sbatch_names.OPTIONAL_VALUE:
                 yield SbatchOption(line, name, word[2:] or None)
                 continue
             value = word[2:] or (words.popleft() if words else "")
@@ -206,11 +206,12 @@ def _long(prefix: str) -> str | None:
         if prefix in options
         else [name for name in options if prefix and name.startswith(prefix)]
     )
-    names = {sbatch_options.ALIASES.get(name, name) for name in meant}
+    names = {sbatch_names.ALIASES.get(name, name) for name in meant}
     return names.pop() if len(names) == 1 else None
 
 
 def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
+    sbatch_options.count_named_nodes(wish)
     resources = sbatch_amounts.resources(wish)
     environment = {
         name: value
@@ -232,10 +233,11 @@ def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
         "env": wish.env,
         "resources": resources,
         "log_files": sbatch_options.log_files(wish),
+        "placement": wish.placement,
         "slurm": wish.slurm,
     }
     ordered = ["name", "environment", "commands", "workdir", "env", "resources"]
-    ordered += ["max_duration", "array", "singleton", "begin", "hold", "log_files", "slurm"]
+    ordered += ["max_duration", "array", "singleton", "begin", "hold", "log_files", "placement", "slurm"]
     return {name: file[name] for name in ordered if file.get(name)}
 
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+from aitne.core.jobs.sbatch_names import (
+    ALIASES,
+    AMOUNTS,
+    IGNORED,
+    LEFT_OUT,
+    LOGS,
+    REFUSED,
+    SITE,
+)
 from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.models.job_options import EXTRA, MOST_EXTRA, SIGNAL, SlurmOptions
 from aitne.core.units import format_duration, parse_array, parse_duration
+from aitne.topology.hostlist import expand_hostlist
 
 MOST_NOTES = 500
 """Maximum number of notes, because a script of mistakes alone could cause a hundred thousand."""
@@ -46,6 +57,7 @@ class SbatchConversion:
 
     fields: dict[str, Any] = field(default_factory=dict)
     slurm: dict[str, Any] = field(default_factory=dict)
+    placement: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, str] = field(default_factory=dict)
     """Values of the options that are copied to ``slurm.extra``, by name."""
     env: dict[str, str] = field(default_factory=dict)
@@ -73,130 +85,6 @@ class SbatchConversion:
         )
 
 
-SHORT = {
-    "A": "account",
-    "a": "array",
-    "b": "begin",
-    "B": "extra-node-info",
-    "C": "constraint",
-    "c": "cpus-per-task",
-    "D": "chdir",
-    "d": "dependency",
-    "e": "error",
-    "F": "nodefile",
-    "G": "gpus",
-    "h": "help",
-    "H": "hold",
-    "i": "input",
-    "J": "job-name",
-    "k": "no-kill",
-    "L": "licenses",
-    "M": "clusters",
-    "m": "distribution",
-    "N": "nodes",
-    "n": "ntasks",
-    "O": "overcommit",
-    "o": "output",
-    "p": "partition",
-    "Q": "quiet",
-    "q": "qos",
-    "S": "core-spec",
-    "s": "oversubscribe",
-    "t": "time",
-    "V": "version",
-    "v": "verbose",
-    "W": "wait",
-    "w": "nodelist",
-    "x": "exclude",
-}
-
-_NO_JOB = "makes sbatch submit nothing: remove it"
-_MAIL = "choose your notifications under Account -> Notifications"
-_ENV = "a job starts with a clean environment; list its variables in `env`"
-_OCI = "name an image: `image`"
-_ACCOUNT = "a job runs as the account of the user who submits it"
-_CLUSTER = "a platform submits to one cluster"
-_CLIENT = "concerns only the command sbatch"
-
-REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("help", "test-only", "usage", "version"), _NO_JOB),
-    "external": "makes a placeholder for a job that Slurm does not run; the platform has none",
-}
-"""Options of sbatch with which the script describes no job that the platform could run, each with
-the reason.
-"""
-
-LEFT_OUT: Mapping[str, str] = {
-    "bbf": "the file of burst buffer directives is not read",
-    "clusters": _CLUSTER,
-    "cluster-constraint": _CLUSTER,
-    **dict.fromkeys(("container", "container-id", "container-type", "context"), _OCI),
-    "deadline": "the platform ends no job that cannot start in time",
-    "export-file": _ENV,
-    "get-user-env": "a job starts with a clean environment; list in `environment` what it loads",
-    "gid": _ACCOUNT,
-    "input": "a job's standard input is empty; redirect in `commands`",
-    "mem-update": "a job's memory is not changed while it runs",
-    "nodefile": "the file is not read; name nodes to avoid in `slurm.exclude`",
-    "ntasks-per-gpu": "set the number of ranks: `distributed.ranks_per_node`",
-    "ntasks-per-tres": "set the number of ranks: `distributed.ranks_per_node`",
-    "propagate": "the limits of the submitting shell are not known; call ulimit in `commands`",
-    "resources": "`resources` of a job file has CPUs, memory, GPUs and GRES of each node",
-    "uid": _ACCOUNT,
-    "wrap": "is for the command line; write the command into `commands`",
-}
-"""Options that are not converted although they affect the execution, each with the reason."""
-
-IGNORED: Mapping[str, str] = {
-    **dict.fromkeys(("mail-type", "mail-user"), _MAIL),
-    "kill-on-invalid-dep": "the platform cancels a job that depends on a failed one",
-    **dict.fromkeys(
-        ("autocomplete", "ignore-pbs", "parsable", "quiet", "verbose", "wait"), _CLIENT
-    ),
-}
-"""Options that are not converted and do not affect the execution, each with the reason."""
-
-SITE = frozenset(
-    {
-        *("acctg-freq", "batch", "bb", "comment", "consolidate-segments", "contiguous"),
-        *("core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu", "delay-boot"),
-        *("distribution", "extra", "extra-node-info", "gpu-bind", "gpu-freq"),
-        *("gpus-per-socket", "gres-flags", "hint", "mcs-label", "mem-bind", "mincpus", "network"),
-        *("no-kill", "nodelist", "ntasks-per-core", "ntasks-per-socket", "oom-kill-step"),
-        *("overcommit", "oversubscribe", "power", "prefer", "priority", "profile", "reboot"),
-        *("resv-ports", "segment", "sockets-per-node", "spread-job", "spread-segments"),
-        *("stepmgr", "switches", "thread-spec", "threads-per-core", "tmp", "tres-bind"),
-        *("tres-per-task", "use-min-nodes", "wait-all-nodes", "wckey"),
-    }
-)
-"""Options that are copied to ``slurm.extra``; the site decides for each option there whether it is
-permitted.
-"""
-
-AMOUNTS = frozenset(
-    {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"}
-    | {"gpus", "gpus-per-node", "gpus-per-task", "gres"}
-)
-LOGS = frozenset({"error", "open-mode", "output"})
-NO_VALUE = frozenset(
-    {
-        *("consolidate-segments", "contiguous", "external", "help", "hold", "ignore-pbs"),
-        *("no-requeue", "overcommit", "oversubscribe", "parsable", "quiet", "reboot"),
-        *("spread-job", "spread-segments", "stepmgr", "test-only", "usage", "use-min-nodes"),
-        *("verbose", "version", "wait"),
-    }
-)
-OPTIONAL_VALUE = frozenset(
-    {
-        *("exclusive", "get-user-env", "nice", "no-kill", "oom-kill-step", "propagate"),
-        *("requeue", "resv-ports"),
-    }
-)
-"""Options whose value is optional and can be given only after ``=``."""
-ALIASES = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
-"""Alternative names of options, with the name that sbatch documents."""
-
-
 def take(wish: SbatchConversion, option: SbatchOption) -> None:
     """Convert one option of the script, or add a note why it is not converted.
 
@@ -220,6 +108,17 @@ def take(wish: SbatchConversion, option: SbatchOption) -> None:
         wish.note(
             option.line, f"--{name}", f"was left out: {IGNORED[name]}", changes_execution=False
         )
+
+
+def count_named_nodes(wish: SbatchConversion) -> None:
+    """Set the number of nodes to that of the nodes that ``--nodelist`` names, as sbatch does without
+    ``--nodes``.
+    """
+    with suppress(ValueError):
+        count = len(expand_hostlist(wish.placement.get("nodes", "")))
+        if count > 1:
+            option = SbatchOption(wish.lines["placement.nodes"], "nodes", str(count))
+            wish.amounts.setdefault("nodes", option)
 
 
 def log_files(wish: SbatchConversion) -> list[str]:
@@ -277,7 +176,8 @@ def _plain(target: str) -> Callable[[SbatchConversion, SbatchOption], None]:
     part, _, name = target.rpartition(".")
 
     def put(wish: SbatchConversion, option: SbatchOption) -> None:
-        (wish.slurm if part else wish.fields)[name] = option.value or ""
+        sections = {"": wish.fields, "slurm": wish.slurm, "placement": wish.placement}
+        sections[part][name] = option.value or ""
         wish.lines[target] = option.line
 
     return put
@@ -423,6 +323,44 @@ def _signal(wish: SbatchConversion, option: SbatchOption) -> None:
         )
 
 
+def _switches(wish: SbatchConversion, option: SbatchOption) -> None:
+    count, _, wait = (option.value or "").partition("@")
+    try:
+        seconds = parse_duration(wait) if wait else 0
+    except ValueError:
+        count = ""
+    if not re.fullmatch(r"[1-9][0-9]{0,5}", count):
+        wish.note(option.line, "--switches", f"{option.value!r} is not a number and a time")
+        return
+    wish.placement["compact"] = "prefer" if seconds else "require"
+    wish.placement.pop("wait", None)
+    if seconds:
+        wish.placement["wait"] = format_duration(seconds)
+    wish.lines["placement.compact"] = wish.lines["placement.wait"] = option.line
+    if count != "1":
+        wish.note(
+            option.line,
+            "--switches",
+            f"{count} was left out: `placement.compact` waits for the fewest switches that can hold the job",
+        )
+
+
+def _distribution(wish: SbatchConversion, option: SbatchOption) -> None:
+    value = option.value or ""
+    if value == "block":
+        wish.placement["order"] = "given"
+        wish.lines["placement.order"] = option.line
+    elif value == "arbitrary":
+        wish.note(
+            option.line,
+            "--distribution",
+            "was left out: `srun --distribution=arbitrary` in `commands` takes the order of "
+            "`placement.order`",
+        )
+    else:
+        _extra(wish, option)
+
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -462,6 +400,10 @@ _TAKE: Mapping[str, Callable[[SbatchConversion, SbatchOption], None]] = {
     "hold": _hold,
     "chdir": _chdir,
     "export": _export,
+    "nodelist": _plain("placement.nodes"),
+    "exclude": _plain("placement.exclude"),
+    "switches": _switches,
+    "distribution": _distribution,
 }
 KNOWN = frozenset({*_TAKE, *AMOUNTS, *LOGS, *SITE, *LEFT_OUT, *IGNORED, *REFUSED, *ALIASES})
 """The options of sbatch in Slurm 22.05 to 26.05."""

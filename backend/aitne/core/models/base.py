@@ -153,7 +153,15 @@ Seconds = Annotated[
     BeforeValidator(read_duration, json_schema_input_type=int | DurationText),
 ]
 """Number of seconds; input may also be a text such as ``4h``."""
+OFF = "off"
 FOREVER: Literal["forever"] = "forever"
+
+
+def read_off(value: object) -> object:
+    """Return ``off`` for False, because YAML reads an unquoted ``off`` as False; other values are
+    returned unchanged.
+    """
+    return OFF if value is False else value
 
 
 def read_keep_time(value: object) -> object:

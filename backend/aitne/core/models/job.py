@@ -23,6 +23,7 @@ from aitne.core.models.base import (
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job_options import DistributedOptions, JobOptions
+from aitne.core.models.placement import LeafLimit
 from aitne.core.models.resources import Resources
 from aitne.core.models.storage import Area
 from aitne.core.models.sweep import SweepSpec
@@ -185,6 +186,8 @@ class JobSpec(JobDescription):
     """Folder in which programs store caches; None: in the home folder."""
     apps: tuple[AppSpec, ...] = ()
     """Apps that a session starts; empty for a batch job."""
+    leaves: LeafLimit | None = None
+    """Leaves on which it is to run, resolved from ``placement.compact``; None: any."""
     held_by: HeldBy = HeldBy()
     """Components besides the scheduler that enforce the job's memory and CPUs."""
     lineage: UUID | None = None

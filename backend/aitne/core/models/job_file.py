@@ -20,6 +20,7 @@ from aitne.core.models.base import (
     Seconds,
     Strict,
     passable,
+    read_off,
 )
 from aitne.core.models.dataset import DatasetReference
 from aitne.core.models.image import IMAGE_REFERENCE
@@ -49,15 +50,6 @@ MAX_SCRIPTS = 50
 """Maximum number of commands in a job that are scripts, because each becomes a file in the job
 folder.
 """
-
-OFF = "off"
-
-
-def read_off(value: object) -> object:
-    """Return ``off`` for False, because YAML reads an unquoted ``off`` as False; other values are
-    returned unchanged.
-    """
-    return OFF if value is False else value
 
 
 def _listed(value: object) -> object:

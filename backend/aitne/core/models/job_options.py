@@ -32,6 +32,7 @@ from aitne.core.models.base import (
     read_duration,
 )
 from aitne.core.models.notebook import NotebookOptions
+from aitne.core.models.placement import NODE_LIST, PlacementSpec
 from aitne.core.models.tree import RepoOptions
 
 T = TypeVar("T")
@@ -42,7 +43,6 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 SlurmName = Annotated[str, Field(pattern=f"^{_NAME}$")]
 """Name of a partition, QOS, account or reservation, in the form that Slurm permits."""
 LICENSES = r"^[A-Za-z0-9_@.:-]{1,100}([,|;][A-Za-z0-9_@.:-]{1,100}){0,19}$"
-NODE_LIST = r"^[A-Za-z0-9][A-Za-z0-9_.,\[\]-]{0,1999}$"
 LogFile = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4_000)]
 EXTRA = r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$"
 MOST_EXTRA = 20
@@ -285,6 +285,10 @@ class JobOptions(BaseModel):
         description="Paths at which the job's log also appears: in full, below ~ or from its "
         "workdir, with wildcards as in sbatch's --output, such as %j.",
         examples=[["train-%j.log"]],
+    )
+    placement: Annotated[PlacementSpec, _null_as_default(PlacementSpec)] = Field(
+        default_factory=PlacementSpec,
+        description="On which nodes it runs, and how its ranks are ordered and bound there.",
     )
     slurm: Annotated[SlurmOptions, _null_as_default(SlurmOptions)] = Field(
         default_factory=SlurmOptions,

@@ -146,6 +146,8 @@ class Cluster(Frozen):
     """Slurm's MaxArraySize; the highest permitted array index is one less."""
     memory_held_by: Holder = Holder.NOBODY
     cpus_held_by: Holder = Holder.NOBODY
+    started_at: UtcTime | None = None
+    """Start of the scheduler with its current configuration; None: unknown."""
     agent_cgroups: tuple[str, ...] | None = None
     """Cgroup controllers (``memory``, ``cpu``) with which agents can enforce limits. None: unknown
     until an agent tries.

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from aitne.core.models.base import MemoryBytes, Seconds, Strict
-from aitne.core.models.job_file import read_off
+from aitne.core.models.base import MemoryBytes, Seconds, Strict, read_off
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import RankGpu
 

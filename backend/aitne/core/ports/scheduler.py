@@ -15,6 +15,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster
+from aitne.core.models.placement import NodeName
 from aitne.core.models.resources import Resources
 from aitne.core.platform.registry import Registry
 
@@ -65,6 +66,16 @@ class SubmitRequest(Frozen):
     """Whether the job is held until it is released."""
     max_requeues: int = 0
     """Number of times that the scheduler may itself requeue the job after its node failed."""
+    nodes: tuple[NodeName, ...] = ()
+    """Names of nodes that the job must run on."""
+    exclude: tuple[NodeName, ...] = ()
+    """Names of nodes that the job must not run on."""
+    max_leaves: int | None = Field(None, ge=1)
+    """Maximum number of leaves of the network that the nodes are to be on; None: any."""
+    max_leaves_wait_s: int | None = Field(None, ge=0)
+    """Time in seconds for which the job waits for ``max_leaves``, and then starts on more leaves; None:
+    as long as the scheduler permits.
+    """
     slurm: SlurmOptions = SlurmOptions()
 
 
@@ -167,6 +178,10 @@ class SchedulerCapabilities(Frozen):
     limits: bool
     """Whether the scheduler itself enforces the limits of projects and members, and so is a
     ``LimitHolder``. False: it takes them from its accounting, if it has one.
+    """
+    topology: bool = False
+    """Whether the scheduler knows the switches between its nodes, and so is a
+    ``TopologyReporter``.
     """
 
     @property
@@ -337,6 +352,19 @@ class LimitHolder(Protocol):
 
         Raises:
             SchedulerUnavailable: the limits could not be stored.
+        """
+        ...
+
+
+class TopologyReporter(Protocol):
+    """Additional interface of a scheduler with the capability ``topology``."""
+
+    async def topology(self) -> str:
+        """Return the switches or blocks that the scheduler uses, as ``scontrol show topology`` of
+        Slurm prints them; a text without switches if it uses none.
+
+        Raises:
+            SchedulerUnavailable: the scheduler does not answer.
         """
         ...
 

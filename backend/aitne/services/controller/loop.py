@@ -33,6 +33,7 @@ from aitne.services.controller.retention import RetentionWatch
 from aitne.services.controller.submit import Submitter
 from aitne.services.controller.telling import NotificationConfig, NotificationTasks
 from aitne.services.controller.timetable import ScheduleWatch
+from aitne.services.controller.topology import TopologyConfig, TopologyWatch
 from aitne.services.jobs.render import Renderer
 from aitne.services.projects.usage_months import UsageMonths
 
@@ -73,11 +74,14 @@ class Controller:
         telling: NotificationConfig | None = None,
         outside: OutsideConfig | None = None,
         retention: RetentionSettings | None = None,
+        topology: TopologyConfig | None = None,
     ) -> None:
         self._store = store
         counts = ControllerCounters()
         self._leader = leader = Leader(store, holder, counts)
         self._limits = LimitWatch(store, scheduler, accounting, leader, clock)
+        topology = topology or TopologyConfig()
+        self._topology = TopologyWatch(store, scheduler, topology, leader, clock)
         self._scheduler = scheduler = CountedScheduler(scheduler, counts)
         self._clock = clock
         self._poll_interval_s = poll_interval_s
@@ -85,7 +89,16 @@ class Controller:
         self._live = live = LiveJobs(store)
         self._restored = restored = RestoredJobs(store)
         self._submitter = Submitter(
-            store, scheduler, files, renderer, leader, clock, counts, live, restored
+            store,
+            scheduler,
+            files,
+            renderer,
+            leader,
+            clock,
+            counts,
+            live,
+            restored,
+            network=topology.conf,
         )
         outside = outside or OutsideConfig()
         self._actions = OutboxActions(store, scheduler, leader, clock, outside.jobs)
@@ -156,6 +169,7 @@ class Controller:
                 group.create_task(self._load.watch())
                 group.create_task(self._outside.watch())
                 group.create_task(self._retention.watch())
+                group.create_task(self._topology.watch())
         finally:
             await connector.close()
 

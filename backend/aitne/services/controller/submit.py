@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -60,6 +60,8 @@ transaction.
 """
 IDLE_S = 0.5
 """Seconds between checks for items that become due by time alone."""
+NetworkText = Callable[[], Awaitable[str | None]]
+"""Function that returns the text of a ``topology.conf``, or None."""
 _BEGUN = frozenset({JobState.SUBMITTING})
 
 
@@ -88,7 +90,12 @@ class Submitter:
         counts: ControllerCounters,
         live: LiveJobs,
         restored: RestoredJobs,
+        network: NetworkText | None = None,
     ) -> None:
+        """Store the dependencies. ``network`` returns the text of the ``topology.conf`` that jobs on
+        several nodes get; None: they get none.
+        """
+        self._network = network
         self._store = store
         self._scheduler = scheduler
         self._renderer = renderer
@@ -202,7 +209,9 @@ class Submitter:
                 # A later attempt was preceded by one that has waited.
                 single = job.spec.singleton and job.attempt == 1
                 namesake = await self._store.first_namesake(job) if single else None
-                begun = self._prepare(item, job, dependencies, namesake)
+                several = job.spec.resources.nodes > 1
+                network = await self._network() if several and self._network else None
+                begun = self._prepare(item, job, dependencies, namesake, network)
                 if begun is not None:
                     # A retried task has a token of its own: the array's may be gone.
                     token = begun.request.files["token"]
@@ -256,13 +265,19 @@ class Submitter:
             self._answer(outcome)
 
     def _prepare(
-        self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job], namesake: Job | None
+        self,
+        item: OutboxItem,
+        job: Job,
+        jobs: Mapping[UUID, Job],
+        namesake: Job | None,
+        network: str | None,
     ) -> PendingSubmission | None:
         """Return the submission for the job, or None if the job is not to be submitted now; then
         the outcome is recorded.
 
         ``jobs`` are the jobs that it depends on, and the session of a rank group, by ID.
         ``namesake`` is the earlier job of the same name that a ``singleton`` job waits for.
+        ``network`` is the text of its ``topology.conf``; None: it gets none.
         """
         if job.cancel_requested_at is not None:
             self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
@@ -274,7 +289,8 @@ class Submitter:
         if after is None:
             return None
         try:
-            request = self._renderer.submit_request(job, after, secrets.token_urlsafe(32))
+            token = secrets.token_urlsafe(32)
+            request = self._renderer.submit_request(job, after, token, network)
         except InvalidInput as error:
             self._end(item, job, JobState.FAILED, TerminationReason.REJECTED, error.message)
             return None

@@ -60,7 +60,7 @@ request, and returns PEM.
 _RACES = 5
 _STORED: dict[str, object] = {
     "samples": (),
-    **dict.fromkeys(("profile", "snapshot", "results", "files", "message")),
+    **dict.fromkeys(("profile", "snapshot", "results", "files", "placement", "message")),
 }
 """Default values of the report's fields that may be large. They are stored at once and removed from
 a report that waits for confirmation by the scheduler.
@@ -249,11 +249,13 @@ class AgentService:
             del self._early[job.id]
 
     async def _keep_documents(self, job: Job, report: AgentReport) -> None:
-        """Store the snapshot, the file list and the results of the report."""
+        """Store the snapshot, the file list, the placement and the results of the report."""
         if report.snapshot is not None:
             await self._snapshots.keep_snapshot(job.id, report.snapshot)
         if report.files is not None:
             await self._snapshots.keep_files(job.id, report.files)
+        if report.placement is not None:
+            await self._snapshots.keep_placement(job.id, report.placement)
         if report.results is not None:
             values = await self._snapshots.keep_results(job.id, report.results)
             await self._sweeps.judge(job, values)

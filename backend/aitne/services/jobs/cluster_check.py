@@ -10,16 +10,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from aitne.core import images as drivers
-from aitne.core.cluster.capacity import Fit, able, fit
+from aitne.core.cluster.capacity import Fit, able
 from aitne.core.cluster.queues import choose_queue
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import JobSpec
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Node
+from aitne.core.models.placement import PlacementSpec
 from aitne.core.models.resources import Resources
 from aitne.core.settings import LimitSettings, Settings
 from aitne.core.units import format_duration, parse_array
+from aitne.services.jobs.placement import fit_placed, unknown_nodes
 from aitne.topology.hostlist import compress_hostlist
 
 
@@ -55,7 +57,7 @@ class Problems:
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
     """The parts of a job's specification that are compared with the cluster: resources, time limit,
-    array, Slurm options and image.
+    array, Slurm options, placement and image.
     """
 
     project: str
@@ -63,6 +65,7 @@ class ClusterRequest:
     max_duration_s: int
     array: str | None
     slurm: SlurmOptions
+    placement: PlacementSpec = PlacementSpec()
     image: ImageUse | None = None
 
     @classmethod
@@ -74,6 +77,7 @@ class ClusterRequest:
             spec.max_duration_s,
             spec.array,
             spec.slurm,
+            spec.placement,
             spec.image_use,
         )
 
@@ -99,7 +103,8 @@ def check_cluster(
         if queue.problems:
             return Fit(False, False)
         nodes = queue.nodes
-    fitting = fit(wish.resources, nodes)
+    problems.extend(unknown_nodes(wish.placement, cluster.nodes))
+    fitting = fit_placed(wish.resources, wish.placement, nodes)
     problems.extend(fitting.problems)
     return replace(fitting, notes=_check_drivers(wish, nodes, problems))
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job, Sample
+from aitne.core.models.job_placement import ReportedPlacement
 from aitne.core.models.profile import Profile, RankRow
 
 MOST_POINTS = 120
@@ -110,10 +111,16 @@ def points_for(job: Job) -> int:
     return max(FEWEST_POINTS, min(MOST_POINTS, MOST_ALTOGETHER // series))
 
 
-def rank_metrics(job: Job, samples: Sequence[Sample], profile: Profile | None) -> RankMetrics:
+def rank_metrics(
+    job: Job,
+    samples: Sequence[Sample],
+    profile: Profile | None,
+    placement: ReportedPlacement | None = None,
+) -> RankMetrics:
     """Return the metrics of the job by node and rank. ``samples`` are those of all nodes, oldest
-    first; ``profile`` is None if the ranks have reported none."""
-    by_node: dict[str, list[Sample]] = {name: [] for name in job.nodes}
+    first; ``profile`` and ``placement`` are None if the job has reported none."""
+    order = job.nodes if placement is None else placement.order_of(job.nodes)
+    by_node: dict[str, list[Sample]] = {name: [] for name in order}
     for sample in samples:
         if sample.node in by_node:
             by_node[sample.node].append(sample)

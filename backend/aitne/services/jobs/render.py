@@ -12,13 +12,14 @@ from aitne.core.jobs.agent_protocol import (
     NODE_RANK,
     RUN_DIR,
     AgentApp,
+    AgentPlacement,
     AgentRanks,
     AgentSetting,
     AgentSpec,
 )
 from aitne.core.jobs.commands import argv_of, interpreter
 from aitne.core.jobs.environment import wrap
-from aitne.core.jobs.layout import AGENT_SPEC, NOTEBOOK, TOKEN, command_name
+from aitne.core.jobs.layout import AGENT_SPEC, NOTEBOOK, TOKEN, TOPOLOGY, command_name
 from aitne.core.jobs.log_pattern import format_of, without_backslashes
 from aitne.core.jobs.script import render_script
 from aitne.core.jobs.states import TerminationReason
@@ -157,6 +158,10 @@ class Renderer:
                 for pattern in spec.log_files
             ),
             settings=_settings(spec),
+            placement=AgentPlacement(
+                order=spec.placement.order,
+                mesh=() if spec.placement.mesh is None else spec.placement.mesh.sizes,
+            ),
         )
 
     def check(self, job: Job) -> None:
@@ -168,13 +173,18 @@ class Renderer:
             self.agent_spec(job)
 
     def submit_request(
-        self, job: Job, dependencies: Mapping[str, Sequence[str]], token: str
+        self,
+        job: Job,
+        dependencies: Mapping[str, Sequence[str]],
+        token: str,
+        network: str | None = None,
     ) -> SubmitRequest:
         """Return the submission of the job's current attempt.
 
         ``job`` is the row of an array job for a whole array, and the task's own row for a single
         task that is retried. ``dependencies`` are the scheduler IDs of the jobs to wait for, by
-        kind of dependency; ``token`` is the job token.
+        kind of dependency; ``token`` is the job token. ``network`` is the text of a
+        ``topology.conf`` for jobs on several nodes; None: Slurm knows the topology, or none is known.
         """
         spec = self.agent_spec(job)
         return SubmitRequest(
@@ -189,6 +199,9 @@ class Renderer:
             files={
                 AGENT_SPEC: spec.model_dump_json(indent=1).encode(),
                 TOKEN: token.encode(),
+                **(
+                    {TOPOLOGY: network.encode()} if network and job.spec.resources.nodes > 1 else {}
+                ),
                 **_scripts(job.spec),
                 **_notebook_file(job.spec),
             },
@@ -200,6 +213,10 @@ class Renderer:
             begin_at=job.begins_at,
             hold=job.spec.hold,
             max_requeues=max_requeues(job),
+            nodes=job.spec.placement.node_names,
+            exclude=job.spec.placement.excluded_names,
+            max_leaves=None if job.spec.leaves is None else job.spec.leaves.count,
+            max_leaves_wait_s=None if job.spec.leaves is None else job.spec.leaves.wait_s,
             slurm=job.spec.slurm,
         )
 
@@ -245,6 +262,7 @@ class Renderer:
             *("--ranks", str(spec.distributed.ranks_per_node), "--run-dir", RUN_DIR),
             # The scheduler decides how long ranks may take to save their work.
             *("--job", str(_run_id(job)), "--grace", "86400"),
+            *("--bind-to", spec.placement.bind.value),
             # A node may first read a whole image; one that fails ends the wait.
             *(("--timeout", "600") if spec.apps else ()),
             "--",

@@ -35,6 +35,7 @@ from aitne.services.jobs import distributed
 from aitne.services.jobs.amounts import duration_of, resources_of
 from aitne.services.jobs.cluster_check import ClusterRequest, Problems, check_array, check_cluster
 from aitne.services.jobs.parameters import suggestion
+from aitne.services.jobs.placement import placement_problems
 from aitne.services.jobs.templates import ExpandedTemplate, TemplateCatalog
 from aitne.services.sessions.inactivity import inactivity
 
@@ -81,8 +82,11 @@ def resolve(
     check_array(array, limits, problems)
     _check_slurm(file, settings, problems)
     ranks = _distributed(file, kind, template, expanded, resources, problems)
+    problems.extend(placement_problems(file, resources, ranks))
     fitting = check_cluster(
-        ClusterRequest(project, resources, duration_s, array, file.slurm, choice.use),
+        ClusterRequest(
+            project, resources, duration_s, array, file.slurm, file.placement, choice.use
+        ),
         cluster,
         settings,
         problems,

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from aitne.core.errors import NotFound
 from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.models.job import Job
+from aitne.core.models.job_placement import ReportedPlacement
 from aitne.core.models.profile import Profile
 from aitne.core.models.snapshot import MOST_BYTES, Snapshot, Taken, WrittenFiles
 from aitne.core.models.sweep import Results
@@ -49,6 +50,12 @@ class SnapshotService:
         files = _read(WrittenFiles, document, job_id)
         if files is not None:
             await self._store.put_document(job_id, DocumentKind.FILES, files)
+
+    async def keep_placement(self, job_id: UUID, document: Mapping[str, Any]) -> None:
+        """Store the order of a job's nodes and the bindings of its ranks."""
+        placement = _read(ReportedPlacement, document, job_id)
+        if placement is not None:
+            await self._store.put_document(job_id, DocumentKind.PLACEMENT, placement)
 
     async def keep_results(self, job_id: UUID, document: Mapping[str, Any]) -> Mapping[str, float]:
         """Store the results of a job and return their values."""
@@ -130,7 +137,9 @@ class SnapshotService:
         samples = await self._store.samples(job_id, limit=points_for(job), nodes=job.nodes)
         document = await self._store.profile(job_id)
         profile = None if document is None else Profile.model_validate(document)
-        return rank_metrics(job, samples, profile)
+        reported = await self._store.document(job_id, DocumentKind.PLACEMENT)
+        placement = None if reported is None else ReportedPlacement.model_validate(reported)
+        return rank_metrics(job, samples, profile, placement)
 
     async def _readable(self, actor: Actor, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from aitne.core.models.job import JobType
-from aitne.core.models.job_file import OFF, JobFile
+from aitne.core.models.base import OFF
+from aitne.core.models.job_file import JobFile
 from aitne.core.models.template import InactivityLimit, Template
 from aitne.core.notifications.settings import IdleSettings
 from aitne.core.units import format_duration

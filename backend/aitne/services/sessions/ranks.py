@@ -15,7 +15,8 @@ from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.image import BARE
 from aitne.core.models.job import Job, JobFilter, JobType, Plan, RankGroupSpec
-from aitne.core.models.job_file import OFF, RESERVED_ENV, DistributedFile, JobFile
+from aitne.core.models.base import OFF
+from aitne.core.models.job_file import RESERVED_ENV, DistributedFile, JobFile
 from aitne.core.models.ranks import RanksFile
 from aitne.core.models.resources import GpuRequest, ResourcesFile
 from aitne.core.models.user import Actor

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.cli import job_source
-from aitne.core.jobs import sbatch_options
+from aitne.core.jobs import sbatch_names, sbatch_options
 from aitne.core.jobs.job_yaml import write_job_file
 from aitne.core.jobs.sbatch_import import MAX_CHARS, ImportedScript
 from aitne.core.jobs.sbatch_import import import_sbatch as import_from
@@ -102,7 +102,10 @@ def noted(*lines: str) -> list[str]:
         ("-Qv -N 3", {"resources": {"nodes": 3}}),
         (
             "-L matlab:1,ansys@site:2 -x n[3-4]",
-            {"slurm": {"licenses": "matlab:1,ansys@site:2", "exclude": "n[3-4]"}},
+            {
+                "placement": {"exclude": "n[3-4]"},
+                "slurm": {"licenses": "matlab:1,ansys@site:2"},
+            },
         ),
         ("--nice --time-min=30", {"slurm": {"nice": 100, "time_min": "30m"}}),
         ("--begin=now+2hours", {"begin": "2h"}),
@@ -116,16 +119,19 @@ def noted(*lines: str) -> list[str]:
         (
             "-w n1 --hint=nomultithread --spread-job -k --nodelist=n2",
             {
-                "slurm": {
-                    "extra": [
-                        "--hint=nomultithread",
-                        "--spread-job",
-                        "--no-kill",
-                        "--nodelist=n2",
-                    ]
-                }
+                "placement": {"nodes": "n2"},
+                "slurm": {"extra": ["--hint=nomultithread", "--spread-job", "--no-kill"]},
             },
         ),
+        (
+            "-w n[1-3] --switches=1@10:00",
+            {
+                "resources": {"nodes": 3},
+                "placement": {"nodes": "n[1-3]", "compact": "prefer", "wait": "10m"},
+            },
+        ),
+        ("--switches 1 -m block", {"placement": {"compact": "require", "order": "given"}}),
+        ("-m cyclic:block", {"slurm": {"extra": ["--distribution=cyclic:block"]}}),
     ],
 )
 def test_an_option_has_its_field(line: str, expected: dict[str, Any]) -> None:
@@ -220,7 +226,10 @@ def test_the_last_of_an_option_counts() -> None:
         ("--open-mode=append", "--open-mode"),
         ("--mail-type=END --mail-user=a@b.c", "--mail-type"),
         ("-d afterok:12:13", "--dependency"),
-        ("-w node[1-4]", "--nodelist"),
+        ("-w node[1-", "placement.nodes"),
+        ("-m arbitrary", "--distribution"),
+        ("--switches=many", "--switches"),
+        ("--switches=4@1:00:00", "--switches"),
         ("--begin=16:00", "--begin"),
         ("--begin=2026-01-31T20:00", "--begin"),
         ("--begin=now+99years", "--begin"),
@@ -229,7 +238,7 @@ def test_the_last_of_an_option_counts() -> None:
         ("--requeue=expedite", "--requeue"),
         ("--tmp='a\x01'", "--tmp"),
         ("--nice=-5", "--nice"),
-        ("-x /home/ada/nodes", "slurm.exclude"),
+        ("-x /home/ada/nodes", "placement.exclude"),
         ("--time-min=x", "--time-min"),
         ("--contiguous=yes", "--contiguous"),
         ("--mem=0", "--mem"),
@@ -399,7 +408,7 @@ _VALUES = st.one_of(
 _LINES = st.one_of(
     st.builds("#SBATCH --{}={}".format, _OPTIONS, _VALUES),
     st.builds("#SBATCH --{} {}".format, _OPTIONS, _VALUES),
-    st.builds("#SBATCH -{}{}".format, st.sampled_from(sorted(sbatch_options.SHORT)), _VALUES),
+    st.builds("#SBATCH -{}{}".format, st.sampled_from(sorted(sbatch_names.SHORT)), _VALUES),
     st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40),
 )
 

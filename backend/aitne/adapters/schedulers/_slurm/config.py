@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
+from aitne.adapters.schedulers._slurm.times import parse_time
 from aitne.core.models.node import Holder
 
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_\[\]]*)\s*= (.*)")
@@ -32,6 +34,8 @@ class SlurmConfig:
     slurm_user: str = "root"
     memory_held_by: Holder = Holder.NOBODY
     cpus_held_by: Holder = Holder.NOBODY
+    started_at: datetime | None = None
+    """Start of slurmctld (BOOT_TIME), at which it has read its configuration."""
 
     @classmethod
     def parse(cls, output: str) -> SlurmConfig:
@@ -54,6 +58,7 @@ class SlurmConfig:
             slurm_user=values.get("SlurmUser", "root").partition("(")[0],
             memory_held_by=_memory_holder(values),
             cpus_held_by=_cpu_holder(values),
+            started_at=parse_time(values.get("BOOT_TIME", "")),
         )
 
     def notes(self, *, sees_all: bool, account: str) -> Iterator[str]:

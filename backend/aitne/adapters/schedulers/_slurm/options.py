@@ -21,7 +21,7 @@ from aitne.core.units import format_slurm_time
 
 _FIRST_UTS = 1_000_000
 """Lowest start time in seconds since 1970 that Slurm accepts in its format ``uts``."""
-_OWN_RULE = frozenset({"account", "extra", "requeue", "signal", "time_min"})
+_OWN_RULE = frozenset({"account", "exclude", "extra", "requeue", "signal", "time_min"})
 """Fields of ``SlurmOptions`` that ``options`` converts individually."""
 _SAME_NAME = {
     name: f"--{name.replace('_', '-')}"
@@ -31,7 +31,7 @@ _SAME_NAME = {
 """All other fields, whose values are passed unchanged to the sbatch option of the same name."""
 _OURS = frozenset({
     "--account", "--array", "--begin", "--chdir", "--clusters", "--comment",
-    "--cpus-per-task", "--dependency", "--error", "--export", "--export-file", "--get-user-env",
+    "--cpus-per-task", "--dependency", "--error", "--exclude", "--export", "--export-file", "--get-user-env",
     "--gid", "--gres", "--help", "--hold", "--input", "--job-name", "--kill-on-invalid-dep",
     "--mem", "--no-kill", "--no-requeue", "--nodes", "--ntasks", "--ntasks-per-node", "--open-mode", "--output",
     "--parsable", "--propagate", "--quiet", "--requeue",
@@ -88,6 +88,7 @@ def options(
         value = getattr(slurm, name)
         if value is not None and value is not False:
             yield option if value is True else f"{option}={value}"
+    yield from _placement(request)
     if accounting:
         yield f"--account={slurm.account or request.project}"
     if request.array is not None:
@@ -115,6 +116,19 @@ def options(
     if slurm.signal:
         yield f"--signal=B:{slurm.signal}"
     yield "--requeue" if requeues(request) else "--no-requeue"
+
+
+def _placement(request: SubmitRequest) -> Iterator[str]:
+    """Yield the options about the nodes on which the job may run."""
+    if request.nodes:
+        yield f"--nodelist={','.join(request.nodes)}"
+    exclude = [*filter(None, [request.slurm.exclude]), *request.exclude]
+    if exclude:
+        yield f"--exclude={','.join(exclude)}"
+    if request.max_leaves is not None:
+        wait_s = request.max_leaves_wait_s
+        wait = "" if wait_s is None else f"@{format_slurm_time(wait_s)}"
+        yield f"--switches={request.max_leaves}{wait}"
 
 
 def _cpus_per_task(wants: Resources) -> int | None:

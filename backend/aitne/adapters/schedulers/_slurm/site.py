@@ -269,10 +269,15 @@ class Site:
             max_array_size=config.max_array_size,
             memory_held_by=config.memory_held_by,
             cpus_held_by=config.cpus_held_by,
+            started_at=config.started_at,
             seen_at=now,
         )
         self._snapshot = _Snapshot(ClusterLimits(cluster, qos), time.monotonic())
         return cluster
+
+    async def topology(self) -> str:
+        """Return the output of ``scontrol show topology``, which is empty without a topology."""
+        return await self.ask("scontrol", "show", "topology")
 
     async def limits(self) -> ClusterLimits:
         """Return the limits of partitions and nodes, read at most half a minute ago."""

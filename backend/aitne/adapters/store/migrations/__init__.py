@@ -2,6 +2,6 @@
 release.
 """
 
-HEAD = "0027"
+HEAD = "0028"
 """Newest revision. It is stored here so that Alembic is not imported if no migration is necessary.
 """

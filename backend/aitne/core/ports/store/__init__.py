@@ -37,6 +37,7 @@ from aitne.core.ports.store.records import (
 )
 from aitne.core.ports.store.sign_ins import SignInStore
 from aitne.core.ports.store.snapshots import DocumentKind, SnapshotStore
+from aitne.core.ports.store.topology import TopologyStore
 from aitne.core.ports.store.user_secrets import UserSecretStore
 from aitne.core.ports.store.users import UserStore
 
@@ -72,6 +73,7 @@ __all__ = [
     "SignInStore",
     "SnapshotStore",
     "Store",
+    "TopologyStore",
     "TransitionRequest",
     "UserSecretStore",
     "UserStore",
@@ -85,6 +87,7 @@ class Store(
     OutsideStore,
     ClusterStore,
     LoadStore,
+    TopologyStore,
     UserStore,
     ProjectStore,
     GroupStore,

@@ -17,6 +17,8 @@ class DocumentKind(StrEnum):
     """Results (``core.models.sweep.Results``) without their series."""
     SERIES = "series"
     """Series of the results (``core.models.sweep.Results``) only."""
+    PLACEMENT = "placement"
+    """Placement of the ranks (``core.models.job_placement.ReportedPlacement``)."""
 
 
 class SnapshotStore(Protocol):

@@ -113,6 +113,11 @@ RECORDS: Mapping[int, tuple[int, Step]] = {
 """For each older version, the next version and the function that converts a record to it."""
 
 
+_NO_NODES_38 = frozenset(
+    {"required_nodes", "excluded_nodes", "required_switches", "wait_for_switch"}
+)
+
+
 def _submission_40_to_38(new: Record) -> Record:
     """Convert a submission of v0.0.40 to v0.0.38: lists of words become words, objects become
     numbers, and GRES are in a separate field.
@@ -121,6 +126,8 @@ def _submission_40_to_38(new: Record) -> Record:
     """
     if "begin_time" in new:
         raise NotExpressible("22.05 documents a number but reads a date")
+    if not new.keys().isdisjoint(_NO_NODES_38):
+        raise NotExpressible("22.05 documents no fields for single nodes and switches")
     old = dict(new)
     for key in ("time_limit", "time_minimum", "memory_per_node", "memory_per_cpu", "priority"):
         if key in new:

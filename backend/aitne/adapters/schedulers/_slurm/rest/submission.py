@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aitne.core.units import parse_duration
+from aitne.topology.hostlist import expand_hostlist
 
 Fields = dict[str, Any]
 
@@ -91,6 +92,18 @@ def _gres(value: str) -> Fields:
     return {"tres_per_node": ",".join(f"gres/{part}" for part in value.split(","))}
 
 
+def _hosts(field: str) -> Callable[[str], Fields]:
+    return lambda value: {field: expand_hostlist(value)}
+
+
+def _switches(value: str) -> Fields:
+    count, _, wait = value.partition("@")
+    if not re.fullmatch(r"[0-9]{1,6}", count):
+        raise _NoField
+    fields: Fields = {"required_switches": number(int(count))}
+    return fields | ({"wait_for_switch": parse_duration(wait)} if wait else {})
+
+
 def _nodes(value: str) -> Fields:
     if not re.fullmatch(r"[0-9]{1,6}(-[0-9]{1,6})?", value):
         raise _NoField
@@ -151,6 +164,7 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "cpus-per-task": _integer("cpus_per_task"),
     "dependency": _text("dependency"),
     "error": _text("standard_error"),
+    "exclude": _hosts("excluded_nodes"),
     "exclusive": _exclusive,
     "gres": _gres,
     "hold": _flag("hold", True),
@@ -162,6 +176,7 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "nice": _integer("nice"),
     "no-kill": _flag("kill_on_node_fail", False),
     "no-requeue": _flag("requeue", False),
+    "nodelist": _hosts("required_nodes"),
     "nodes": _nodes,
     "ntasks": _integer("tasks"),
     "ntasks-per-node": _integer("tasks_per_node"),
@@ -174,6 +189,7 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "requeue": _flag("requeue", True),
     "reservation": _text("reservation"),
     "signal": _signal,
+    "switches": _switches,
     "time": _time("time_limit"),
     "time-min": _time("time_minimum"),
     "wckey": _text("wckey"),

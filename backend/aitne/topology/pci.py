@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from aitne.topology.node import Device
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Sequence
+
+    from aitne.topology.node import Device
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PciDevice:
     """A device with the bridges above it, the host bridge first; none if they are unknown."""
 
@@ -28,7 +31,7 @@ def links(devices: Sequence[PciDevice]) -> dict[tuple[str, str], str]:
 
 def _kind(one: PciDevice, other: PciDevice) -> str:
     common = 0
-    for here, there in zip(one.bridges, other.bridges, strict=False):
+    for here, there in zip(one.bridges, other.bridges):  # noqa: B905 (3.9)
         if here != there:
             break
         common += 1

@@ -1,0 +1,200 @@
+"""Binding of the ranks of one node to its CPUs, and the order of its GPUs.
+
+Processes that a rank starts, such as those of a data loader, inherit its CPUs.
+"""
+
+from __future__ import annotations
+
+import os
+
+from aitne.launch.output import say
+from aitne.topology.errors import TopologyError
+from aitne.topology.node import NodeTopology, cpu_list, cpu_text
+from aitne.topology.sysfs import read_sysfs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+AUTO = "auto"
+_SYS = "/sys"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+class RankBinding:
+    """CPUs and devices of one rank.
+
+    Args:
+        cpus: numbers of the CPUs that it is bound to; empty: it is not bound.
+        numa: index of the NUMA node of its GPU, or of its CPUs; None: unknown, or several.
+        gpu: index of its GPU among those of the node; None: it has none, or that is unknown.
+        nic: name of the network interface that is closest to its GPU; None: unknown.
+    """
+
+    def __init__(
+        self,
+        cpus: Sequence[int] = (),
+        numa: int | None = None,
+        gpu: int | None = None,
+        nic: str | None = None,
+    ) -> None:
+        self.cpus = list(cpus)
+        self.numa = numa
+        self.gpu = gpu
+        self.nic = nic
+
+    def document(self, rank: int, node: str) -> dict[str, Any]:
+        """Return the binding of rank number ``rank`` on the node ``node`` as JSON."""
+        return {
+            "rank": rank,
+            "node": node,
+            "cores": cpu_text(self.cpus) if self.cpus else None,
+            "numa": self.numa,
+            "gpu": self.gpu,
+            "nic": self.nic,
+        }
+
+
+class NodeBinding:
+    """Bindings of the ranks of one node.
+
+    Args:
+        ranks: bindings by local rank.
+        variables: environment variables of all ranks, which put the GPUs in the order of the ranks.
+    """
+
+    def __init__(self, ranks: Sequence[RankBinding], variables: Mapping[str, str]) -> None:
+        self.ranks = list(ranks)
+        self.variables = dict(variables)
+
+
+def of_this_node(mode: str, ranks: int, environ: Mapping[str, str]) -> NodeBinding:
+    """Return the bindings of this node's ranks.
+
+    Args:
+        mode: ``auto``: the CPUs of the NUMA node of the rank's GPU, else an even part of all;
+            ``cores``: an even part of all.
+        ranks: number of ranks on this node.
+        environ: environment variables of the ranks.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:  # a sandbox may forbid it
+        say(f"ranks are not bound: {error.strerror}")
+        cpus = []
+    try:
+        node = read_sysfs(_SYS)
+    except TopologyError:
+        node = NodeTopology(None, _SYS)  # such as in a container without /sys
+    return plan(mode, by_core(cpus, node, _SYS), ranks, environ, node)
+
+
+def plan(
+    mode: str, cpus: Sequence[int], ranks: int, environ: Mapping[str, str], node: NodeTopology
+) -> NodeBinding:
+    """Return the bindings of the ranks of a node, as ``of_this_node``.
+
+    ``cpus`` are the CPUs that the ranks may use, those of one core beside each other.
+    """
+    devices = _devices(environ, node)
+    variables: dict[str, str] = {}
+    if mode == AUTO and (order := _by_numa(devices, node)) != list(range(len(devices))):
+        tokens = environ[_VISIBLE].split(",") if _VISIBLE in environ else list(map(str, devices))
+        variables[_VISIBLE] = ",".join(tokens[index].strip() for index in order)
+        devices = [devices[index] for index in order]
+    # Ranks that share GPUs have none of their own.
+    gpus: list[int | None] = [*devices[:ranks]] if len(devices) >= ranks else [None] * ranks
+    near = _near(cpus, gpus, node) if mode == AUTO else []
+    shares = near or bound(cpus, ranks) or [[] for _ in range(ranks)]
+    return NodeBinding(
+        [_binding(share, gpu, node) for share, gpu in zip(shares, gpus)],  # noqa: B905 (3.9)
+        variables,
+    )
+
+
+def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
+    """Divide ``cpus`` among ``ranks`` ranks into groups of adjacent CPUs of about equal size. Empty
+    if there are fewer CPUs than ranks."""
+    if len(cpus) < ranks:
+        return []
+    edges = [len(cpus) * rank // ranks for rank in range(ranks + 1)]
+    return [list(cpus[edges[rank] : edges[rank + 1]]) for rank in range(ranks)]
+
+
+def by_core(cpus: Sequence[int], node: NodeTopology, root: str) -> list[int]:
+    """Return the CPUs sorted so that those of one core are adjacent.
+
+    Sort order: by NUMA node, then by the first CPU of the core, then by number. ``root`` is the
+    folder ``/sys``.
+    """
+    numa_of = {cpu: numa.index for numa in node.numa_nodes for cpu in numa.cpus}
+    return sorted(cpus, key=lambda cpu: (numa_of.get(cpu, 0), _first_sibling(cpu, root), cpu))
+
+
+def _first_sibling(cpu: int, root: str) -> int:
+    path = f"{root}/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+    try:
+        with open(path, encoding="ascii") as stream:
+            return min(cpu_list(stream.read(4_096)), default=cpu)
+    except (OSError, ValueError):
+        return cpu
+
+
+def _devices(environ: Mapping[str, str], node: NodeTopology) -> list[int]:
+    """Return the indices, among the GPUs of the node, of the GPUs that the ranks see, in the order
+    in which they see them; empty if they are not known."""
+    visible = environ.get(_VISIBLE)
+    if visible is None:
+        return list(range(len(node.gpus)))
+    tokens = [token.strip() for token in visible.split(",") if token.strip()]
+    # Within a cgroup, the variable counts only the GPUs of the job, and Slurm names them. The
+    # variable of the job is about its first node.
+    alone = environ.get("AITNE_NODES", "1") == "1"
+    allotted = environ.get("SLURM_STEP_GPUS") or (environ.get("SLURM_JOB_GPUS") if alone else None)
+    try:
+        devices = [int(token) for token in tokens if token.isascii()]
+        named = list(cpu_list(allotted)) if allotted else devices
+    except ValueError:  # UUIDs, or parts of a GPU
+        return []
+    devices = named if len(named) == len(tokens) else devices
+    known = len(devices) == len(set(devices)) == len(tokens)
+    return devices if known and all(0 <= each < len(node.gpus) for each in devices) else []
+
+
+def _by_numa(devices: Sequence[int], node: NodeTopology) -> list[int]:
+    """Return the positions of the GPUs in an order in which those of a NUMA node are adjacent.
+
+    Sort order: the NUMA nodes in the order in which the given GPUs first reach them, then the given
+    order. The given order is kept if a NUMA node is unknown.
+    """
+    numas = [node.gpus[index].numa for index in devices]
+    if None in numas:
+        return list(range(len(devices)))
+    return sorted(
+        range(len(devices)), key=lambda position: (numas.index(numas[position]), position)
+    )
+
+
+def _near(cpus: Sequence[int], gpus: Sequence[int | None], node: NodeTopology) -> list[list[int]]:
+    """Return for each rank its part of the CPUs of the NUMA node of its GPU; empty if a NUMA node
+    is unknown or has fewer CPUs than ranks."""
+    numas = [None if gpu is None else node.gpus[gpu].numa for gpu in gpus]
+    if None in numas:
+        return []
+    shares: dict[int, list[int]] = {}
+    for numa in set(numas):
+        ranks = [rank for rank, own in enumerate(numas) if own == numa]
+        there = {cpu for each in node.numa_nodes if each.index == numa for cpu in each.cpus}
+        parts = bound([cpu for cpu in cpus if cpu in there], len(ranks))
+        shares.update(zip(ranks, parts))  # noqa: B905 (3.9)
+    return [shares[rank] for rank in range(len(gpus))] if len(shares) == len(gpus) else []
+
+
+def _binding(cpus: Sequence[int], gpu: int | None, node: NodeTopology) -> RankBinding:
+    if gpu is not None:
+        nic = node.nearest_nic(gpu)
+        return RankBinding(cpus, node.gpus[gpu].numa, gpu, None if nic is None else nic.name)
+    numas = {each.index for each in node.numa_nodes if set(each.cpus) & set(cpus)}
+    return RankBinding(cpus, numas.pop() if len(numas) == 1 else None)

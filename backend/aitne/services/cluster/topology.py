@@ -1,0 +1,231 @@
+"""Topology of the cluster, put together from its sources."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aitne.core.models.node import Cluster, Node
+from aitne.core.models.topology import (
+    ClusterTopology,
+    NicView,
+    NumaView,
+    StoredTopology,
+    TopologyNode,
+    TopologyOrigin,
+    TopologySourceView,
+    TopologySwitch,
+)
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import JobStore, TopologyStore
+from aitne.core.settings import TopologySettings
+from aitne.services.cluster.cluster import ClusterService
+from aitne.services.platform.fresh import TtlCache
+from aitne.topology.errors import TopologyError
+from aitne.topology.node import NodeTopology, cpu_text, merged_node
+from aitne.topology.parts import Topology, TopologyPart
+from aitne.topology.record import from_record
+from aitne.topology.slurm import conf_text
+from aitne.topology.tree import Switch, TopologyTree, merged
+
+FRESH_S = 1.0
+"""Seconds for which the rows of the store are not compared again."""
+FROM_SCHEDULER = "scontrol show topology"
+"""Name of the scheduler as a source; the sources of edges name it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopology:
+    """Topology of the cluster, and what each of its sources contributes."""
+
+    topology: Topology
+    sources: tuple[TopologySourceView, ...] = ()
+    """Sources of the network, in the order in which they are used."""
+    network_from: frozenset[TopologyOrigin] = frozenset()
+    """Origins of the switches; empty: no source describes the network."""
+
+
+class TopologyJobStore(TopologyStore, JobStore, Protocol):
+    """Interface of the parts of the store that ``ClusterTopologies`` needs."""
+
+
+@dataclass
+class _Rows:
+    """Rows of the store, as far as they were read."""
+
+    version: int = 0
+    stored: dict[tuple[TopologyOrigin, str], StoredTopology] = field(default_factory=dict)
+    parts: dict[tuple[TopologyOrigin, str], TopologyPart] = field(default_factory=dict)
+
+
+class ClusterTopologies:
+    """Service that puts the topology of the cluster together from its sources."""
+
+    def __init__(
+        self,
+        store: TopologyJobStore,
+        cluster: ClusterService,
+        settings: TopologySettings,
+        *,
+        fresh_s: float = FRESH_S,
+    ) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._order = settings.sources
+        self._rows = _Rows()
+        self._known = KnownTopology(Topology())
+        self._fresh = TtlCache(self._read, fresh_s)
+
+    async def current(self) -> Topology:
+        """Return the topology of the cluster. It is the same object until a source changes."""
+        return (await self._fresh.get()).topology
+
+    async def known(self) -> KnownTopology:
+        """Return the topology of the cluster with its sources. It is the same object until a source
+        changes.
+        """
+        return await self._fresh.get()
+
+    async def _read(self) -> KnownTopology:
+        rows = await self._store.topologies_after(self._rows.version)
+        if rows:
+            self._known = await asyncio.to_thread(self._combined, rows)
+        return self._known
+
+    def _combined(self, rows: Sequence[StoredTopology]) -> KnownTopology:
+        for row in rows:
+            key = (row.origin, row.name)
+            self._rows.stored[key] = row
+            self._rows.parts.pop(key, None)
+            if row.content is not None:
+                self._rows.parts[key] = from_record(row.content)
+            self._rows.version = row.version
+        return combined(self._rows.stored, self._rows.parts, self._order)
+
+    async def conf(self) -> str | None:
+        """Return the switches as the text of a ``topology.conf``, for jobs; None if only the
+        scheduler describes the network, which jobs can ask themselves, or no source does.
+        """
+        known = await self.known()
+        tree = known.topology.tree
+        if tree is None or not known.network_from - {TopologyOrigin.SCHEDULER}:
+            return None
+        return conf_text(tree)
+
+    async def view(self, actor: Actor) -> ClusterTopology:
+        """Return the switches and the nodes of the cluster as ``actor`` sees them: which nodes run
+        jobs of the actor, and which are used at all.
+        """
+        known = await self.known()
+        cluster = (await self._cluster.look()).cluster
+        jobs = await self._store.live_jobs(owner=actor.name)
+        mine = {name for job in jobs for name in job.nodes}
+        return await asyncio.to_thread(_view, known, cluster, mine)
+
+
+def combined(
+    stored: Mapping[tuple[TopologyOrigin, str], StoredTopology],
+    parts: Mapping[tuple[TopologyOrigin, str], TopologyPart],
+    order: Sequence[TopologyOrigin],
+) -> KnownTopology:
+    """Return the topology that the sources describe together. A source that contradicts an earlier
+    one is left out and has a problem.
+
+    Sort order: by the origins in ``order``; within an origin, by name.
+    """
+    keys = sorted(
+        (key for key in stored if key[0] in order), key=lambda key: (order.index(key[0]), key[1])
+    )
+    used: list[Sequence[Switch]] = []
+    tree: TopologyTree | None = None
+    origins: set[TopologyOrigin] = set()
+    nodes: dict[str, NodeTopology] = {}
+    views: list[TopologySourceView] = []
+    for key in keys:
+        origin, name = key
+        row, part = stored[key], parts.get(key)
+        problem = row.problem
+        try:
+            if part is not None and part.switches:
+                tree = merged([*used, part.switches])
+                used.append(part.switches)
+                origins.add(origin)
+            for node in () if part is None else part.nodes:
+                _add(nodes, node)
+        except TopologyError as error:
+            problem = str(error)
+        if origin is not TopologyOrigin.NODES and (part is not None or problem is not None):
+            shown = FROM_SCHEDULER if origin is TopologyOrigin.SCHEDULER else name
+            views.append(
+                TopologySourceView(name=shown, origin=origin, read_at=row.read_at, problem=problem)
+            )
+    return KnownTopology(Topology(tree, nodes), tuple(views), frozenset(origins))
+
+
+def _add(nodes: dict[str, NodeTopology], node: NodeTopology) -> None:
+    """Add what a source says about a node to what earlier ones say. Raises ``TopologyError`` if
+    they contradict each other.
+    """
+    if node.name is not None:
+        known = nodes.get(node.name)
+        nodes[node.name] = node if known is None else merged_node([known, node])
+
+
+def _view(known: KnownTopology, cluster: Cluster, mine: set[str]) -> ClusterTopology:
+    tree = known.topology.tree
+    names = [node.name for node in cluster.nodes]
+    return ClusterTopology(
+        switches=() if tree is None else tuple(_switches(tree)),
+        nodes=tuple(
+            _node(node, tree, known.topology.nodes.get(node.name), node.name in mine)
+            for node in cluster.nodes
+        ),
+        sources=known.sources,
+        unknown_nodes=() if tree is None else tuple(tree.unknown(names)),
+    )
+
+
+def _switches(tree: TopologyTree) -> Iterator[TopologySwitch]:
+    for name, switch in tree.switches.items():
+        yield TopologySwitch(
+            name=name,
+            parent=tree.parents.get(name),
+            kind="block" if switch.is_block else "switch",
+            source=str(switch.source),
+        )
+
+
+def _node(
+    node: Node, tree: TopologyTree | None, part: NodeTopology | None, mine: bool
+) -> TopologyNode:
+    switch = None if tree is None else tree.leaf_of.get(node.name)
+    gpus = sum(gpu.total for gpu in node.gpus)
+    free = sum(max(0, gpu.total - gpu.used) for gpu in node.gpus) if node.state.usable else 0
+    return TopologyNode(
+        name=node.name,
+        switch=switch,
+        source=None if tree is None or switch is None else str(tree.switches[switch].source),
+        state=node.state,
+        gpus=gpus,
+        free_gpus=free,
+        mine=mine,
+        used=node.cpu_used > 0 or any(gpu.used for gpu in node.gpus),
+        numa_nodes=None if part is None else tuple(_numa_nodes(part)),
+        gpu_links=None if part is None else _links(part),
+        nics=None
+        if part is None
+        else tuple(NicView(name=nic.name, numa=nic.numa) for nic in part.nics),
+    )
+
+
+def _numa_nodes(part: NodeTopology) -> Iterator[NumaView]:
+    for numa in part.numa_nodes:
+        near = [index for index, gpu in enumerate(part.gpus) if gpu.numa == numa.index]
+        yield NumaView(index=numa.index, cpus=cpu_text(numa.cpus), gpus=tuple(near))
+
+
+def _links(part: NodeTopology) -> tuple[tuple[str | None, ...], ...]:
+    names = [gpu.name for gpu in part.gpus]
+    return tuple(tuple(part.links.get((one, other)) for other in names) for one in names)

@@ -1,0 +1,183 @@
+"""Readings of those sources of the topology that the platform itself reads: the scheduler, and the file
+in the settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from aitne.core.errors import AitneError, SchedulerUnavailable
+from aitne.core.models.node import Cluster
+from aitne.core.models.topology import TopologyOrigin
+from aitne.core.ports.scheduler import Scheduler, TopologyReporter
+from aitne.core.ports.store import Store
+from aitne.core.settings import TopologySettings
+from aitne.services.controller.leader import Leader
+from aitne.topology.errors import TopologyError
+from aitne.topology.parts import TopologyPart
+from aitne.topology.record import to_record
+from aitne.topology.slurm import MAX_BYTES, read_shown
+from aitne.topology.tree import TopologyTree
+
+log = logging.getLogger(__name__)
+
+CHECK_EVERY_S = 60.0
+"""Seconds after which the configuration is compared with that of the last reading."""
+READ_AGAIN = timedelta(hours=1)
+
+
+def _no_file(path: Path) -> TopologyPart:
+    raise TopologyError("files cannot be read here", "Import the file.", file=str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyConfig:
+    """What the controller needs to read the topology."""
+
+    settings: TopologySettings = field(default_factory=TopologySettings)
+    read_file: Callable[[Path], TopologyPart] = _no_file
+    """Function that reads a file or folder in any format. It raises ``TopologyError``."""
+    conf: Callable[[], Awaitable[str | None]] | None = None
+    """Function that returns the text of the ``topology.conf`` for jobs on several nodes; None: they
+    get none.
+    """
+
+
+class TopologyWatch:
+    """Task that reads the topology of the scheduler, and the file in the settings, at the start, every
+    hour, and when they may have changed: the scheduler was restarted, its nodes are others, or the
+    file was written.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        scheduler: Scheduler,
+        config: TopologyConfig,
+        leader: Leader,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        scheduled = (
+            TopologyOrigin.SCHEDULER in config.settings.sources and scheduler.capabilities.topology
+        )
+        self._reporter = cast(TopologyReporter, scheduler) if scheduled else None
+        self._file = (
+            config.settings.file if TopologyOrigin.FILE in config.settings.sources else None
+        )
+        self._read_file = config.read_file
+        self._leader = leader
+        self._clock = clock
+        self._read: dict[TopologyOrigin, tuple[object, datetime]] = {}
+        """What the last reading of each origin depended on, and its time."""
+
+    async def watch(self) -> None:
+        """Read what is due until cancelled. Raises ``StaleEpoch`` if another controller is the
+        leader.
+        """
+        while True:
+            await self.refresh()
+            await asyncio.sleep(CHECK_EVERY_S)
+
+    async def refresh(self) -> None:
+        """Read the sources that are due. Raises ``StaleEpoch``."""
+        if self._reporter is None:
+            await self._absent(TopologyOrigin.SCHEDULER)
+        else:
+            basis = _basis(await self._store.cluster())
+            if self._is_due(TopologyOrigin.SCHEDULER, basis):
+                await self._read_scheduler(self._reporter, basis)
+        if self._file is None:
+            await self._absent(TopologyOrigin.FILE)
+        else:
+            stamp = await asyncio.to_thread(_stamp, self._file)
+            if self._is_due(TopologyOrigin.FILE, stamp):
+                await self._read_settings_file(self._file, stamp)
+
+    def _is_due(self, origin: TopologyOrigin, basis: object) -> bool:
+        last = self._read.get(origin)
+        return last is None or last[0] != basis or self._clock() - last[1] >= READ_AGAIN
+
+    async def _absent(self, origin: TopologyOrigin) -> None:
+        """Remove what an earlier configuration had read from a source that is not used any more."""
+        if origin in self._read:
+            return
+        stored = [row for row in await self._store.topologies_after(0) if row.origin is origin]
+        for row in stored:
+            if row.content is not None or row.problem is not None:
+                await self._save(origin, row.name, None)
+        self._read[origin] = (None, self._clock())
+
+    async def _read_scheduler(self, reporter: TopologyReporter, basis: object) -> None:
+        origin = TopologyOrigin.SCHEDULER
+        try:
+            text = await reporter.topology()
+            part = await asyncio.to_thread(_part_of_scheduler, text)
+        except SchedulerUnavailable as error:
+            log.info("The scheduler's topology is not known yet: %s", error.message)
+            return
+        except (AitneError, TopologyError) as error:
+            await self._note(origin, "", str(error))
+        else:
+            await self._save(origin, "", None if part is None else to_record(part))
+        self._read[origin] = (basis, self._clock())
+
+    async def _read_settings_file(self, path: Path, stamp: object) -> None:
+        origin = TopologyOrigin.FILE
+        try:
+            part = await asyncio.to_thread(self._checked_file, path)
+        except TopologyError as error:
+            await self._note(origin, str(path), str(error))
+        else:
+            await self._save(origin, str(path), to_record(part))
+        self._read[origin] = (stamp, self._clock())
+
+    def _checked_file(self, path: Path) -> TopologyPart:
+        part = self._read_file(path)
+        if part.switches:
+            TopologyTree(part.switches)
+        return part
+
+    async def _save(
+        self, origin: TopologyOrigin, name: str, content: Mapping[str, Any] | None
+    ) -> None:
+        await self._store.save_topology(origin, name, content, epoch=self._leader.epoch)
+
+    async def _note(self, origin: TopologyOrigin, name: str, problem: str) -> None:
+        log.warning("The topology (%s) cannot be read: %s", origin.value, problem)
+        await self._store.note_topology_problem(origin, name, problem, epoch=self._leader.epoch)
+
+
+def _basis(cluster: Cluster) -> object:
+    """Return what the scheduler's topology depends on: its start, and the names of its nodes."""
+    return cluster.started_at, tuple(node.name for node in cluster.nodes)
+
+
+def _part_of_scheduler(text: str) -> TopologyPart | None:
+    """Return the switches in the scheduler's answer; None if it uses none. Raises
+    ``TopologyError``.
+    """
+    if len(text) > MAX_BYTES:
+        raise TopologyError(
+            f"the scheduler's topology has more than {MAX_BYTES >> 20} MiB",
+            "Check the configuration of the scheduler.",
+        )
+    switches = read_shown(text)
+    if not switches:
+        return None
+    TopologyTree(switches)
+    return TopologyPart(tuple(switches))
+
+
+def _stamp(path: Path) -> object:
+    try:
+        state = path.stat()
+    except OSError as error:
+        return error.errno
+    return state.st_mtime_ns, state.st_size, state.st_ino

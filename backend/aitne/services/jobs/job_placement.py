@@ -1,0 +1,138 @@
+"""Placement of running and ended jobs: the order of their nodes with its costs, and bindings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from aitne.core.errors import Conflict
+from aitne.core.models.job import Job
+from aitne.core.models.job_placement import (
+    CostPair,
+    JobPlacement,
+    PlacementCosts,
+    PlacementSwitch,
+    ReportedPlacement,
+)
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import DocumentKind, Store
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.cluster.topology import ClusterTopologies
+from aitne.topology import mesh as meshes
+from aitne.topology.network import Cost, Network
+from aitne.topology.order import rank_order, ring
+from aitne.topology.tree import TopologyTree
+
+MOST_IMPROVED = 512
+"""Maximum number of nodes of a mesh for which the best order is searched."""
+
+
+class JobPlacementService:
+    """Service that returns the placement of jobs. Costs are those of the platform's own topology,
+    if it has one, because an agent is not trusted.
+    """
+
+    def __init__(self, store: Store, topologies: ClusterTopologies) -> None:
+        self._store = store
+        self._topologies = topologies
+
+    async def placement(self, actor: Actor, job_id: UUID) -> JobPlacement:
+        """Return the placement of a job that has nodes.
+
+        Raises:
+            NotFound: there is no such job that the actor may see.
+            Conflict: the job has no nodes.
+        """
+        job = await self._store.get_job(job_id)
+        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        if not job.nodes:
+            raise Conflict(_why_not(job))
+        document = await self._store.document(job_id, DocumentKind.PLACEMENT)
+        reported = None if document is None else ReportedPlacement.model_validate(document)
+        if reported is not None and set(reported.given) != set(job.nodes):
+            reported = None  # of an earlier start on other nodes
+        tree = (await self._topologies.current()).tree
+        return await asyncio.to_thread(_placement, job, reported, tree)
+
+
+def _why_not(job: Job) -> str:
+    if job.is_array or job.is_task_group:
+        return f"Job {job.name} is an array, whose tasks have nodes. Name one of its tasks."
+    if job.state.terminal:
+        return f"Job {job.name} has no placement: it is {job.state} and had no nodes."
+    return f"Job {job.name} has no placement yet: it is {job.state}. Wait until it runs."
+
+
+def _placement(
+    job: Job, reported: ReportedPlacement | None, tree: TopologyTree | None
+) -> JobPlacement:
+    given = job.nodes if reported is None else reported.given
+    order = job.nodes if reported is None else reported.order
+    leaves = (
+        {} if tree is None else {name: tree.leaf_of[name] for name in given if name in tree.leaf_of}
+    )
+    costs = None if tree is None or not leaves else _costs(job, tree, given, order)
+    if costs is not None:
+        crossings = PlacementCosts(**{name: cost.crossings for name, cost in costs.items()})
+        uplink = PlacementCosts(**{name: cost.busiest_uplink for name, cost in costs.items()})
+    else:
+        crossings = _unverified(None if reported is None else reported.crossings)
+        uplink = _unverified(None if reported is None else reported.busiest_uplink)
+    return JobPlacement(
+        given=given,
+        order=order,
+        crossings=crossings,
+        busiest_uplink=uplink,
+        switches=() if tree is None else _switches(tree, set(leaves.values())),
+        leaves=leaves,
+        bindings=() if reported is None else reported.bindings,
+        reason=_reason(reported),
+    )
+
+
+def _costs(
+    job: Job, tree: TopologyTree, given: Sequence[str], order: Sequence[str]
+) -> dict[str, Cost]:
+    mesh, per_node = (), 1
+    if job.spec.placement.mesh is not None and job.spec.distributed is not None:
+        mesh, per_node = job.spec.placement.mesh.sizes, job.spec.distributed.ranks_per_node
+    count = len(given)
+    edges = meshes.edges(mesh, count, per_node) if mesh else ring(count)
+    network = Network(tree, given)
+    position = {name: index for index, name in enumerate(given)}
+    costs = [
+        network.cost(range(count), edges),
+        network.cost([position[name] for name in order], edges),
+    ]
+    best = min(costs)
+    if not mesh or count <= MOST_IMPROVED:
+        found = rank_order(tree, given, mesh=mesh, ranks_per_node=per_node)
+        best = min(best, found.chosen)
+    return {"given": costs[0], "chosen": costs[1], "best": best}
+
+
+def _unverified(pair: CostPair | None) -> PlacementCosts | None:
+    """Return the costs that the agent has computed, where the platform knows no topology."""
+    if pair is None:
+        return None
+    best = min(pair.given, pair.chosen)
+    return PlacementCosts(given=pair.given, chosen=pair.chosen, best=best)
+
+
+def _switches(tree: TopologyTree, leaves: set[str]) -> tuple[PlacementSwitch, ...]:
+    above = {name for leaf in leaves for name in tree.path(leaf)}
+    return tuple(
+        PlacementSwitch(name=name, parent=tree.parents.get(name))
+        for name in tree.switches
+        if name in above
+    )
+
+
+def _reason(reported: ReportedPlacement | None) -> str:
+    if reported is None:
+        return "The job has reported no order of its nodes."
+    # The text comes from a process of the user: no more than a line is taken from it.
+    printable = "".join(c if c.isprintable() else " " for c in reported.reason)
+    sentence = " ".join(printable.split())
+    return f"{sentence[:1].upper()}{sentence[1:]}."
