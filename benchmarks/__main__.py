@@ -38,6 +38,7 @@ NAMES = (
     "train_step",
     "notebook_ranks",
     "placement",
+    "rank_order",
 )
 """One module each, with ``measure(quick)``; imported only when asked for."""
 

@@ -25,8 +25,17 @@ from aitne.dev import (
     users,
 )
 from aitne.dev.locks import ALL, locked
-from aitne.dev.plan import HOME, DevClusterPlan, ReleaseName, check_name, check_request, read_plan
+from aitne.dev.plan import (
+    HOME,
+    DevClusterPlan,
+    ReleaseName,
+    check_name,
+    check_request,
+    names_of_nodes,
+    read_plan,
+)
 from aitne.dev.processes import environment
+from aitne.dev.topology import ARRANGEMENTS, DevTopology, arranged, from_file
 from aitne.host.dev_cluster import DESCRIPTORS, find_dev_cluster
 
 PYTHON = "/usr/bin/python3"
@@ -41,17 +50,22 @@ def up(
     gpus: int = 4,
     release: ReleaseName = "system",
     cloud_nodes: int = 0,
+    topology: str | None = None,
     port_base: int | None = None,
     progress: Progress,
 ) -> DevCluster:
     """Start a cluster and return its description; if it is running already, it is not changed.
     After a failure everything is removed.
 
+    ``topology`` is one of ``topology.ARRANGEMENTS``, or the path of a ``topology.conf`` or
+    ``topology.yaml``; None: two leaf switches with consecutive names.
+
     Raises:
-        InvalidInput: a number is out of range, or the name is invalid.
+        InvalidInput: a number is out of range, the name is invalid, or the topology cannot be used.
         SetupError: this process is not root, or a package, port, mount or daemon is not available.
     """
     check_request(name, nodes, gpus, cloud_nodes)
+    network = _topology(topology, nodes, cloud_nodes)
     _need_root("up")
     with locked(name):
         running = _running(name, progress)
@@ -68,6 +82,7 @@ def up(
                     nodes=nodes,
                     gpus=gpus,
                     cloud_nodes=cloud_nodes,
+                    topology=network,
                     port_base=ports.choose(nodes, port_base),
                 )
                 HOME.mkdir(mode=0o755, exist_ok=True)
@@ -82,6 +97,13 @@ def up(
             raise
         progress(f"{nodes} nodes are idle after {time.monotonic() - began:.1f} s.")
         return cluster
+
+
+def _topology(choice: str | None, nodes: int, cloud_nodes: int) -> DevTopology:
+    real, clouds = names_of_nodes(nodes), names_of_nodes(cloud_nodes, "c")
+    if choice is None or choice in ARRANGEMENTS:
+        return arranged(choice, real, clouds)
+    return from_file(Path(choice), [*real, *clouds])
 
 
 def _need_root(verb: str) -> None:
@@ -120,8 +142,10 @@ def _start(plan: DevClusterPlan, base: Path | None, progress: Progress) -> DevCl
     if base is not None:
         roots.mount(plan, base, users.names())
     release = state.slurm_release(plan)
+    version = tuple(map(int, release.split(".")))
+    plan.topology.check(version)
     progress(f"Starting Slurm {release} with {plan.nodes} nodes in {plan.root} …")
-    files.make(plan, tuple(map(int, release.split("."))))
+    files.make(plan, version)
     munged = daemons.munged(plan)
     daemons.launch(plan, munged)
     accounting.make_database(plan)

@@ -25,19 +25,12 @@ def hostlist(prefix: str, first: int, last: int) -> str:
     return compress_hostlist([f"{prefix}{number}" for number in range(first, last + 1)])
 
 
-def leaves(nodes: int) -> list[tuple[int, int]]:
-    """Return the numbers of the first and last node at each leaf switch: each has half of the
-    nodes, and a single node has one switch.
-    """
-    half = (nodes + 1) // 2
-    return [(1, half)] if nodes == 1 else [(1, half), (half + 1, nodes)]
-
-
-def sharded(plan: DevClusterPlan) -> set[int]:
-    """Return the numbers of the nodes that also offer shards of their GPUs: the first node at each
+def sharded(plan: DevClusterPlan) -> list[str]:
+    """Return the names of the nodes that also offer shards of their GPUs: the first node at each
     leaf switch.
     """
-    return {first for first, _ in leaves(plan.nodes)} if plan.gpus else set()
+    first = {nodes[0] for nodes in plan.topology.leaves.values()} if plan.gpus else set()
+    return [name for name in plan.node_names if name in first]
 
 
 def slurm_conf(plan: DevClusterPlan, hostname: str) -> str:
@@ -74,7 +67,7 @@ def slurm_conf(plan: DevClusterPlan, hostname: str) -> str:
         "JobAcctGatherFrequency=5",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",
-        "TopologyPlugin=topology/tree",
+        f"TopologyPlugin=topology/{plan.topology.plugin}",
         "GresTypes=gpu,shard",
         "SlurmdParameters=config_overrides",
         "ReturnToService=2",
@@ -111,15 +104,17 @@ def slurm_conf(plan: DevClusterPlan, hostname: str) -> str:
 
 def _nodes(plan: DevClusterPlan, hostname: str) -> list[str]:
     lines = []
-    for number, name in enumerate(plan.node_names, 1):
+    leaf_of = {node: leaf for leaf, nodes in plan.topology.leaves.items() for node in nodes}
+    with_shards = sharded(plan)
+    for port, name in enumerate(plan.node_names, plan.ports.slurmd_first):
         gres = [f"gpu:{GPU_TYPE}:{plan.gpus}"] if plan.gpus else []
-        if number in sharded(plan):
+        if name in with_shards:
             gres.append(f"shard:{plan.gpus * SHARDS_PER_GPU}")
         offered = f" Gres={','.join(gres)}" if gres else ""
-        leaf = next(i for i, (a, b) in enumerate(leaves(plan.nodes), 1) if a <= number <= b)
+        features = ",".join([GPU_TYPE, *([leaf_of[name]] if name in leaf_of else [])])
         lines.append(
             f"NodeName={name} NodeHostname={hostname} NodeAddr=127.0.0.1 "
-            f"Port={plan.ports.slurmd_first + number - 1} Feature={GPU_TYPE},leaf{leaf}{offered} State=UNKNOWN"
+            f"Port={port} Feature={features}{offered} State=UNKNOWN"
         )
     if plan.cloud_nodes:
         gres_text = f" Gres=gpu:{GPU_TYPE}:{plan.gpus}" if plan.gpus else ""
@@ -160,24 +155,12 @@ def gres_conf(plan: DevClusterPlan) -> str:
             f"NodeName={hostlist('n', 1, plan.nodes)} Name=gpu Type={GPU_TYPE} File={devices}"
         )
         lines += [
-            f"NodeName=n{number} Name=shard Count={plan.gpus * SHARDS_PER_GPU}"
-            for number in sorted(sharded(plan))
+            f"NodeName={name} Name=shard Count={plan.gpus * SHARDS_PER_GPU}"
+            for name in sharded(plan)
         ]
         if plan.cloud_nodes:
             clouds = hostlist("c", 1, plan.cloud_nodes)
             lines.append(f"NodeName={clouds} Name=gpu Type={GPU_TYPE} File={devices}")
-    return "\n".join(lines) + "\n"
-
-
-def topology_conf(plan: DevClusterPlan) -> str:
-    """Return ``topology.conf``: two leaf switches below one spine, and one leaf switch for the
-    nodes without a slurmd.
-    """
-    spans = [hostlist("n", first, last) for first, last in leaves(plan.nodes)]
-    if plan.cloud_nodes:
-        spans.append(hostlist("c", 1, plan.cloud_nodes))
-    lines = [f"SwitchName=leaf{number} Nodes={nodes}" for number, nodes in enumerate(spans, 1)]
-    lines.append(f"SwitchName=spine Switches={hostlist('leaf', 1, len(spans))}")
     return "\n".join(lines) + "\n"
 
 

@@ -62,7 +62,7 @@ def make(plan: DevClusterPlan, version: tuple[int, ...]) -> None:
     texts = {
         "slurm.conf": config.slurm_conf(plan, hostname),
         "gres.conf": config.gres_conf(plan),
-        "topology.conf": config.topology_conf(plan),
+        plan.topology.file: plan.topology.text,
         "cgroup.conf": config.cgroup_conf(version),
     }
     for name, text in texts.items():

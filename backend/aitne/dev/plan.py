@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
 from aitne.core.platform.dev_cluster import DevPorts
+from aitne.dev.topology import DevTopology
 
 HOME = Path("/var/lib/aitne-dev")
 """Folder of all clusters on this machine. It belongs to root; all users may enter it."""
@@ -39,6 +40,7 @@ class DevClusterPlan(Frozen):
     gpus: int
     cloud_nodes: int
     port_base: int
+    topology: DevTopology = DevTopology()
 
     @property
     def root(self) -> Path:
@@ -112,7 +114,7 @@ class DevClusterPlan(Frozen):
     @property
     def node_names(self) -> tuple[str, ...]:
         """Return the names of the nodes that run a slurmd."""
-        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+        return names_of_nodes(self.nodes)
 
     @cached_property
     def ports(self) -> DevPorts:
@@ -133,6 +135,11 @@ class DevClusterPlan(Frozen):
     def write(self) -> None:
         """Write the plan to the cluster's folder. Raises ``OSError``."""
         (self.root / PLAN).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def names_of_nodes(nodes: int, prefix: str = "n") -> tuple[str, ...]:
+    """Return the names of nodes; those without a slurmd have the prefix ``c``."""
+    return tuple(f"{prefix}{number}" for number in range(1, nodes + 1))
 
 
 def ports_from(base: int, nodes: int) -> range:

@@ -118,15 +118,42 @@ def test_truncated_file_is_refused(path: Path, tmp_path: Path) -> None:
 # --- switches and blocks -------------------------------------------------------------------------
 
 
-def test_conf_and_output_of_slurm_describe_the_same_tree() -> None:
+@pytest.mark.parametrize("release", ["22.05", "24.11", "26.05"])
+def test_conf_and_output_of_slurm_describe_the_same_tree(release: str) -> None:
     conf = read_topology([ASSETS / "slurm_file" / "fattree_interleaved.conf"]).tree
-    shown = read_topology([ASSETS / "slurm" / "tree-22.05.txt"]).tree
+    shown = read_topology([ASSETS / "slurm" / f"tree-{release}.txt"]).tree
     assert conf is not None
     assert shown is not None
     assert dict(conf.leaf_of) == dict(shown.leaf_of)
     assert dict(conf.parents) == dict(shown.parents)
     assert len(conf.leaf_of) == 24
     assert conf.root == "spine"
+
+
+@pytest.mark.parametrize("release", ["24.11", "26.05"])
+def test_conf_and_output_of_slurm_combine_blocks_alike(release: str) -> None:
+    conf = read_topology([ASSETS / "slurm_file" / "blocks.conf"]).tree
+    shown = read_topology([ASSETS / "slurm" / f"blocks-{release}.txt"]).tree
+    assert conf is not None
+    assert shown is not None
+    assert dict(conf.leaf_of) == dict(shown.leaf_of)
+    for block in ("b1", "b4", "b5", "b8"):
+        for other in ("b1", "b2", "b3", "b6", "b7"):
+            below = [
+                {leaf for leaf in tree.leaf_of.values() if ancestor in tree.path(leaf)}
+                for tree in (conf, shown)
+                for ancestor in [tree.common_ancestor(block, other)]
+            ]
+            assert below[0] == below[1]
+
+
+def test_yaml_and_output_of_slurm_describe_the_same_tree() -> None:
+    conf = read_topology([ASSETS / "slurm_file" / "several.yaml"]).tree
+    shown = read_topology([ASSETS / "slurm" / "yaml-26.05.txt"]).tree
+    assert conf is not None
+    assert shown is not None
+    assert dict(conf.leaf_of) == dict(shown.leaf_of)
+    assert dict(conf.parents) == dict(shown.parents)
 
 
 def test_blocks_are_below_the_larger_blocks_that_combine_them() -> None:

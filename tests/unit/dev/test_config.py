@@ -5,21 +5,37 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aitne.core.errors import InvalidInput, SetupError
 from aitne.dev import config
 from aitne.dev.accounting import associations
-from aitne.dev.plan import DevClusterPlan
+from aitne.dev.plan import DevClusterPlan, names_of_nodes
+from aitne.dev.topology import ARRANGEMENTS, DevTopology, arranged, from_file
 from aitne.topology.hostlist import expand_hostlist
+from aitne.topology.slurm import read_conf
+from aitne.topology.tree import TopologyTree
+
+
+def planned(
+    nodes: int, cloud_nodes: int, arrangement: str | None, **facts: object
+) -> DevClusterPlan:
+    """The plan of a cluster, as `up` makes it."""
+    topology = arranged(arrangement, names_of_nodes(nodes), names_of_nodes(cloud_nodes, "c"))
+    given = {"nodes": nodes, "cloud_nodes": cloud_nodes, "topology": topology, **facts}
+    return DevClusterPlan.model_validate(given)
+
 
 PLANS = st.builds(
-    DevClusterPlan,
+    planned,
     name=st.just("dev"),
     release=st.sampled_from(["system", "trixie", "sid"]),
     nodes=st.integers(1, 256),
     gpus=st.integers(0, 16),
     cloud_nodes=st.sampled_from([0, 1, 1024]),
+    arrangement=st.sampled_from([None, *ARRANGEMENTS]),
     port_base=st.integers(1_024, 30_000),
 )
 
@@ -51,17 +67,101 @@ def test_each_node_has_its_own_port_and_the_gpus_asked_for(plan: DevClusterPlan)
 
 
 @given(PLANS)
-def test_each_node_hangs_on_one_leaf_and_all_leaves_on_the_spine(plan: DevClusterPlan) -> None:
-    switches = records(config.topology_conf(plan), "SwitchName")
-    leaves = [switch for switch in switches if "Nodes" in switch]
-    hanging = [node for leaf in leaves for node in expand_hostlist(leaf["Nodes"])]
-    clouds = [f"c{number}" for number in range(1, plan.cloud_nodes + 1)]
-    assert sorted(hanging) == sorted([*plan.node_names, *clouds])
-    (spine,) = (switch for switch in switches if "Switches" in switch)
-    assert expand_hostlist(spine["Switches"]) == [leaf["SwitchName"] for leaf in leaves]
-    if plan.nodes > 1:
-        sizes = [len(expand_hostlist(leaf["Nodes"])) for leaf in leaves[:2]]
-        assert abs(sizes[0] - sizes[1]) <= 1
+def test_topology_conf_connects_each_node_once(plan: DevClusterPlan) -> None:
+    tree = TopologyTree(read_conf(plan.topology.text, plan.topology.file))
+    clouds = names_of_nodes(plan.cloud_nodes, "c")
+    assert sorted(tree.leaf_of) == sorted([*plan.node_names, *clouds])
+    for leaf, nodes in plan.topology.leaves.items():
+        assert tree.switches[leaf].nodes == nodes
+    sizes = [len(nodes) for nodes in plan.topology.leaves.values() if nodes[0] in plan.node_names]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("arrangement", "lines"),
+    [
+        (
+            None,
+            ["SwitchName=leaf1 Nodes=n[1-4]", "SwitchName=leaf2 Nodes=n[5-8]"],
+        ),
+        (
+            "interleaved",
+            [
+                *("SwitchName=leaf1 Nodes=n[1,5]", "SwitchName=leaf2 Nodes=n[2,6]"),
+                *("SwitchName=leaf3 Nodes=n[3,7]", "SwitchName=leaf4 Nodes=n[4,8]"),
+                "SwitchName=spine Switches=leaf[1-4]",
+            ],
+        ),
+        (
+            "cyclic",
+            [
+                "SwitchName=leaf4 Nodes=n[4,8]",
+                *("SwitchName=pod1 Switches=leaf1,leaf2", "SwitchName=pod2 Switches=leaf3,leaf4"),
+                "SwitchName=core Switches=pod[1-2]",
+            ],
+        ),
+        ("block", ["BlockName=block1 Nodes=n[1-2]", "BlockSizes=2,4,8"]),
+    ],
+)
+def test_arrangements_of_eight_nodes(arrangement: str | None, lines: list[str]) -> None:
+    topology = arranged(arrangement, names_of_nodes(8), ())
+    assert set(lines) <= set(topology.text.splitlines())
+    plan = planned(8, 0, arrangement, name="dev", release="trixie", gpus=2, port_base=26_500)
+    conf = config.slurm_conf(plan, "here")
+    assert f"TopologyPlugin=topology/{'block' if arrangement == 'block' else 'tree'}\n" in conf
+    features = {node["NodeName"]: node.get("Feature") for node in records(conf, "NodeName")}
+    assert features["n1"] == f"h200,{'block1' if arrangement == 'block' else 'leaf1'}"
+
+
+def test_from_file_takes_a_topology_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "topology.conf"
+    path.write_text("# two of three nodes\nBlockName=b1 Nodes=n[1-2]\nBlockSizes=2\n")
+    topology = from_file(path, names_of_nodes(3))
+    assert topology.text == path.read_text()
+    assert (topology.file, topology.plugin) == ("topology.conf", "block")
+    plan = planned(3, 0, None, name="dev", release="sid", gpus=1, port_base=26_500)
+    plan = plan.model_copy(update={"topology": topology})
+    features = [
+        node.get("Feature") for node in records(config.slurm_conf(plan, "here"), "NodeName")
+    ]
+    assert features == [None, "h200,b1", "h200,b1", "h200"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("SwitchName=s Nodes=n[1-4],gpu[01-20]\n", "names nodes that the cluster does not have"),
+        ("SwitchName=s Nodes=n1\nSwitchName=t Nodes=n2\n", "line 2: t is a second root beside s"),
+        (None, "it cannot be read"),
+    ],
+)
+def test_from_file_refuses_what_slurm_could_not_use(
+    tmp_path: Path, text: str | None, problem: str
+) -> None:
+    path = tmp_path / "topology.conf"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InvalidInput, match=problem):
+        from_file(path, names_of_nodes(4))
+
+
+@pytest.mark.parametrize(
+    ("topology", "oldest"),
+    [
+        (arranged("block", names_of_nodes(4), ()), (23, 11)),
+        (DevTopology(file="topology.yaml"), (25, 5)),
+        (arranged("cyclic", names_of_nodes(4), ()), (22, 5)),
+    ],
+)
+def test_check_names_releases_that_read_a_topology(
+    topology: DevTopology, oldest: tuple[int, int]
+) -> None:
+    for version in ((22, 5, 8), (24, 11, 5), (26, 5, 1)):
+        if version >= oldest:
+            topology.check(version)
+        else:
+            with pytest.raises(SetupError, match=r"--slurm"):
+                topology.check(version)
 
 
 @given(PLANS)
@@ -83,14 +183,7 @@ def test_the_gpus_of_gres_conf_are_those_of_the_nodes(plan: DevClusterPlan) -> N
 
 def test_slurm_conf_keeps_jobs_private_and_shows_cloud_nodes_if_present() -> None:
     def private(cloud_nodes: int) -> str:
-        plan = DevClusterPlan(
-            name="dev",
-            release="system",
-            nodes=4,
-            gpus=4,
-            cloud_nodes=cloud_nodes,
-            port_base=26_500,
-        )
+        plan = planned(4, cloud_nodes, None, name="dev", release="system", gpus=4, port_base=26_500)
         (line,) = records(config.slurm_conf(plan, "here"), "PrivateData")
         return line["PrivateData"]
 

@@ -34,6 +34,7 @@ Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The cluster's
         """
 sudo aitne dev cluster up
 sudo aitne dev cluster up --nodes 8 --gpus 2
+sudo aitne dev cluster up --nodes 8 --topology interleaved
 sudo aitne dev cluster up --name new --slurm trixie    Slurm 24.11 beside the first
 """
     ),
@@ -50,6 +51,15 @@ def cluster_up(
         int,
         typer.Option("--cloud-nodes", help="Further nodes without a slurmd, for large tests."),
     ] = 0,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            "--topology",
+            metavar="interleaved|cyclic|block|FILE",
+            help="Network: four leaf switches whose names interleave, below one switch or two levels "
+            "of them; blocks; or a topology.conf or topology.yaml. Default: two leaf switches.",
+        ),
+    ] = None,
     port_base: Annotated[
         int | None,
         typer.Option("--port-base", min=1_024, help="The first port; unset: a free one."),
@@ -70,6 +80,7 @@ def cluster_up(
         gpus=gpus,
         release=slurm,
         cloud_nodes=cloud_nodes,
+        topology=topology,
         port_base=port_base,
         progress=output.say,
     )

@@ -1,0 +1,273 @@
+"""Order and nodes of jobs on a real Slurm whose node names do not follow the switches."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import signal
+import socket
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aitne.launch
+import aitne.topology
+from aitne.client import Client
+from aitne.core.platform.dev_cluster import DevCluster
+from aitne.dev.cluster import down, up
+from tests.integration.distrib.conftest import log_of
+from tests.support import realtime
+from tests.support.platform import SOFTWARE, RunningPlatform, environments_or_skip, on_cluster
+from tests.support.slurm import cluster_name, root_or_skip, run_as, say, sbatch, wait_ended
+from tests.support.waiting import eventually
+
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(600),
+    pytest.mark.long(third=2),
+    realtime.PLATFORM,
+]
+
+until = partial(eventually, within_s=120, poll_s=0.2)
+LEAVES = {
+    frozenset({"n1", "n5"}),
+    frozenset({"n2", "n6"}),
+    frozenset({"n3", "n7"}),
+    frozenset({"n4", "n8"}),
+}
+CHANGED = re.compile(
+    r"^aitne: rank order: (\d+) -> (\d+) crossings, busiest uplink (\d+) -> (\d+)\.?$", re.M
+)
+SAY = 'echo "place $RANK $SLURMD_NODENAME $MASTER_ADDR"'
+STARTED_BY_THE_USER = (
+    "SLURM_HOSTFILE=$AITNE_SLURM_HOSTFILE srun --overlap --distribution=arbitrary --ntasks=4 sh -c "
+    "'echo \"place $SLURM_PROCID $SLURMD_NODENAME $MASTER_ADDR\"'"
+)
+"""How torchrun is started on each node: its number is the task's, and its master is MASTER_ADDR."""
+
+
+@pytest.fixture(scope="module")
+def interleaved() -> Iterator[DevCluster]:
+    """A Slurm of eight nodes on four leaf switches."""
+    root_or_skip()
+    name = cluster_name("interleaved")
+    cluster = up(name, nodes=8, gpus=0, topology="interleaved", progress=say)
+    try:
+        yield cluster
+    finally:
+        down(name, progress=say)
+
+
+@pytest.fixture(scope="module")
+def on_rest(
+    tmp_path_factory: pytest.TempPathFactory, interleaved: DevCluster
+) -> Iterator[RunningPlatform]:
+    """A platform that submits by slurmrestd."""
+    environments_or_skip()
+    running = on_cluster(tmp_path_factory.mktemp("rest"), interleaved)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def on_commands(
+    tmp_path_factory: pytest.TempPathFactory, interleaved: DevCluster
+) -> Iterator[RunningPlatform]:
+    """A platform that submits by sbatch."""
+    environments_or_skip()
+    settings = (
+        f'scheduler = "slurm_cli"\n[slurm]\ndev_cluster = "{interleaved.name}"\n'
+        f'software_dir = "{SOFTWARE}"\n'
+    )
+    running = RunningPlatform(tmp_path_factory.mktemp("commands"), settings)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+def alice_of(running: RunningPlatform) -> Client:
+    return Client(running.url, running.token_of("alice"))
+
+
+def on_four(*commands: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "commands": list(commands),
+        "resources": {"nodes": 4, "cpu": 1, "memory": "300M"},
+        "max_duration": "10m",
+        **fields,
+    }
+
+
+def places(log: str) -> list[tuple[str, str]]:
+    """The nodes in the order of the ranks, each with the MASTER_ADDR that the rank sees."""
+    found = sorted(line.split()[1:] for line in log.splitlines() if line.startswith("place "))
+    assert [rank for rank, *_ in found] == ["0", "1", "2", "3"], log
+    return [(node, master) for _, node, master in found]
+
+
+def assert_ordered(log: str, order: list[str]) -> None:
+    """The log reports fewer crossings, and neighbours in the order share a leaf."""
+    match = CHANGED.search(log)
+    assert match is not None, log
+    assert int(match[1]) > int(match[2])
+    assert int(match[3]) > int(match[4])
+    assert {frozenset(order[:2]), frozenset(order[2:])} <= LEAVES
+
+
+@pytest.mark.parametrize("distributed", [True, False], ids=["ranks", "programs"])
+def test_job_of_four_nodes_has_the_same_order_everywhere(
+    on_rest: RunningPlatform, distributed: bool
+) -> None:
+    """Ranks of the platform, and programs such as torchrun that the user starts on each node."""
+    alice = alice_of(on_rest)
+    file = (
+        on_four(SAY, distributed={"ranks_per_node": 1, "backend": "gloo"})
+        if distributed
+        else on_four(STARTED_BY_THE_USER)
+    )
+    job = alice.jobs.create(file)
+    ended = alice.jobs.wait(job.id, timeout_s=240)
+    log = log_of(alice, job.id)
+    assert ended.state == "COMPLETED", log
+    until("the placement is reported", lambda: alice.jobs.placement(job.id)["order"])
+    placement = alice.jobs.placement(job.id)
+    order = placement["order"]
+    assert_ordered(log, order)
+    assert sorted(placement["given"]) == sorted(order) == sorted(ended.nodes)
+    assert placement["crossings"]["given"] > placement["crossings"]["chosen"]
+    assert placement["crossings"]["chosen"] == placement["crossings"]["best"]
+    match = CHANGED.search(log)
+    assert match is not None
+    costs = [
+        placement[cost][which]
+        for cost in ("crossings", "busiest_uplink")
+        for which in ("given", "chosen")
+    ]
+    assert list(map(int, match.groups())) == costs
+    found = places(log)
+    assert [node for node, _ in found] == order
+    # All nodes are this machine, whose name the ranks get.
+    assert {master for _, master in found} == {socket.gethostname() if distributed else order[0]}
+    environ = {"AITNE_URL": on_rest.url, "AITNE_TOKEN": on_rest.token_of("alice")}
+    shown = on_rest.aitne("topology", "show", "--job", job.id, "--json", env=environ)
+    assert json.loads(shown.stdout) == placement, shown.stderr
+
+
+def test_first_node_of_an_order_in_a_file_is_the_master(
+    on_rest: RunningPlatform, interleaved: DevCluster
+) -> None:
+    order = ["n6", "n1", "n5", "n2"]
+    run_as(interleaved, "alice", "sh", "-c", "cat > ~/order.txt", stdin="\n".join(order) + "\n")
+    alice = alice_of(on_rest)
+    placement = {"nodes": ["n[1-2,5-6]"], "order": "file:~/order.txt"}
+    job = alice.jobs.create(on_four(STARTED_BY_THE_USER, placement=placement))
+    ended = alice.jobs.wait(job.id, timeout_s=240)
+    log = log_of(alice, job.id)
+    assert ended.state == "COMPLETED", log
+    assert places(log) == [(node, "n6") for node in order]
+
+
+def test_aitne_run_in_a_batch_script_orders_its_hosts(interleaved: DevCluster) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        main = "import sys\nfrom aitne.launch.main import main\nsys.exit(main(sys.argv[1:]))\n"
+        archive.writestr("__main__.py", main)
+        archive.writestr("aitne/__init__.py", "")
+        for package in (aitne.launch, aitne.topology):
+            for path in Path(str(package.__file__)).parent.glob("*.py"):
+                archive.write(path, f"aitne/{path.parent.name}/{path.name}")
+    text = base64.b64encode(packed.getvalue()).decode()
+    run_as(interleaved, "alice", "sh", "-c", "base64 -d > ~/order.pyz", stdin=text)
+    script = (
+        "#!/bin/bash\n#SBATCH --nodes=4 --ntasks-per-node=1 --output=order-%j\n"
+        f"/usr/bin/python3 $HOME/order.pyz sh -c '{SAY}'\n"
+    )
+    job = sbatch(interleaved, "alice", script)
+    wait_ended(interleaved, job, timeout_s=240)
+    log = run_as(interleaved, "alice", "cat", f"/home/alice/order-{job}")
+    found = places(log)
+    assert_ordered(log, [node for node, _ in found])
+    assert len({master for _, master in found}) == 1
+
+
+@pytest.mark.parametrize("way", ["on_rest", "on_commands"])
+def test_slurm_stores_the_nodes_that_a_job_requests(
+    request: pytest.FixtureRequest, interleaved: DevCluster, way: str, tmp_path: Path
+) -> None:
+    running: RunningPlatform = request.getfixturevalue(way)
+    alice = alice_of(running)
+    placement = {"nodes": ["n3"], "exclude": ["n[1,4]"], "compact": "require", "wait": "30s"}
+    file = on_four("true", placement=placement, hold=True)
+    path = tmp_path / "job.aitne.yml"
+    path.write_text(json.dumps(file))
+    environ = {"AITNE_URL": running.url, "AITNE_TOKEN": running.token_of("alice")}
+    planned = running.aitne("plan", "-f", str(path), "--script", env=environ)
+    assert planned.returncode == 0, planned.stderr
+    options = [
+        line.split(maxsplit=1)[1]
+        for line in planned.stdout.splitlines()
+        if line.startswith("#SBATCH")
+    ]
+    assert {"--nodelist=n3", "--exclude=n[1,4]", "--switches=2@0:30"} <= {
+        option.replace("@00:", "@0:").replace("@0:00:30", "@0:30") for option in options
+    }, planned.stdout
+    job = alice.jobs.create(file)
+    until("Slurm has it", lambda: alice.jobs.get(job.id).scheduler_id is not None)
+    number = str(alice.jobs.get(job.id).scheduler_id)
+    stored = run_as(interleaved, interleaved.operator, "scontrol", "show", "job", number)
+    facts = dict(word.split("=", 1) for word in stored.split() if "=" in word)
+    assert facts["ReqNodeList"] == "n3"
+    assert facts["ExcNodeList"] == "n[1,4]"
+    assert "ReqSwitch=2@00:00:30" in stored, stored
+    alice.jobs.cancel(job.id)
+    assert alice.jobs.wait(job.id, timeout_s=120).state == "CANCELLED"
+
+
+def agents_of(number: str, node: str) -> list[int]:
+    """The processes of the platform's agent of a Slurm job on a node."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (entry / "environ").read_bytes().split(b"\0")
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        here = {f"SLURM_JOB_ID={number}".encode(), f"SLURMD_NODENAME={node}".encode()}
+        if here <= set(environ) and any(
+            b"agent" in word and b"python" not in word for word in words
+        ):
+            found.append(int(entry.name))
+    return found
+
+
+def test_retry_after_a_killed_agent_excludes_its_node(on_rest: RunningPlatform) -> None:
+    alice = alice_of(on_rest)
+    wait = "[ $AITNE_RUN_RESTARTS != 0 ] || sleep 300"
+    file = on_four(
+        f"echo up; {wait}", distributed={"ranks_per_node": 1, "backend": "gloo"}, retry={"max": 1}
+    )
+    job = alice.jobs.create(file)
+    until("all ranks are up", lambda: log_of(alice, job.id).count("up\n") == 4)
+    now = alice.jobs.get(job.id)
+    lost = now.nodes[-1]
+    victims = agents_of(str(now.scheduler_id), lost)
+    assert victims
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    until("the second attempt runs or has ended", lambda: alice.jobs.get(job.id).attempt == 2)
+    ended = alice.jobs.wait(job.id, timeout_s=240)
+    assert ended.state == "COMPLETED", (ended.message, log_of(alice, job.id))
+    assert len(ended.nodes) == 4
+    assert lost not in ended.nodes
