@@ -21,7 +21,8 @@ from aitne.api.middleware import (
 from aitne.api.rates import TokenBuckets
 from aitne.api.routes import bare_app
 from aitne.core.errors import RateLimited
-from tests.support.jobs import make_job
+from aitne.services.platform.secrets import hashed
+from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import PASSWORD, Stage, open_stage
 
 ALWAYS = {
@@ -176,19 +177,35 @@ async def test_changes_of_one_user_are_limited_and_nobody_elses(
             assert (await bob.patch("/api/v1/users/bob", json=body)).status_code == 200
 
 
-async def test_reports_with_one_jobs_token_are_limited_and_nobody_elses(
+async def test_requests_of_jobs_are_limited_by_job_and_guesses_by_address(
     tmp_path: Path, blank: Path
 ) -> None:
     rates = {"changes_per_minute": 1, "changes_burst": 3}
     body = {"protocol": 1, "attempt": 1, "phase": "running", "node": "n1"}
     async with open_stage(tmp_path, blank, rates=rates) as stage:
-        job = make_job(owner="ada", project="ada")
-        await stage.store.create_job(job)
-        path = f"/agent/v1/jobs/{job.id}/report"
-        async with stage.client("its-programs") as one, stage.client("its-agent") as other:
-            found = [(await one.post(path, json=body)).status_code for _ in range(4)]
-            assert found == [401, 401, 401, 429]
-            assert (await other.post(path, json=body)).status_code == 401
+        paths = []
+        epoch = await stage.add_node()
+        for token in ("first", "second"):
+            job = make_job(owner="ada", project="ada")
+            await stage.store.create_job(job)
+            await store_job_token(stage.store, job.id, hashed(token), epoch=epoch)
+            paths.append(f"/agent/v1/jobs/{job.id}")
+
+        async def statuses(tokens: list[str], path: str, **report: object) -> list[int]:
+            found = []
+            for token in tokens:
+                async with stage.client(token) as client:
+                    request = client.post(path, json=report) if report else client.get(path)
+                    found.append((await request).status_code)
+            return found
+
+        assert await statuses(["first"], f"{paths[0]}/report", **body) == [200]
+        guesses = [f"guess {number}" for number in range(4)]
+        assert await statuses(guesses, f"{paths[0]}/status") == [401, 401, 429, 429]
+        known = ["first"] * 4
+        assert await statuses(known, f"{paths[0]}/status") == [200, 200, 200, 429]
+        assert await statuses(known, f"{paths[0]}/report", **body) == [200, 200, 200, 429]
+        assert await statuses(["second"], f"{paths[1]}/status") == [429], "it was never accepted"
 
 
 async def test_logins_from_one_address_are_limited(tmp_path: Path, blank: Path) -> None:

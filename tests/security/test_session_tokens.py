@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import pytest
 
+from aitne.core.jobs.agent_protocol import Handover
 from aitne.core.jobs.states import JobState
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Actor, Role
 from aitne.services.platform.events import visible
-from tests.support.jobs import make_job, make_session
-from tests.support.session_tokens import hand_over, session_token, start_session
+from aitne.services.platform.secrets import hashed
+from tests.support.jobs import make_job, make_session, store_job_token
+from tests.support.session_tokens import ENV, hand_over, session_token, start_session
 from tests.support.stage import PASSWORD, Stage
 
 NEW = "incorrect donkey charger paperclip"
@@ -86,6 +89,38 @@ async def test_session_token_ends(
     if end is not _end_session:
         await hand_over(stage, session.id)
         assert await status(stage, token) == 401, "a repeated hand-over brings nothing back"
+
+
+@pytest.mark.parametrize("end", [_sign_out_everywhere, _change_password, _be_signed_out, _disable])
+async def test_session_gets_no_valid_token_after_the_logins_of_its_owner_ended(
+    stage: Stage, ada: Actor, end: Callable[[Stage, UUID], Awaitable[None]]
+) -> None:
+    """Whoever had one of these logins may have started it, and it may have waited meanwhile."""
+    waiting = make_session(owner="ada", project="vision")
+    await stage.store.create_job(waiting)
+    session = await start_session(stage, "ada")
+    await end(stage, session.id)
+    if end is _disable:
+        await stage.store.update_user("ada", disabled=False)
+    assert await status(stage, (await hand_over(stage, session.id))["AITNE_TOKEN"]) == 401
+    for state in (JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
+        await stage.store.transition(session.id, state)
+    restarted = (await hand_over(stage, session.id))["AITNE_TOKEN"]
+    assert await status(stage, restarted) == 401
+    assert await status(stage, (await hand_over(stage, waiting.id))["AITNE_TOKEN"]) == 401
+    assert await status(stage, await session_token(stage, "ada")) == 200
+
+
+async def test_concurrent_hand_overs_contain_one_valid_token(stage: Stage, ada: Actor) -> None:
+    session = await start_session(stage, "ada")
+    token_hash, epoch = hashed("agent"), await stage.add_node()
+    await store_job_token(stage.store, session.id, token_hash, epoch=epoch)
+    agents = stage.platform.agents
+    waiting = [asyncio.create_task(agents.handover("agent", session.id, wait_s=9)) for _ in "1234"]
+    await asyncio.gather(*(agents.put_handover(session.id, Handover(env=ENV)) for _ in range(8)))
+    given = await asyncio.gather(*waiting)
+    (token,) = {each.env["AITNE_TOKEN"] for each in given if each is not None}
+    assert await status(stage, token) == 200
 
 
 async def test_login_and_logout_of_one_browser_keep_session_token(stage: Stage, ada: Actor) -> None:

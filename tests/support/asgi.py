@@ -13,11 +13,12 @@ from starlette.datastructures import Headers
 class OpenAnswer:
     """What was received so far of one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stalled: bool = False) -> None:
         self.status = 0
         self.headers = Headers()
         self.ended = False
         self.task: asyncio.Task[None]
+        self._stalled = stalled
         self._gone = asyncio.Event()
         self._asked = False
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
@@ -38,6 +39,8 @@ class OpenAnswer:
             self.headers = Headers(raw=message["headers"])
             self._started.set()
             return
+        if self._stalled:
+            await self._gone.wait()
         if message.get("body"):
             self._chunks.put_nowait(message["body"])
         self.ended = not message.get("more_body", False)
@@ -61,10 +64,12 @@ class OpenAnswer:
 
 
 @asynccontextmanager
-async def open_answer(app: Any, path: str, headers: dict[str, str]) -> AsyncIterator[OpenAnswer]:
-    """GET ``path`` and do not wait for the end."""
+async def open_answer(
+    app: Any, path: str, headers: dict[str, str], *, stalled: bool = False
+) -> AsyncIterator[OpenAnswer]:
+    """GET ``path`` and do not wait for the end. With ``stalled`` the body is not read at all."""
     path, _, query = path.partition("?")
-    answer = OpenAnswer()
+    answer = OpenAnswer(stalled=stalled)
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

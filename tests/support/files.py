@@ -71,6 +71,7 @@ class MemoryFiles:
     ) -> LogChunk | None:
         """As the port says."""
         self._check()
+        self.reads += 1
         data = self.written.get((place.job_id, place.attempt), {}).get(name)
         if data is None:
             return None

@@ -1,4 +1,5 @@
-"""Rate limits: token buckets per user for changing requests, and per client network for logins.
+"""Rate limits: token buckets per user for changing requests, per client network for logins, and per
+job for its agent and its program.
 
 Each process counts for itself. The limits are generous for interactive use, and stop a script that
 sends requests in a loop.
@@ -73,13 +74,48 @@ class TokenBuckets:
         bucket.tokens -= 1
 
 
+class JobRates:
+    """Rate limits of the requests of agents and of programs in jobs.
+
+    A job token counts against its own buckets only after it was accepted once. Before that, requests
+    count against the bucket of the client's network: a sender of invalid tokens uses up no share of
+    another sender, and a job whose token is known is not affected by what its node sends.
+    """
+
+    def __init__(self, per_minute: int, burst: int, clock: Callable[[], float]) -> None:
+        self._accepted = TokenBuckets(per_minute, burst, clock)
+        self._unknown = TokenBuckets(per_minute, burst, clock)
+        self._known: OrderedDict[str, None] = OrderedDict()
+        """Hashes of the tokens that were accepted, the most recent last."""
+
+    def take(self, sender: str, token_hash: str, network: str) -> None:
+        """Count a request before its token is checked. ``sender`` is the part of the job that sends
+        it, whose requests do not use up the limit of the others. Raises ``RateLimited``."""
+        if token_hash in self._known:
+            self._accepted.take(f"{sender}:{token_hash}")
+        else:
+            self._unknown.take(network)
+
+    def accept(self, token_hash: str) -> None:
+        """Remember that a token was accepted."""
+        self._known[token_hash] = None
+        self._known.move_to_end(token_hash)
+        if len(self._known) > _MOST_KEYS:
+            self._known.popitem(last=False)
+
+    def reject(self, token_hash: str) -> None:
+        """Forget a token that is not accepted, or no longer."""
+        self._known.pop(token_hash, None)
+
+
 class RateLimits:
-    """Rate limits of one application, as token buckets: for changing requests by user, for logins
-    by network, for programs that wait until their login is confirmed, and for messages of jobs to
-    their owners."""
+    """Rate limits of one application, as token buckets: for changing requests by user, for requests
+    of jobs, for logins by network, for programs that wait until their login is confirmed, and for
+    messages of jobs to their owners."""
 
     def __init__(self, settings: RateSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.changes = TokenBuckets(settings.changes_per_minute, settings.changes_burst, clock)
+        self.jobs = JobRates(settings.changes_per_minute, settings.changes_burst, clock)
         self.logins = TokenBuckets(settings.logins_per_minute, settings.logins_burst, clock)
         self.messages = TokenBuckets(_MESSAGES_PER_MINUTE, _MESSAGES_BURST, clock)
         self.device_polls = TokenBuckets(_DEVICE_POLLS_PER_MINUTE, _DEVICE_POLLS_BURST, clock)

@@ -82,12 +82,15 @@ class StreamedResponse(Response):
         *,
         media_type: str,
         headers: Mapping[str, str] | None = None,
+        size: int | None = None,
     ) -> None:
-        """Create a response that streams ``chunks`` to ``user``. Raises ``RateLimited`` if the user
-        has too many open streams."""
+        """Create a response that streams ``chunks`` to ``user``; ``size`` is their size in bytes,
+        None: it is not known. Raises ``RateLimited`` if the user has too many open streams."""
         streams.check(user)
         super().__init__(media_type=media_type, headers=headers)
         del self.headers["content-length"]
+        if size is not None:
+            self.headers["content-length"] = str(size)
         self._chunks = chunks
         self._streams = streams
         self._user = user

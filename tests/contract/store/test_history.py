@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from datetime import timedelta
 from itertools import pairwise
@@ -13,7 +14,7 @@ from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, Sample
-from tests.support.jobs import CREATED_AT, make_job, store_job_token
+from tests.support.jobs import CREATED_AT, make_job, make_session, store_job_token
 
 
 def sample(second: float, node: str = "n1") -> Sample:
@@ -46,8 +47,8 @@ async def test_the_hand_over(store: SqlStore, epoch: int) -> None:
     assert await store.get_handover(uuid4()) is None
     await store_job_token(store, job.id, "hash", epoch=epoch)
     assert await store.get_handover(job.id) is None
-    for payload in ("encrypted", "another"):
-        await store.put_handover(job.id, payload)
+    for earlier, payload in ((None, "encrypted"), ("encrypted", "another")):
+        assert await store.put_handover(job.id, payload, replaces=earlier)
         assert await store.get_handover(job.id) == payload
     assert await store.job_of_token("hash") == job, "the token is untouched"
     assert len(await store.job_events(job.id)) == 1, "secrets make no events"
@@ -58,14 +59,49 @@ async def test_session_token_ends_with_its_session_and_is_kept_by_repeated_hand_
 ) -> None:
     job, other = [(await store.create_job(make_job())).job for _ in range(2)]
     assert await store.job_of_session_token("hash") is None
-    await store.put_handover(job.id, "encrypted", session_token_hash="hash")
-    await store.put_handover(other.id, "encrypted", session_token_hash="other")
-    await store.put_handover(job.id, "again")
+    await store.put_handover(job.id, "encrypted", replaces=None, session_token_hash="hash")
+    await store.put_handover(other.id, "encrypted", replaces=None, session_token_hash="other")
+    await store.put_handover(job.id, "again", replaces="encrypted")
     assert await store.job_of_session_token("hash") == job
     assert await store.job_of_token("hash") is None, "it is no job token"
     await store.transition(job.id, JobState.FAILED)
     assert await store.job_of_session_token("hash") is None
     assert await store.job_of_session_token("other") == other
+
+
+async def test_concurrent_hand_overs_store_the_first(store: SqlStore) -> None:
+    job = (await store.create_job(make_job())).job
+    names = [f"token{number}" for number in range(4)]
+    stored = await asyncio.gather(
+        *(store.put_handover(job.id, n, replaces=None, session_token_hash=n) for n in names)
+    )
+    valid = [name for name in names if await store.job_of_session_token(name) is not None]
+    assert [name for name, done in zip(names, stored, strict=True) if done] == valid
+    assert [await store.get_handover(job.id)] == valid
+    assert not await store.put_handover(
+        job.id, "late", replaces="encrypted", session_token_hash="l"
+    )
+    assert await store.job_of_session_token("l") is None
+
+
+async def test_session_token_of_a_concurrent_hand_over_ends_with_the_logins(
+    store: SqlStore,
+) -> None:
+    sessions = [(await store.create_job(make_session())).job for _ in range(8)]
+    (owner,) = {job.owner for job in sessions}
+
+    async def hand_over(job: Job) -> None:
+        name = str(job.id)
+        assert await store.put_handover(job.id, name, replaces=None, session_token_hash=name)
+
+    await asyncio.gather(
+        *map(hand_over, sessions[:4]),
+        store.revoke_sign_ins(owner),
+        *map(hand_over, sessions[4:]),
+    )
+    for job in sessions:
+        assert await store.get_handover(job.id) == str(job.id)
+        assert await store.job_of_session_token(str(job.id)) is None
 
 
 async def test_the_last_profile_of_a_job(store: SqlStore) -> None:
@@ -92,7 +128,7 @@ async def test_an_ended_job_takes_no_secrets(store: SqlStore, epoch: int) -> Non
     job = (await store.create_job(make_job(state=JobState.FAILED))).job
     for job_id, error in ((job.id, Conflict), (uuid4(), NotFound)):
         with pytest.raises(error):
-            await store.put_handover(job_id, "encrypted")
+            await store.put_handover(job_id, "encrypted", replaces=None)
         await store_job_token(store, job_id, "hash", epoch=epoch)
     assert await store.job_of_token("hash") is None
 

@@ -145,7 +145,7 @@ async def test_of_two_with_the_same_version_one_wins(store: SqlStore, other: Sql
 async def test_the_end_removes_the_jobs_secrets(store: SqlStore, epoch: int) -> None:
     job = await stored(store, state=S.RUNNING)
     await store_job_token(store, job.id, "hash", epoch=epoch)
-    await store.put_handover(job.id, "encrypted")
+    await store.put_handover(job.id, "encrypted", replaces=None)
     assert await store.job_of_token("hash") == job
     await store.transition(job.id, S.COMPLETED)
     assert await store.job_of_token("hash") is None
@@ -155,7 +155,7 @@ async def test_the_end_removes_the_jobs_secrets(store: SqlStore, epoch: int) -> 
 async def test_a_requeue_removes_only_the_hand_over(store: SqlStore, epoch: int) -> None:
     job = await stored(store, state=S.RUNNING)
     await store_job_token(store, job.id, "hash", epoch=epoch)
-    await store.put_handover(job.id, "encrypted", session_token_hash="session")
+    await store.put_handover(job.id, "encrypted", replaces=None, session_token_hash="session")
     queued = await store.transition(job.id, S.QUEUED)
     assert await store.job_of_token("hash") == queued
     assert await store.get_handover(job.id) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.asgi import open_answer
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
 
@@ -46,3 +47,19 @@ async def test_other_answers_may_not_be_framed(stage: Stage) -> None:
     async with stage.client(await stage.token(ada)) as client:
         answer = await client.get("/api/v1/jobs")
     assert answer.headers["x-frame-options"] == "DENY"
+
+
+@pytest.mark.parametrize("route", ["notebook.html", "notebook"])
+async def test_executed_notebook_is_read_no_faster_than_its_client_reads(
+    stage: Stage, route: str
+) -> None:
+    ada = await stage.add_user("ada")
+    job = make_job(owner="ada", spec={"notebook": {"path": "a.ipynb"}})
+    await stage.store.create_job(job)
+    large = bytes(12 << 20)
+    stage.files.written[job.id, 1] = {"executed.ipynb": large, "executed.html": large}
+    headers = {"Authorization": f"Bearer {await stage.token(ada)}"}
+    path = f"/api/v1/jobs/{job.id}/{route}"
+    async with open_answer(stage.app, path, headers, stalled=True) as answer:
+        assert answer.headers["content-length"] == str(len(large))
+        assert stage.files.reads == 1, "a client that does not read must not fill the memory"

@@ -1,4 +1,4 @@
-"""Rank groups end with their session."""
+"""Rank groups end with the run of their session."""
 
 from __future__ import annotations
 
@@ -56,6 +56,47 @@ async def test_rank_groups_are_cancelled_when_their_session_has_ended(bench: Any
         epoch=b.leader.epoch, limit=10, lease_s=1, kinds={OutboxKind.CANCEL}
     )
     assert [item.job_id for item in items] == [runs.id]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_rank_groups_are_cancelled_when_their_session_is_requeued(
+    bench: Any, restarted: bool
+) -> None:
+    b: Bench = await bench()
+    watch = RankGroupWatch(b.store, b.live, b.clock)
+    session = await stored(b, make_session(name="look"), *RUNNING)
+    stays = await stored(b, make_rank_group(await stored(b, make_session(), *RUNNING)), *RUNNING)
+    runs = await stored(b, make_rank_group(session), *RUNNING)
+    waits = await stored(b, make_rank_group(session))
+    await follow(b, watch)
+    await b.store.transition(session.id, JobState.QUEUED, JobChanges(restart_count=1))
+    if restarted:
+        await b.store.transition(session.id, JobState.STARTING)
+    await follow(b, watch)
+    for group in (runs, waits):
+        job = await b.job(group.id)
+        assert job.cancel_requested_at is not None
+        assert job.message == "Released, because session look was requeued."
+    await b.store.transition(session.id, JobState.RUNNING if restarted else JobState.STARTING)
+    again = await stored(b, make_rank_group(session))
+    await follow(b, watch)
+    for group in (stays, again):
+        assert (await b.job(group.id)).cancel_requested_at is None
+
+
+async def test_group_is_never_submitted_for_a_session_that_was_requeued(bench: Any) -> None:
+    b: Bench = await bench()
+    session = await stored(b, make_session(name="look"), *RUNNING)
+    group = await stored(b, make_rank_group(session))
+    await b.store.transition(session.id, JobState.QUEUED, JobChanges(restart_count=1))
+    await b.live.load()
+    await b.outbox.drain()
+    assert b.scheduler.requests == []
+    job = await b.job(group.id)
+    assert (job.state, job.message) == (
+        JobState.CANCELLED,
+        "Released, because session look was requeued.",
+    )
 
 
 async def test_new_leader_cancels_groups_of_sessions_that_ended_before(bench: Any) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, case, delete, func, or_, select
+from sqlalchemy import and_, case, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
@@ -67,8 +67,13 @@ class JobHistory(StorePart, JobStore):
 
     @override
     async def put_handover(
-        self, job_id: UUID, encrypted: str, *, session_token_hash: str | None = None
-    ) -> None:
+        self,
+        job_id: UUID,
+        encrypted: str,
+        *,
+        replaces: str | None,
+        session_token_hash: str | None = None,
+    ) -> bool:
         async with self._db.write() as tx:
             # The row is locked so that the job cannot end meanwhile: its end removes its secrets.
             query = select(_jobs.c.state.in_(LIVE_STATES)).where(_jobs.c.id == job_id)
@@ -77,10 +82,18 @@ class JobHistory(StorePart, JobStore):
                 raise NotFound("job", job_id)
             if not live:
                 raise Conflict(f"Job {job_id} has ended, so nothing more is stored for it.")
-            row: dict[str, object] = {"job_id": job_id, "handover": encrypted}
-            if session_token_hash is not None:
-                row["session_token_hash"] = session_token_hash
-            await tx.execute(upsert(tx.dialect, _secrets, row, ["job_id"]))
+            # The row of the secrets is locked against a log-out that revokes the token meanwhile.
+            await tx.execute(insert_if_absent(tx.dialect, _secrets), {"job_id": job_id})
+            stored = select(_secrets.c.handover, _secrets.c.session_token_ended)
+            own = _secrets.c.job_id == job_id
+            row = (await tx.execute(stored.where(own).with_for_update())).one()
+            if row.handover != replaces:
+                return False
+            values: dict[str, object] = {"handover": encrypted}
+            if session_token_hash is not None and not row.session_token_ended:
+                values["session_token_hash"] = session_token_hash
+            await tx.execute(update(_secrets).where(own).values(values))
+        return True
 
     @override
     async def get_handover(self, job_id: UUID) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Table, Text, cast, func
+from sqlalchemy import BigInteger, ColumnElement, Select, Table, Text, cast, func
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
@@ -40,6 +40,18 @@ def upsert_many(dialect: str, table: Table, columns: Sequence[str], key: Sequenc
     statement = _insert(dialect, table)
     rest = {name: statement.excluded[name] for name in columns if name not in key}
     return statement.on_conflict_do_update(index_elements=list(key), set_=rest)
+
+
+def upsert_selected(
+    dialect: str, table: Table, columns: Sequence[str], rows: Select[Any], key: Sequence[str]
+) -> Insert:
+    """Return an INSERT of the selected rows with these columns that overwrites existing rows with
+    the same values of the ``key`` columns. The query needs a WHERE clause, as SQLite's grammar does.
+
+    If another transaction is inserting one of the rows, the statement waits until that transaction
+    ends, and overwrites its row.
+    """
+    return upsert_many(dialect, table, columns, key).from_select(list(columns), rows)
 
 
 def epoch_s(dialect: str, column: ColumnElement[Any]) -> ColumnElement[Any]:

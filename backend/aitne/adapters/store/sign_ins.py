@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Update, delete, insert, select, update
+from sqlalchemy import Insert, Update, and_, delete, insert, null, select, true, update
 from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
 from aitne.adapters.store import sign_in_tables, tables
 from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.jobs import LIVE_STATES
+from aitne.adapters.store.portable import upsert_selected
 from aitne.adapters.store.rows import user_of
 from aitne.adapters.store.security_events import note_security
 from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.job import JobType
 from aitne.core.models.sign_in import OpenSignIn, SignIn
 from aitne.core.models.user import Role, User
 from aitne.core.ports.store import SignInStore
@@ -36,11 +39,14 @@ def hub_logout(owner: str) -> Update:
     return update(_users).where(_users.c.name == owner).values(hub_logouts=_users.c.hub_logouts + 1)
 
 
-def end_session_tokens(owner: str) -> Update:
-    """Return the statement that revokes the tokens of all sessions of the owner."""
-    own = select(_jobs.c.id).where(_jobs.c.owner == owner)
-    held = update(_job_secrets).where(_job_secrets.c.session_token_hash.is_not(None))
-    return held.where(_job_secrets.c.job_id.in_(own)).values(session_token_hash=None)
+def end_session_tokens(dialect: str, owner: str) -> Insert:
+    """Return the statement that revokes the tokens of all sessions of the owner, and prevents that
+    those that have none yet, or start again, get one.
+    """
+    columns = ("job_id", "session_token_hash", "session_token_ended")
+    live = and_(_jobs.c.type == JobType.SESSION, _jobs.c.state.in_(LIVE_STATES))
+    rows = select(_jobs.c.id, null(), true()).where(_jobs.c.owner == owner, live)
+    return upsert_selected(dialect, _job_secrets, columns, rows.order_by(_jobs.c.id), columns[:1])
 
 
 class SignIns(StorePart, SignInStore):
@@ -160,7 +166,7 @@ class SignIns(StorePart, SignInStore):
         async with self._db.write() as tx:
             count = (await tx.execute(statement)).rowcount
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
-            await tx.execute(end_session_tokens(owner))
+            await tx.execute(end_session_tokens(tx.dialect, owner))
             await tx.execute(hub_logout(owner))
         return count
 
@@ -221,7 +227,7 @@ class SignIns(StorePart, SignInStore):
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name, of_token))
                 await tx.execute(delete(_tokens).where(_tokens.c.owner == name))
             note_security(tx, name, {"change": "password"})
-            await tx.execute(end_session_tokens(name))
+            await tx.execute(end_session_tokens(tx.dialect, name))
             await tx.execute(hub_logout(name))
 
     @override

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    false,
     text,
 )
 
@@ -158,6 +159,8 @@ job_secrets = Table(
     Column("handover", JSON(none_as_null=True)),
     # Hash of the session token that the hand-over contains; unset after it was revoked.
     Column("session_token_hash", String(64)),
+    # Whether the logins of the owner have ended since the session was stored: it gets no session token.
+    Column("session_token_ended", Boolean, nullable=False, server_default=false()),
     Index("ix_job_secrets_session_token_hash", "session_token_hash", unique=True),
 )
 

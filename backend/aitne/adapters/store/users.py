@@ -115,7 +115,7 @@ class SqlUsers(StorePart, UserStore):
             if disabled or password_hash is not None:
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name))
                 await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
-                await tx.execute(end_session_tokens(name))
+                await tx.execute(end_session_tokens(tx.dialect, name))
                 await tx.execute(hub_logout(name))
             if password_hash is not None:
                 note_security(tx, name, {"change": "password"})

@@ -4,6 +4,8 @@ run inside jobs and send a job token, and JupyterHub's spawner, which sends a se
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 from uuid import UUID
 
@@ -11,7 +13,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from aitne.api.audited import acts
-from aitne.api.deps import PlatformDep, bearer, rates_of
+from aitne.api.deps import PlatformDep, bearer, rates_of, visit_of
 from aitne.core.errors import NotAuthenticated
 from aitne.core.jobs.agent_protocol import (
     AgentReply,
@@ -28,6 +30,7 @@ from aitne.core.jobs.agent_protocol import (
 from aitne.core.models.base import Frozen
 from aitne.services.jobs.agents import HubJob
 from aitne.services.platform.secrets import hashed, read_secret
+from aitne.services.users.identity import network_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -47,6 +50,24 @@ async def get_job_token(request: Request) -> str:
     return token
 
 
+@contextmanager
+def limited(request: Request, token: str, sender: str = "agent") -> Iterator[None]:
+    """Count a request of a job's agent or program against the rate limit of the job or, until its
+    token was accepted, of the client's network. The token must be verified in the context.
+
+    The rate is limited, because the job's own programs can read the job token and send the requests
+    of its agent too. Raises ``RateLimited``.
+    """
+    rates, token_hash = rates_of(request).jobs, hashed(token)
+    rates.take(sender, token_hash, network_of(visit_of(request).address))
+    try:
+        yield
+    except NotAuthenticated:
+        rates.reject(token_hash)
+        raise
+    rates.accept(token_hash)
+
+
 async def check_hub(request: Request, platform: PlatformDep) -> None:
     """Check that the request has the secret of the platform's own JupyterHub. Raises
     ``NotAuthenticated``."""
@@ -64,30 +85,33 @@ Hub = Depends(check_hub)
 async def report(
     job_id: UUID, body: AgentReport, token: JobToken, request: Request, platform: PlatformDep
 ) -> AgentReply:
-    """Process a report of a job's agent. The rate is limited, because the job's own programs can
-    read the job token and send reports too."""
-    # By the token, not by the job: a sender without it must not use up the job's limit.
-    rates_of(request).changes.take(f"job:{hashed(token)}")
-    return await platform.agents.report(token, job_id, body)
+    """Process a report of a job's agent."""
+    with limited(request, token):
+        return await platform.agents.report(token, job_id, body)
 
 
 @router.get("/agent/v1/jobs/{job_id}/handover", response_model=Handover)
 async def get_handover(
     job_id: UUID,
     token: JobToken,
+    request: Request,
     platform: PlatformDep,
     wait_s: Annotated[float, Query(ge=0, le=60)] = 0,
 ) -> Handover | Response:
     """Return the environment variables that JupyterHub stored for a session's server, after waiting
     up to ``wait_s`` seconds for them; 204 if there are none yet."""
-    handover = await platform.agents.handover(token, job_id, wait_s=wait_s)
+    with limited(request, token):
+        handover = await platform.agents.handover(token, job_id, wait_s=wait_s)
     return Response(status_code=204) if handover is None else handover
 
 
 @router.get("/agent/v1/jobs/{job_id}/secrets")
-async def get_secrets(job_id: UUID, token: JobToken, platform: PlatformDep) -> JobSecrets:
+async def get_secrets(
+    job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
+) -> JobSecrets:
     """Return the values of the secrets that the job uses, which belong to the job's owner."""
-    return await platform.agents.secrets(token, job_id)
+    with limited(request, token):
+        return await platform.agents.secrets(token, job_id)
 
 
 @router.get("/agent/v1/jobs/{job_id}/tree")
@@ -95,8 +119,8 @@ async def get_tree(
     job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
 ) -> StreamingResponse:
     """Stream the uploaded working tree in which the job runs."""
-    rates_of(request).changes.take(f"job:{hashed(token)}")
-    length, pieces = await platform.agents.tree(token, job_id)
+    with limited(request, token):
+        length, pieces = await platform.agents.tree(token, job_id)
     headers = {"Content-Length": str(length)}
     return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
@@ -111,8 +135,8 @@ async def get_program_status(
 ) -> ProgramStatus:
     """Return to the job's own program when the job reaches its time limit. Its requests do not use
     up the limit of the agent's."""
-    rates_of(request).changes.take(f"program:{hashed(token)}")
-    return await platform.programs.status(token, job_id, task)
+    with limited(request, token, "program"):
+        return await platform.programs.status(token, job_id, task)
 
 
 @router.post("/agent/v1/jobs/{job_id}/message", status_code=204)
@@ -120,8 +144,8 @@ async def send_program_message(
     job_id: UUID, body: ProgramMessage, token: JobToken, request: Request, platform: PlatformDep
 ) -> None:
     """Send a message of the job's own program to the job's owner, as a notification."""
-    rates_of(request).changes.take(f"program:{hashed(token)}")
-    job = await platform.programs.job_of(token, job_id, body.task)
+    with limited(request, token, "program"):
+        job = await platform.programs.job_of(token, job_id, body.task)
     rates_of(request).messages.take(job.owner)
     await platform.programs.send(job, body.text)
 
@@ -135,8 +159,8 @@ async def issue_certificate(
     platform: PlatformDep,
 ) -> IssuedCertificate:
     """Issue a TLS certificate for the key of a session's server."""
-    rates_of(request).changes.take(f"job:{hashed(token)}")
-    issued = await platform.agents.certificate(token, job_id, body)
+    with limited(request, token):
+        issued = await platform.agents.certificate(token, job_id, body)
     return IssuedCertificate(certificate=issued)
 
 
@@ -145,8 +169,8 @@ async def get_session_status(
     job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
 ) -> SessionStatus:
     """Return the session's end and the resources it uses, to be shown on its own page."""
-    rates_of(request).changes.take(f"job:{hashed(token)}")
-    return await platform.inside.status(token, job_id)
+    with limited(request, token):
+        return await platform.inside.status(token, job_id)
 
 
 @router.post("/agent/v1/jobs/{job_id}/session/extend", name="extend_session")
@@ -155,8 +179,8 @@ async def extend_own_session(
 ) -> SessionStatus:
     """Extend a session from its own page. The audit log records it as an action of the session's
     owner."""
-    rates_of(request).changes.take(f"job:{hashed(token)}")
-    actor = await platform.inside.owner(token, job_id)
+    with limited(request, token):
+        actor = await platform.inside.owner(token, job_id)
     acts(request, actor)
     await platform.sessions.extend(actor, job_id, body.duration_s)
     return await platform.inside.status(token, job_id)

@@ -276,22 +276,37 @@ async def get_job_script(job_id: JobId, actor: Reader, platform: PlatformDep) ->
     response_class=Response,
     responses={200: {"content": {NOTEBOOK_TYPE: {"schema": {"type": "object"}}}}},
 )
-async def get_job_notebook(job_id: JobId, actor: Reader, platform: PlatformDep) -> Response:
+async def get_job_notebook(
+    job_id: JobId, request: Request, actor: Reader, platform: PlatformDep
+) -> Response:
     """Return the executed copy of the notebook that the job runs; while it runs and after a failure,
     the part that was executed."""
     name, content = await platform.notebooks.executed(actor, job_id)
     disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
-    return Response(
-        content,
+    return StreamedResponse(
+        content.parts,
+        streams_of(request.app),
+        actor.name,
         media_type=NOTEBOOK_TYPE,
         headers={**_SANDBOX, "Content-Disposition": disposition},
+        size=content.size,
     )
 
 
 @router.get("/jobs/{job_id}/notebook.html", response_class=HTMLResponse)
-async def get_job_notebook_page(job_id: JobId, actor: Reader, platform: PlatformDep) -> Response:
+async def get_job_notebook_page(
+    job_id: JobId, request: Request, actor: Reader, platform: PlatformDep
+) -> Response:
     """Return the executed notebook as a page without scripts, which browsers give no origin."""
-    return HTMLResponse(await platform.notebooks.page(actor, job_id), headers=_SANDBOX)
+    page = await platform.notebooks.page(actor, job_id)
+    return StreamedResponse(
+        page.parts,
+        streams_of(request.app),
+        actor.name,
+        media_type="text/html; charset=utf-8",
+        headers=_SANDBOX,
+        size=page.size,
+    )
 
 
 @router.get("/jobs/{job_id}/metrics")

@@ -63,13 +63,15 @@ async def get_job_result(
     """Return what the function of an ended job returned or raised, as the file that the job
     wrote: a line of JSON and a pickle. Only the job's owner may read it, because loading a pickle
     runs code."""
-    size, parts = await platform.job_results.read(actor, job_id, rank)
-    response = StreamedResponse(
-        parts, streams_of(request.app), actor.name, media_type="application/octet-stream"
+    result = await platform.job_results.read(actor, job_id, rank)
+    return StreamedResponse(
+        result.parts,
+        streams_of(request.app),
+        actor.name,
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": "attachment"},
+        size=result.size,
     )
-    response.headers["Content-Length"] = str(size)
-    response.headers["Content-Disposition"] = "attachment"
-    return response
 
 
 @router.get("/jobs/{job_id}/sweep")

@@ -1,14 +1,14 @@
-"""End of rank groups whose session has ended."""
+"""End of rank groups whose session has ended or was requeued."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
 from aitne.core.errors import NotFound
-from aitne.core.jobs.states import JobState
+from aitne.core.jobs.states import ACTIVE, WAITING, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobType
 from aitne.core.ports.store import Store
@@ -16,7 +16,8 @@ from aitne.services.controller.live import LiveJobs
 
 
 class RankGroupWatch:
-    """Part of the controller that cancels the rank groups of sessions that have ended.
+    """Part of the controller that cancels the rank groups of sessions that have ended or were
+    requeued: the kernels that used the ranks are gone.
 
     Events tell when that may be: nothing is polled, and one query answers for all groups.
     """
@@ -27,45 +28,69 @@ class RankGroupWatch:
         self._clock = clock
 
     async def on_events(self, events: Iterable[Event]) -> None:
-        """Cancel rank groups without a session if one of the events may have caused that: the end
-        of a session, or the creation of a group whose session ended at the same time.
+        """Cancel rank groups without a running session if one of the events may have caused that:
+        the end or the requeue of a session, or the creation of a group at the same time.
         """
-        if any(_concerns(event) for event in events):
-            await self.look()
+        requeued: set[UUID] = set()
+        concerns = False
+        for event in events:
+            concerns = _concerns(event) or concerns
+            if _requeued(event) and event.job_id is not None:
+                requeued.add(event.job_id)
+        if concerns or requeued:
+            await self.look(requeued)
 
-    async def look(self) -> None:
-        """Cancel the live rank groups whose session has ended or no longer exists."""
+    async def look(self, requeued: Collection[UUID] = ()) -> None:
+        """Cancel the live rank groups whose session has ended, no longer exists, waits to be started
+        again, or is one of the sessions ``requeued``, which may run again already.
+        """
         groups = [
             entry.job
             for entry in self._live
-            if entry.job.session_id is not None
-            and entry.job.cancel_requested_at is None
-            and self._live.get(entry.job.session_id) is None
+            if entry.job.session_id is not None and entry.job.cancel_requested_at is None
         ]
-        if not groups:
-            return
         ids = {group.session_id for group in groups if group.session_id is not None}
-        sessions = {job.id: job for job in await self._store.get_jobs(ids)}
+        sessions = {
+            session_id: entry.job
+            for session_id in ids
+            if (entry := self._live.get(session_id)) is not None
+        }
+        if ended := ids - sessions.keys():
+            sessions |= {job.id: job for job in await self._store.get_jobs(ended)}
         for group in groups:
-            message = released_because(group, sessions)
+            message = released_because(group, sessions, requeued)
             if message is not None:
                 with suppress(NotFound):  # deleted meanwhile
                     await self._store.request_cancel(group.id, self._clock(), message)
 
 
-def released_because(group: Job, sessions: Mapping[UUID, Job]) -> str | None:
-    """Return why a rank group must end, as a sentence: its session has ended. None if the session
-    has not ended, or if the job is no rank group.
+def released_because(
+    group: Job, sessions: Mapping[UUID, Job], requeued: Collection[UUID] = ()
+) -> str | None:
+    """Return why a rank group must end, as a sentence: its session has ended, or was requeued since
+    the group was stored. None if neither, or if the job is no rank group.
 
-    ``sessions`` contains, by ID, the session of the group if it still exists.
+    ``sessions`` contains, by ID, the session of the group if it still exists; ``requeued`` the IDs of
+    sessions that were requeued since. A session that waits was requeued too, because only a session
+    that runs gets groups.
     """
     if group.session_id is None:
         return None
     session = sessions.get(group.session_id)
     if session is None:
         return "Released, because its session has ended."
+    if session.state.terminal:
+        return f"Released, because session {session.name} has ended."
+    if session.id in requeued or session.state in WAITING:
+        return f"Released, because session {session.name} was requeued."
+    return None
+
+
+def _requeued(event: Event) -> bool:
     return (
-        f"Released, because session {session.name} has ended." if session.state.terminal else None
+        event.data.get("type") == JobType.SESSION
+        and event.data.get("state") in WAITING
+        and event.data.get("previous") in ACTIVE
     )
 
 

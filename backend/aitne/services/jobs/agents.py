@@ -380,22 +380,32 @@ class AgentService:
         job = await self._session(job_id)
         if job.state.terminal:
             raise Conflict(f"The session {job_id} has ended ({job.state}); its agent has exited.")
-        stored = await self._store.get_handover(job_id)
-        earlier = {} if stored is None else self._decrypted(stored, job_id).env
+        while not await self._replace_handover(job, handover):
+            pass  # another one was stored meanwhile, so this ends
+        self._events.pulse()
+
+    async def _replace_handover(self, job: Job, handover: Handover) -> bool:
+        """Store the hand-over with the session token of the stored one, or else with a new token.
+        Return False if another hand-over was stored or removed meanwhile.
+        """
+        stored = await self._store.get_handover(job.id)
+        earlier = {} if stored is None else self._decrypted(stored, job.id).env
         token = earlier.get(session_tokens.TOKEN) or new_secret(session_tokens.PREFIX)
         own = {
             session_tokens.URL: self._url,
             session_tokens.TOKEN: token,
-            session_tokens.SESSION: str(job_id),
+            session_tokens.SESSION: str(job.id),
             session_tokens.PROJECT: job.project,
         }
         whole = handover.model_copy(update={"env": {**handover.env, **own}})
-        encrypted = self._cipher.encrypt(whole.model_dump_json(), _purpose(job_id))
+        encrypted = self._cipher.encrypt(whole.model_dump_json(), _purpose(job.id))
         new = session_tokens.TOKEN not in earlier
-        await self._store.put_handover(
-            job_id, encrypted, session_token_hash=hashed(token) if new else None
+        return await self._store.put_handover(
+            job.id,
+            encrypted,
+            replaces=stored,
+            session_token_hash=hashed(token) if new else None,
         )
-        self._events.pulse()
 
     async def live_job_ids(self) -> Sequence[UUID]:
         """Return the IDs of the sessions that have not ended."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from uuid import UUID
 
-from aitne.core.errors import Conflict, InvalidInput, NotFound, Unavailable
+from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.jobs.layout import result_error_name, result_name
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
@@ -14,9 +14,7 @@ from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.store import Store
 from aitne.core.sizes import describe_bytes
 from aitne.core.users.policy import PolicyAction, require
-
-PART_BYTES = 4 << 20
-"""Number of bytes that are read at once."""
+from aitne.services.jobs.file_parts import FileParts, open_parts
 
 
 class JobResultService:
@@ -33,10 +31,8 @@ class JobResultService:
         self._place = place
         self._max_bytes = max_bytes
 
-    async def read(
-        self, actor: Actor, job_id: UUID, rank: int | None
-    ) -> tuple[int, AsyncGenerator[bytes, None]]:
-        """Return the size in bytes of the result of an ended job, and its parts.
+    async def read(self, actor: Actor, job_id: UUID, rank: int | None) -> FileParts:
+        """Return the result of an ended job.
 
         ``rank`` is the rank whose value is wanted; None: what the whole job returned, which is rank
         0's value, or the first exception of any rank if the job has not completed.
@@ -60,42 +56,22 @@ class JobResultService:
             )
         name = _name(job, rank)
         place = self._place(job)
-        first = (
-            None
-            if job.is_outside
-            else await self._files.read_file(place, name, offset=0, limit=PART_BYTES)
-        )
-        if first is None:
+        result = None if job.is_outside else await open_parts(self._files, place, name)
+        if result is None:
             raise NotFound(
                 "result of job",
                 job_id,
                 f"Job {job.name} has left no result: only functions that ran by aitne.submit and "
                 "aitne.map leave one, when they return or raise an exception.",
             )
-        if first.size > self._max_bytes:
+        if result.size > self._max_bytes:
             raise Conflict(
-                f"The result of job {job.name} has {describe_bytes(first.size, 'up')}, and the "
+                f"The result of job {job.name} has {describe_bytes(result.size, 'up')}, and the "
                 f"platform transfers {describe_bytes(self._max_bytes, 'down')} at most. It is in "
                 f"the file {place.directory / name}. Have the function write large results to "
                 "files, and return their paths."
             )
-        return first.size, self._parts(place, name, first.data, first.size)
-
-    async def _parts(
-        self, place: JobLocation, name: str, data: bytes, size: int
-    ) -> AsyncGenerator[bytes, None]:
-        offset = 0
-        while True:
-            yield data
-            offset += len(data)
-            if offset >= size:
-                return
-            part = await self._files.read_file(
-                place, name, offset=offset, limit=min(PART_BYTES, size - offset)
-            )
-            if part is None or not part.data:
-                raise Unavailable(f"The file {place.directory / name} was changed meanwhile.")
-            data = part.data
+        return result
 
 
 def _name(job: Job, rank: int | None) -> str:

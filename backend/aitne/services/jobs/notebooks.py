@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from aitne.core.errors import Conflict, NotFound, Unavailable
+from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.layout import EXECUTED_NOTEBOOK, EXECUTED_PAGE
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles
+from aitne.services.jobs.file_parts import FileParts, open_parts
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.render import Renderer
 
 MAX_BYTES = 32 << 20
 """Maximum size of a file that is returned."""
-_PART_BYTES = 4 << 20
-_TRIES = 3
 
 
 class NotebookService:
@@ -28,7 +27,7 @@ class NotebookService:
         self._files = files
         self._renderer = renderer
 
-    async def executed(self, actor: Actor, job_id: UUID) -> tuple[str, bytes]:
+    async def executed(self, actor: Actor, job_id: UUID) -> tuple[str, FileParts]:
         """Return a name for the executed copy of the job's notebook, and the copy, which is partial
         while the job runs or if it failed.
 
@@ -43,39 +42,24 @@ class NotebookService:
         name = "" if job.spec.notebook is None else job.spec.notebook.path.rpartition("/")[2]
         return name, content
 
-    async def page(self, actor: Actor, job_id: UUID) -> bytes:
+    async def page(self, actor: Actor, job_id: UUID) -> FileParts:
         """Return the page of the executed notebook, as HTML that the job wrote and that must not be
         trusted. Raises the same errors as ``executed``."""
         return await self._read(await self._jobs.get(actor, job_id), EXECUTED_PAGE)
 
-    async def _read(self, job: Job, name: str) -> bytes:
+    async def _read(self, job: Job, name: str) -> FileParts:
         if job.spec.notebook is None:
             raise NotFound("notebook of job", job.id, f"Job {job.id} runs no notebook.")
         place = self._renderer.place(job)
-        # A job that runs replaces the file after a cell: a mixture of two would be no notebook.
-        for _ in range(_TRIES):
-            content = bytearray()
-            size = None
-            while size is None or len(content) < size:
-                part = await self._files.read_file(
-                    place, name, offset=len(content), limit=_PART_BYTES
-                )
-                if part is None and size is None:
-                    raise self._missing(job)
-                if part is None or part.size != (size or part.size):
-                    break
-                size = part.size
-                if size > MAX_BYTES:
-                    raise Conflict(
-                        f"The executed notebook has {size >> 20} MiB, and at most {MAX_BYTES >> 20} are "
-                        f"shown. Copy it from {place.directory / name} on the cluster."
-                    )
-                if not part.data:
-                    break
-                content += part.data
-            if size is not None and len(content) == size:
-                return bytes(content)
-        raise Unavailable("The executed notebook changes faster than it can be read; try again.")
+        content = await open_parts(self._files, place, name)
+        if content is None:
+            raise self._missing(job)
+        if content.size > MAX_BYTES:
+            raise Conflict(
+                f"The executed notebook has {content.size >> 20} MiB, and at most "
+                f"{MAX_BYTES >> 20} are shown. Copy it from {place.directory / name} on the cluster."
+            )
+        return content
 
     def _missing(self, job: Job) -> NotFound:
         reason = (

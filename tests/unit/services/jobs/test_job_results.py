@@ -8,7 +8,7 @@ from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
-from aitne.services.jobs import job_results
+from aitne.services.jobs import file_parts
 from aitne.services.jobs.job_results import JobResultService
 from tests.unit.services.conftest import ADA, BOB, EVE, ROOT, Bench
 
@@ -17,7 +17,7 @@ S = JobState
 
 @pytest.fixture
 def results(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> JobResultService:
-    monkeypatch.setattr(job_results, "PART_BYTES", 4)
+    monkeypatch.setattr(file_parts, "PART_BYTES", 4)
     return JobResultService(bench.store, bench.files, bench.renderer.place, 10)
 
 
@@ -32,9 +32,9 @@ async def ended(bench: Bench, state: JobState = S.COMPLETED, **files: bytes) -> 
 async def read(
     service: JobResultService, job: Job, actor: Actor = ADA, rank: int | None = None
 ) -> bytes:
-    size, parts = await service.read(actor, job.id, rank)
-    data = b"".join([part async for part in parts])
-    assert len(data) == size
+    result = await service.read(actor, job.id, rank)
+    data = b"".join([part async for part in result.parts])
+    assert len(data) == result.size
     return data
 
 

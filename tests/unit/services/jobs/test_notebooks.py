@@ -14,12 +14,11 @@ from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import Job
-from aitne.core.ports.files import JobLocation, LogChunk
 from aitne.core.settings import Settings
-from aitne.services.jobs import notebooks
+from aitne.services.jobs import file_parts, notebooks
+from aitne.services.jobs.file_parts import FileParts
 from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.render import Renderer
-from tests.support.files import MemoryFiles
 from tests.support.jobs import make_job
 from tests.support.runtimes import FakeRuntime
 from tests.unit.services.conftest import ADA, BOB, EVE, Bench
@@ -119,6 +118,10 @@ def service(bench: Bench) -> NotebookService:
     return NotebookService(bench.jobs, bench.files, bench.renderer)
 
 
+async def content(file: FileParts) -> bytes:
+    return b"".join([part async for part in file.parts])
+
+
 async def test_members_read_the_executed_notebook_and_others_do_not(
     bench: Bench, service: NotebookService, job: Job
 ) -> None:
@@ -127,8 +130,9 @@ async def test_members_read_the_executed_notebook_and_others_do_not(
         "executed.html": b"<p>",
         "token": b"x",
     }
-    assert await service.executed(ADA, job.id) == ("a b.ipynb", b"{}")
-    assert await service.page(BOB, job.id) == b"<p>"
+    name, copy = await service.executed(ADA, job.id)
+    assert (name, await content(copy)) == ("a b.ipynb", b"{}")
+    assert await content(await service.page(BOB, job.id)) == b"<p>"
     for read in (service.executed, service.page):
         with pytest.raises(NotFound):
             await read(EVE, job.id)
@@ -151,40 +155,27 @@ async def test_copy_is_read_in_parts_and_a_huge_one_is_not_read(
     bench: Bench, service: NotebookService, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = bench.files.written[job.id, 1] = {"executed.ipynb": bytes(range(256)) * 100}
-    monkeypatch.setattr(notebooks, "_PART_BYTES", 999)
-    assert (await service.executed(ADA, job.id))[1] == files["executed.ipynb"]
+    monkeypatch.setattr(file_parts, "PART_BYTES", 999)
+    assert await content((await service.executed(ADA, job.id))[1]) == files["executed.ipynb"]
     monkeypatch.setattr(notebooks, "MAX_BYTES", 25_599)
     with pytest.raises(Conflict, match=r"Copy it from .*/1/executed\.ipynb on the cluster"):
         await service.executed(ADA, job.id)
 
 
-class Changing(MemoryFiles):
-    """Files of a job that replaces its notebook whenever a part of it was read."""
-
-    growths = 0
-
-    async def read_file(
-        self, place: JobLocation, name: str, *, offset: int, limit: int
-    ) -> LogChunk | None:
-        """As the port says."""
-        chunk = await super().read_file(place, name, offset=offset, limit=limit)
-        if self.growths > 0:
-            self.growths -= 1
-            self.written[place.job_id, place.attempt][name] += b"more"
-        return chunk
-
-
-@pytest.mark.parametrize("growths", [1, 2, 100])
-async def test_copy_that_changes_while_it_is_read_is_never_a_mixture(
-    bench: Bench, job: Job, monkeypatch: pytest.MonkeyPatch, growths: int
+@pytest.mark.parametrize("later", [b"page and more", b"pag", None])
+async def test_copy_that_is_replaced_while_it_is_read_is_never_a_mixture(
+    bench: Bench,
+    service: NotebookService,
+    job: Job,
+    monkeypatch: pytest.MonkeyPatch,
+    later: bytes | None,
 ) -> None:
-    files = Changing()
-    files.written[job.id, 1] = {"executed.html": b"page"}
-    files.growths = growths
-    monkeypatch.setattr(notebooks, "_PART_BYTES", 3)
-    service = NotebookService(bench.jobs, files, bench.renderer)
-    if growths == 100:
-        with pytest.raises(Unavailable, match="changes faster"):
-            await service.page(ADA, job.id)
-    else:
-        assert await service.page(ADA, job.id) == b"page" + b"more" * growths
+    written = bench.files.written[job.id, 1] = {"executed.html": b"page"}
+    monkeypatch.setattr(file_parts, "PART_BYTES", 3)
+    parts = (await service.page(ADA, job.id)).parts
+    assert await anext(parts) == b"pag"
+    written.clear()
+    if later is not None:
+        written["executed.html"] = later
+    with pytest.raises(Unavailable, match=r"/1/executed\.html was changed while it was read"):
+        await anext(parts)

@@ -332,13 +332,20 @@ class JobStore(Protocol):
         ...
 
     async def put_handover(
-        self, job_id: UUID, encrypted: str, *, session_token_hash: str | None = None
-    ) -> None:
+        self,
+        job_id: UUID,
+        encrypted: str,
+        *,
+        replaces: str | None,
+        session_token_hash: str | None = None,
+    ) -> bool:
         """Store the hand-over: the environment and arguments that JupyterHub passes to the waiting
-        agent of a session, encrypted.
+        agent of a session, encrypted. Return False, and store nothing, if the stored hand-over is
+        not ``replaces`` (None: there is none).
 
         ``session_token_hash`` is the hash of the session token in it; None: the token is the one of
-        the hand-over that is replaced, and as valid as before.
+        the hand-over that is replaced, and as valid as before. The token is not valid if the logins
+        of the owner have ended since the session was stored.
 
         Raises:
             NotFound: there is no such job.

@@ -1,0 +1,52 @@
+"""Files that jobs wrote, read in parts: of a file that is transferred, one part is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from aitne.core.errors import Unavailable
+from aitne.core.ports.files import JobFiles, JobLocation
+
+PART_BYTES = 1 << 20
+"""Number of bytes that are read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileParts:
+    """A file in a job folder: its size in bytes, and its parts.
+
+    Each part is read when it is requested. ``parts`` raises ``Unavailable`` if the file was
+    replaced meanwhile, so that parts of two files are never taken for one.
+    """
+
+    size: int
+    parts: AsyncGenerator[bytes, None]
+
+
+async def open_parts(files: JobFiles, place: JobLocation, name: str) -> FileParts | None:
+    """Read the first part of the file ``name`` in the job folder; None if there is no such file.
+
+    Raises ``Unavailable`` if the file cannot be read now.
+    """
+    first = await files.read_file(place, name, offset=0, limit=PART_BYTES)
+    if first is None:
+        return None
+    return FileParts(first.size, _parts(files, place, name, first.data, first.size))
+
+
+async def _parts(
+    files: JobFiles, place: JobLocation, name: str, data: bytes, size: int
+) -> AsyncGenerator[bytes, None]:
+    offset = 0
+    while True:
+        yield data
+        offset += len(data)
+        if offset >= size:
+            return
+        limit = min(PART_BYTES, size - offset)
+        part = await files.read_file(place, name, offset=offset, limit=limit)
+        if part is None or part.size != size or not part.data:
+            path = place.directory / name
+            raise Unavailable(f"The file {path} was changed while it was read; try again.")
+        data = part.data
