@@ -41,7 +41,11 @@ def log_of(client: Client, job_id: str) -> str:
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """A platform whose two nodes are this machine."""
     environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), "[local]\nnodes = 2\n")
+    root = tmp_path_factory.mktemp("platform")
+    running = RunningPlatform(root, "[local]\nnodes = 2\ncpus = 8\n")
+    # Programs in jobs find the platform as without XDG_STATE_HOME.
+    (running.home / ".local").mkdir()
+    (running.home / ".local" / "state").symlink_to(root / "state")
     try:
         running.start()
         yield running

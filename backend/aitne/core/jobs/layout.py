@@ -21,7 +21,7 @@ EXECUTED_NOTEBOOK, EXECUTED_PAGE = "executed.ipynb", "executed.html"
 FENCE = "fence"
 OUTCOME = "outcome"
 UNNEEDED = re.compile(
-    r"script\.sh|agent\.json|notebook\.json|token|ssh-host-key|(?:command|params)-[0-9]+(?:\.json)?"
+    r"script\.sh|agent\.json|notebook\.json|failure\.json|token|ssh-host-key|(?:command|params)-[0-9]+(?:\.json)?"
     r"|outcome(?:-[0-9]+)?|run(?:-[0-9]+)?|tls"
 )
 """Names of files in the folder of an attempt that are no longer needed after the job has ended."""
