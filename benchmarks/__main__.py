@@ -37,6 +37,8 @@ NAMES = (
     "allreduce",
     "train_step",
     "notebook_ranks",
+    "notebook_start",
+    "notebook_day",
     "placement",
 )
 """One module each, with ``measure(quick)``; imported only when asked for."""
