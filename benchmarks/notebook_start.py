@@ -64,6 +64,7 @@ def measure(*, quick: bool) -> Figure:
 def _shell(whole: Whole, session: str) -> Iterator[Any]:
     """Open a shell that belongs to the session, as its kernels do."""
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
     before = dict(os.environ)
     os.environ |= {
@@ -72,8 +73,7 @@ def _shell(whole: Whole, session: str) -> Iterator[Any]:
         "AITNE_TOKEN": whole.token,
         "AITNE_SESSION": session,
     }
-    shell = InteractiveShell.instance()
-    shell.history_manager.enabled = False
+    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     shell.run_line_magic("load_ext", "aitne.notebook")
     try:
         yield shell
