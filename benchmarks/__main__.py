@@ -37,6 +37,8 @@ NAMES = (
     "allreduce",
     "train_step",
     "notebook_ranks",
+    "notebook_start",
+    "notebook_day",
     "placement",
     "rank_order",
 )

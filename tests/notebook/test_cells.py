@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from aitne.notebook import cell, connection
 from aitne.notebook.cell import RankCellError, RanksInterrupt
 from aitne.notebook.groups import RankGroup, RanksError
 from tests.notebook.conftest import Group, Notebook
+from tests.support.requirements import lacking
 
 RANK = "import os; rank = int(os.environ['RANK'])"
 
@@ -44,6 +47,23 @@ def test_options_that_do_not_fit_are_sentences(notebook: Notebook) -> None:
     assert "2 ranks are attached already" in notebook.printed()
     with pytest.raises(RanksError, match="2 ranks are attached already"):
         notebook.run("%ranks start 3")
+
+
+def test_a_cell_that_communicated_says_how_much_of_its_time(notebook: Notebook) -> None:
+    if importlib.util.find_spec("torch") is None:
+        lacking("torch", "needs torch: make distrib")
+    cell = "import torch, aitne.distrib as hvd\nhvd.init()"
+    notebook.ranks(cell)
+    notebook.printed()
+    notebook.ranks("for _ in range(3): hvd.allreduce(torch.ones(256), name='x')")
+    assert re.search(
+        r"^Communication: \d+% of \d+\.\d s: allreduce \d+% \(3 x, 3 KiB\)$",
+        notebook.printed(),
+        re.MULTILINE,
+    )
+    notebook.ranks("hvd.rank()")
+    assert "Communication" not in notebook.printed()
+    notebook.ranks("hvd.shutdown()")
 
 
 def test_the_first_failure_is_shown_whole_and_the_others_in_a_line(notebook: Notebook) -> None:

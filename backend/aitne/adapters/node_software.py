@@ -45,6 +45,10 @@ sys.path.append(sys.path.pop(0))
 del sys.argv[0]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
+_NOTEBOOK_MODULES = ("lab/server/aitne_kernels.py", "lab/kernel/aitne_kernel.py")
+"""Modules beside the launcher that load the notebook extension in kernels; jobs that run notebooks
+use them too.
+"""
 _NOTEBOOK_PACKAGES = ("client", "core", "distrib", "host", "launch", "notebook", "topology")
 """Packages of the platform that notebooks and their ranks use."""
 _A_DATE = (1980, 1, 1, 0, 0, 0)
@@ -273,6 +277,7 @@ def _notebook_files() -> dict[str, bytes]:
     paths = [path for name in _NOTEBOOK_PACKAGES for path in sorted((_PACKAGE / name).rglob("*"))]
     return {
         "__main__.py": _NOTEBOOK_MAIN.encode(),
+        **{name: (_LAB.parent / name).read_bytes() for name in _NOTEBOOK_MODULES},
         **{
             str(path.relative_to(_PACKAGE.parent)): path.read_bytes()
             for path in (_PACKAGE / "__init__.py", *paths)

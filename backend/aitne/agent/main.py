@@ -55,6 +55,8 @@ _PREAMBLE = "aitne-environment"
 """First argument of a command that loads its environment (venv, conda, modules) before the program.
 """
 _SAID = "aitne: "
+_FAILURE = "failure.json"
+"""File in the job's folder in which a notebook's program states why it failed."""
 _LAST_BYTES = 8_192
 _ASK_S, _CLEAR_S = 1.0, 10.0
 """Seconds after a program's end until the remaining processes of its container are terminated, and
@@ -91,7 +93,7 @@ def main(arguments: Sequence[str]) -> None:
         spec.env.update(spec.setting.env)
     if not of_node and not spec.apps:
         _offer_folders(spec)
-    spread = spec.ranks is not None and spec.ranks.nodes > 1 and not (of_node or spec.apps)
+    spread = spec.ranks is not None and spec.ranks.nodes > 1 and not (of_node or spec.hosts_ranks)
     ending = (
         None if of_node or spec.tree is None else _fill_tree(spec, spec.tree, programs, reporter)
     )
@@ -145,14 +147,14 @@ def main(arguments: Sequence[str]) -> None:
 
 def _node_rank(spec: Spec) -> int:
     """Return the number of this node in the order of the job's nodes. On the other nodes of a
-    session the agent runs no app, only the ranks."""
+    session or notebook the agent runs only the ranks."""
     from aitne.agent import placement, ranks
 
     try:
         number = placement.number_of(spec)
     except placement.OrderUnavailable as error:
         _leave(FAILED, str(error))
-    spec.node_rank, spec.apps = number, []
+    spec.node_rank, spec.apps, spec.leader = number, [], []
     with contextlib.suppress(OSError):
         ranks.arrive(spec)
     return number
@@ -376,6 +378,8 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
 
 
 def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
+    if spec.leader:
+        return _run_leader(spec, programs, reporter, observer)
     # Those of a session start the ranks of the other nodes.
     for number, argv in enumerate(() if spec.hosts_ranks else spec.commands):
         try:
@@ -391,15 +395,37 @@ def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
             observer.begin()
         code = programs.wait(pid)
         observer.last_look()
-        if code != 0:
-            if spec.explains_failure and programs.stop_signal is None and (words := _last_words()):
-                return _Ending(code, "failed", words, in_log=True)
-            return _ended(spec, code, argv)
-        if programs.stop_signal is not None:
-            return _Ending(128 + programs.stop_signal)
+        if code != 0 or programs.stop_signal is not None:
+            return _command_ended(spec, programs, code, argv)
     if not spec.apps:
         return _Ending(0)
     return _run_app(spec, programs, reporter, observer)
+
+
+def _run_leader(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
+    """Run the notebook of the job beside its ranks, and return the outcome."""
+    from aitne.agent.session_ranks import RanksBesideApp
+
+    ranks = RanksBesideApp(spec, programs, reporter, _say)
+    try:
+        pid = programs.start(ranks.argv(spec.leader))
+    except OSError as error:
+        reporter.start()
+        return _not_started(spec.leader[0], error)
+    observer.begin()
+    ranks.start()
+    code = ranks.wait(pid)
+    observer.last_look()
+    return _command_ended(spec, programs, code, spec.leader)
+
+
+def _command_ended(spec: Spec, programs: Programs, code: int, argv: Sequence[str]) -> _Ending:
+    """Return the outcome of a command that ended with the exit code ``code``."""
+    if code == 0:
+        return _Ending(0 if programs.stop_signal is None else 128 + programs.stop_signal)
+    if spec.explains_failure and programs.stop_signal is None and (words := _explanation(spec)):
+        return _Ending(code, "failed", words, in_log=True)
+    return _ended(spec, code, argv)
 
 
 def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
@@ -430,7 +456,7 @@ def _ended(spec: Spec, code: int, argv: Sequence[str]) -> _Ending:
     """
     if code == ENVIRONMENT and _PREAMBLE in argv and (words := _last_words()):
         return _Ending(code, _START_FAILED, words, in_log=True)
-    if spec.ranks is not None and not spec.apps:
+    if spec.ranks is not None and not spec.hosts_ranks:
         from aitne.agent import ranks
 
         if (sentence := ranks.failure(spec)) is not None:
@@ -446,6 +472,16 @@ def _by_launcher(spec: Spec, ending: _Ending) -> _Ending:
             message = line.partition(":")[2].strip().rstrip(".")
             return _Ending(code, reason, message, in_log=True)
     return ending
+
+
+def _explanation(spec: Spec) -> str | None:
+    """Return the sentence with which the job's program explains its failure; None if it has left
+    none."""
+    from aitne.agent import left
+
+    record = left.read(f"{spec.job_dir}/{_FAILURE}", _LAST_BYTES)
+    words = None if record is None else record[1].get("message")
+    return words if isinstance(words, str) and words else None
 
 
 def _last_words() -> str | None:

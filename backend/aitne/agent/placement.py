@@ -158,8 +158,8 @@ def number_of(spec: Spec) -> int:
         return names.index(spec.node)
     if os.path.exists(path):
         raise OrderUnavailable(f"{path} does not contain the node {spec.node}")
-    # A session's first node is not one of the agents' step.
-    return int(os.environ.get("SLURM_NODEID") or 0) + bool(spec.apps)
+    # The first node of a session or notebook is not one of the agents' step.
+    return int(os.environ.get("SLURM_NODEID") or 0) + spec.hosts_ranks
 
 
 def _decided(spec: Spec, given: Sequence[str]) -> order.HostOrder:
@@ -175,7 +175,7 @@ def _decided(spec: Spec, given: Sequence[str]) -> order.HostOrder:
     # A program that the user starts need not have the ranks of the mesh.
     mesh = spec.mesh if spec.ranks is not None else []
     # The app of a session runs on the first node, and its ranks beside it are the first ones.
-    first = given[0] if spec.apps else None
+    first = given[0] if spec.hosts_ranks else None
     return order.decide(given, choice, environ, mesh=mesh, ranks_per_node=per_node, first=first)
 
 

@@ -85,7 +85,7 @@ class AppRunner:
             os.environ["AITNE_APP_HOST"], os.environ["AITNE_APP_PORT"] = host, str(port)
         reader, writer = os.pipe() if handed_over else (None, None)
         try:
-            argv = self._app.argv if self._ranks is None else self._ranks.argv(self._app)
+            argv = self._app.argv if self._ranks is None else self._ranks.argv(self._app.argv)
             pid = self._programs.start(argv, stdin=reader)
         finally:
             if reader is not None:

@@ -1,8 +1,8 @@
-"""Ranks of a session: on the first node beside the app, on each other node under an agent of their
-own.
+"""Ranks of a session, or of a notebook that runs as a job: on the first node beside the app, which
+is JupyterLab or the program that runs the notebook, on each other node under an agent of their own.
 
-Their end does not end the session: the agent reports why they ended, and the app continues. The end
-of the app ends them. Files in the shared folder of ``ranks`` state how each node ended.
+Their end does not end the app: the agent reports why they ended, and the app continues. The end of
+the app ends them. Files in the shared folder of ``ranks`` state how each node ended.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import time
 from aitne.agent import left, ranks
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
-from aitne.agent.spec import App, Spec
+from aitne.agent.spec import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 STOP = "stop"
 """File in the folder of the ranks that asks ``aitne-run`` to end the ranks beside the app."""
@@ -32,10 +32,10 @@ _MOST_BYTES = 4_096
 
 
 class RanksBesideApp:
-    """Ranks of a session beside its app, from the start of the app to its end.
+    """Ranks beside an app, from the start of the app to its end.
 
     Args:
-        spec: description of the session.
+        spec: description of the session or job.
         programs: programs of the agent, among which are the agents of the other nodes.
         reporter: reports why the ranks have ended.
         say: writes a sentence to the log.
@@ -48,15 +48,16 @@ class RanksBesideApp:
         self._programs = programs
         self._reporter = reporter
         self._say = say
+        self._app = "session" if spec.apps else "notebook"
         self._nodes: set[int] = set()
         """PIDs of the programs that run the other nodes' agents."""
         self._node_ended = threading.Event()
         self._app_ended = threading.Event()
 
-    def argv(self, app: App) -> list[str]:
-        """Return the command that starts the app, and beside it the ranks of this node. Raises
-        ``OSError``."""
-        return ranks.fill(self._spec, 0, app.argv)
+    def argv(self, app: Sequence[str]) -> list[str]:
+        """Return the command ``app``, which starts the app and beside it the ranks of this node,
+        with what is known only here. Raises ``OSError``."""
+        return ranks.fill(self._spec, 0, app)
 
     def start(self) -> None:
         """Start the agents of the other nodes, and the thread that reports the end of the ranks."""
@@ -65,7 +66,7 @@ class RanksBesideApp:
                 pid = self._programs.start(argv, environment=environment, direct=True)
                 self._nodes.add(pid)
         except OSError as error:
-            self._say(f"srun cannot be started: {error.strerror}. The session has no ranks")
+            self._say(f"srun cannot be started: {error.strerror}. The {self._app} has no ranks")
             self._node_ended.set()
         threading.Thread(target=self._watch, name="ranks", daemon=True).start()
 
@@ -107,7 +108,7 @@ class RanksBesideApp:
                 self._programs.send(due.pop(0)[1], self._nodes)
             if self._app_ended.wait(_LOOK_S / 5):
                 return
-        sentence = f"{self._reason(own_end, asked=asked)}. The session continues without ranks"
+        sentence = f"{self._reason(own_end, asked=asked)}. The {self._app} continues without ranks"
         self._say(sentence)
         self._reporter.ranks_ended(sentence)
 

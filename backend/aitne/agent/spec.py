@@ -112,8 +112,11 @@ class Spec:
         """Certificate of the platform's CA (PEM). If it is set, apps of sessions serve TLS; None
         means plain HTTP."""
         self.commands = [[str(part) for part in argv] for argv in facts.get("commands", ())]
+        self.leader = [str(part) for part in facts.get("leader") or ()]
+        """Command of the first node that runs a notebook beside the ranks of the node; empty for
+        other jobs, and on other nodes."""
         self.explains_failure = bool(facts.get("explains_failure"))
-        """Whether the commands write why they fail as their last line."""
+        """Whether the program writes why it fails to a file in the job's folder."""
         self.apps = [App(app) for app in facts.get("apps", ())]
         self.env = {str(name): str(value) for name, value in facts.get("env", {}).items()}
         self.secrets = bool(facts.get("secrets"))
@@ -176,9 +179,9 @@ class Spec:
 
     @property
     def hosts_ranks(self) -> bool:
-        """Return whether this is the agent of a session's first node, whose app runs beside
-        ranks."""
-        return self.ranks is not None and bool(self.apps)
+        """Return whether this is the agent of the first node of a session or notebook, which runs
+        beside ranks."""
+        return self.ranks is not None and bool(self.apps or self.leader)
 
     @property
     def checkpoints(self) -> str:

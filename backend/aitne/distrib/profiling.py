@@ -71,6 +71,8 @@ class Profiler:
         self._folder = folder
         self._interval_s = interval_s * max(1.0, len(nodes) / RANKS_PER_INTERVAL)
         self._summary = CollectiveSummary()
+        self._summarizing = threading.Lock()
+        self._unsent = False
         self._trace: deque[Entry] = deque(maxlen=TRACE_ENTRIES)
         self._history = History()
         self._began = time.monotonic()
@@ -81,6 +83,20 @@ class Profiler:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="aitne-profile", daemon=True)
         self._thread.start()
+        _running.append(self)
+
+    def by_operation(self) -> tuple[float, dict[str, tuple[int, int, float]]]:
+        """Return the time at which the recording began, and for each operation the number of this
+        rank's collectives until now, their bytes and their seconds. May be called from any thread.
+        """
+        with self._summarizing:
+            self._summarize()
+            found: dict[str, tuple[int, int, float]] = {}
+            for (name, _), cell in self._summary.cells.items():
+                count, nbytes, time_s = found.get(name, (0, 0, 0.0))
+                seconds = time_s + cell.time_ns / 1e9
+                found[name] = (count + cell.count, nbytes + cell.nbytes, seconds)
+        return self._began, found
 
     def take(self, rank: int, payload: Mapping[str, Any]) -> None:
         """Store on rank 0 the totals (``payload``) that rank ``rank`` has sent. May be called from
@@ -106,6 +122,8 @@ class Profiler:
 
         Must be called once, before the connection to rank 0 is closed.
         """
+        if self in _running:
+            _running.remove(self)
         self._stop.set()
         self._thread.join()
         self._round(final=True)
@@ -122,14 +140,14 @@ class Profiler:
                 self._write(final=False)
 
     def _round(self, *, final: bool) -> None:
-        entries = self._ring.drain()
-        if not entries and not final:
-            return
-        self._summary.add(entries)
-        message = self._summary.message(self._ring.dropped) | {"queued": QUEUED.used}
+        with self._summarizing:
+            self._summarize()
+            if not self._unsent and not final:
+                return
+            self._unsent = False
+            message = self._summary.message(self._ring.dropped) | {"queued": QUEUED.used}
         payload = {"totals": message, "final": final}
         if self._rank == 0:
-            self._trace.extend(entries)
             self.take(0, payload)
             return
         try:
@@ -137,6 +155,14 @@ class Profiler:
         except OSError:
             # Rank 0 is lost, and the profile with it. The program is notified by other means.
             self._stop.set()
+
+    def _summarize(self) -> None:
+        """Add the new records to the summary. The caller holds the lock ``_summarizing``."""
+        if entries := self._ring.drain():
+            self._unsent = True
+            self._summary.add(entries)
+            if self._rank == 0:
+                self._trace.extend(entries)
 
     def _write(self, *, final: bool) -> None:
         with self._changed:
@@ -163,6 +189,18 @@ class Profiler:
             self._folder = None
             with suppress(OSError):  # it may not exist
                 beside.unlink()
+
+
+_running: list[Profiler] = []
+"""Profilers of this process that have not been closed, the latest last."""
+
+
+def by_operation() -> tuple[float, dict[str, tuple[int, int, float]]] | None:
+    """Return what ``Profiler.by_operation`` of this process's run returns; None without a run that
+    is recorded.
+    """
+    running = _running[-1:]
+    return running[0].by_operation() if running else None
 
 
 def trace(entries: Iterable[Entry]) -> dict[str, Any]:

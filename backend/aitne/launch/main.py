@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 APP = "--app"
-"""First option of ``aitne-run node`` on the first node of a session: a JSON object with the command
-of the app (``argv``) and further environment variables of the ranks (``env``)."""
+"""First option of ``aitne-run node`` on the first node of a session or notebook: a JSON object with
+the command of the app (``argv``) and further environment variables of the ranks (``env``)."""
 _LOCAL_NAMES = ("localhost", "127.0.0.1")
 
 
@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _session(app: str, arguments: Sequence[str]) -> int:
-    """Run the app of a session, and beside it this node's part of a run."""
+    """Run an app, and beside it this node's part of a run."""
     from aitne.launch import session
 
     options = _node_parser().parse_args(arguments)

@@ -1,9 +1,9 @@
-"""First node of a session with ranks: runs the session's app, and beside it the ranks of the node,
-in one container.
+"""First node of a session or notebook with ranks: runs the app, which is the session's or runs the
+notebook, and beside it the ranks of the node, in one container.
 
 The app decides: when it ends, the ranks are ended. The end of the ranks, however, does not end the
-app; it is written to ``ended-<node>.json`` in the folder of the ranks. The agent ends the ranks
-alone by creating the file ``stop`` in that folder.
+app; it is written to ``ended-<node>.json`` in the folder of the ranks, which ``AITNE_RANKS_ENDED``
+names to the app. The agent ends the ranks alone by creating the file ``stop`` in that folder.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import NoReturn
 
 STOP = "stop"
+ENDED = "AITNE_RANKS_ENDED"
+"""Environment variable of the app: file that exists as soon as the ranks of its node have ended."""
 _FORWARDED = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -32,6 +35,8 @@ _FORWARDED = (
     signal.SIGUSR2,
     signal.SIGCONT,
 )
+_FOLDER = "AITNE_RANKS_FOLDER"
+"""Environment variable of the ranks: folder of the files by which the app finds them."""
 _LOOK_S = 0.5
 _KILL_S = 10.0
 """Seconds that the ranks have to end after SIGTERM, before they are killed."""
@@ -73,7 +78,10 @@ class _SessionPrograms:
     def run(self, app: Sequence[str], ranks: Sequence[str], environ: Mapping[str, str]) -> int:
         awaited = {*_FORWARDED, signal.SIGCHLD}
         signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
-        self._app = _start(app, os.environ, stdin=True)
+        if _FOLDER in environ:
+            # Of ranks of an earlier start, to which the app would connect.
+            shutil.rmtree(os.path.expanduser(environ[_FOLDER]), ignore_errors=True)
+        self._app = _start(app, {**os.environ, ENDED: self._ended}, stdin=True)
         self._ranks = _start(ranks, environ, stdin=False)
         while self._app is not None or self._ranks is not None:
             facts = signal.sigtimedwait(awaited, _LOOK_S)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+from aitne.notebook import communication
 from aitne.notebook.display import CellDisplay, span
 from aitne.notebook.link import GroupConnection, RankAnswerError, RankEvent, RankRequest
 
@@ -335,6 +336,7 @@ class DistributedCell:
     def _result(self) -> CellValue | None:
         progress = self._progress
         self._say_what_was_cut()
+        self._say_how_it_communicated()
         nodes = {rank: self._link.ranks[rank].node for rank in self._ranks}
         if progress.lost:
             raise RanksLostError(self._why_lost(progress.lost))
@@ -362,6 +364,12 @@ class DistributedCell:
                 self._display.line(
                     f"[{rank}] printed {cut['bytes'] / 1e6:.1f} MB more, which is in {where}{failure}"
                 )
+
+    def _say_how_it_communicated(self) -> None:
+        replies = [message["content"] for message in self._progress.replied.values()]
+        profiles = [each["communication"] for each in replies if each.get("communication")]
+        if line := communication.describe(profiles):
+            self._display.line(line)
 
     def _why_lost(self, lost: set[int]) -> str:
         text = self._link.message or next(

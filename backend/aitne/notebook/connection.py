@@ -23,6 +23,10 @@ FOLDER = "AITNE_RANKS_FOLDER"
 """Environment variable: folder of the rank group to which this process belongs."""
 SESSION = "AITNE_SESSION"
 """Environment variable with the id of the session to which a kernel or rank belongs."""
+GROUP = "AITNE_RANK_GROUP"
+"""Environment variable with the id of the job whose ranks a rank, or the notebook of a job, uses."""
+ENDED = "AITNE_RANKS_ENDED"
+"""Environment variable of what runs beside ranks: file that exists as soon as they have ended."""
 ENGINE, CLIENT, STATUS = "engine.json", "client.json", "status.json"
 _LOOK_S = 0.05
 _MOST_BYTES = 4 << 20
@@ -74,6 +78,20 @@ def own_folder(environ: Mapping[str, str]) -> Path | None:
     if chosen:
         return Path(chosen).expanduser()
     return groups_folder() / job if job else None
+
+
+def is_job(environ: Mapping[str, str]) -> bool:
+    """Return whether a kernel with these environment variables runs a notebook as a job."""
+    return bool(environ.get("AITNE_JOB_ID") and environ.get(FOLDER)) and not environ.get(SESSION)
+
+
+def own_ranks(environ: Mapping[str, str]) -> tuple[Path, Path] | None:
+    """Return the folder of the ranks that run beside a job's notebook, and the file that exists as
+    soon as they have ended; None if there are no such ranks."""
+    folder, ended = environ.get(FOLDER), environ.get(ENDED)
+    if not is_job(environ) or not environ.get(GROUP) or not folder or not ended:
+        return None
+    return Path(folder).expanduser(), Path(ended)
 
 
 def groups_folder() -> Path:

@@ -2,7 +2,8 @@
 
 ``FOLDER`` is the folder of the job's attempt. It contains ``notebook.json``, which says what to
 run, and gets the executed copy and its page. Both are written while the notebook runs, so that
-something is left whatever ends the job. The last line of the log says why a notebook did not complete.
+something is left whatever ends the job. The last line of the log, and a file, say why a notebook
+did not complete.
 
 Needs nbclient, nbformat and nbconvert, which the environment of sessions and images with JupyterLab
 have.
@@ -36,6 +37,8 @@ from aitne.notebook.parameters import (
 
 REQUEST, EXECUTED, PAGE = "notebook.json", "executed.ipynb", "executed.html"
 """Names of the files in the job's folder: what to run, the executed copy, and its page."""
+FAILURE = "failure.json"
+"""Name of the file in the job's folder in which the agent reads why the notebook failed."""
 SKIPPED = "skip-execution"
 """Tag of cells that are not run."""
 STARTUP_S = 300
@@ -66,11 +69,11 @@ class NotebookRun:
 
     def __init__(self, folder: str) -> None:
         """Read what to run from the job's folder. Raises ``NotebookFailed``."""
-        folder = os.path.abspath(folder)
         with open(os.path.join(folder, REQUEST), encoding="utf-8") as file:
             request = json.load(file)
         self._parameters: dict[str, Any] = request["parameters"]
         self._own_python = bool(request["own_python"])
+        self._package = str(request["package"])
         self._path = os.path.abspath(os.path.expanduser(request["path"]))
         if request["in_its_folder"]:
             with _reading(self._path):
@@ -113,7 +116,9 @@ class NotebookRun:
         metadata = self._notebook.metadata
         name = str(metadata.get("kernelspec", {}).get("name") or kernel.PYTHON)
         try:
-            manager = kernel.kernel_manager(name, folder, own_python=self._own_python)
+            manager = kernel.kernel_manager(
+                name, folder, own_python=self._own_python, package=self._package
+            )
         except kernel.KernelMissing as error:
             raise NotebookFailed(str(error)) from error
         if self._parameters:
@@ -369,23 +374,36 @@ def main() -> NoReturn:
     """Run the notebook of the job whose folder is the last argument, and exit as a job does."""
     # Messages of libraries do not belong into the log of a user's program.
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    folder = os.path.abspath(sys.argv[-1])
+    with contextlib.suppress(OSError):  # of an earlier run of the same attempt
+        os.unlink(os.path.join(folder, FAILURE))
     try:
-        asyncio.run(NotebookRun(sys.argv[-1]).run())
+        asyncio.run(NotebookRun(folder).run())
     except NotebookFailed as error:
-        _leave(error.code, str(error))
+        _fail(folder, error.code, str(error))
     except ImportError as error:
-        _leave(
+        _fail(
+            folder,
             1,
             f"{sys.executable} has no {error.name}: a notebook runs as a job where nbclient, nbconvert "
             "and ipykernel are installed, such as in the image jupyter or without an image",
         )
-    _leave(0)
+    sys.exit(0)
 
 
-def _leave(code: int, sentence: str | None = None) -> NoReturn:
-    if sentence is not None:
-        LOG.line(f"aitne: {sentence}.")
+def _fail(folder: str, code: int, sentence: str) -> NoReturn:
+    path = os.path.join(folder, FAILURE)
+    try:
+        with open(path, "w", encoding="utf-8", opener=_private) as file:
+            json.dump({"message": sentence}, file)
+    except OSError as error:
+        LOG.line(f"Warning: {path} cannot be written: {error.strerror}.")
+    LOG.line(f"aitne: {sentence}.")
     sys.exit(code)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 if __name__ == "__main__":

@@ -203,12 +203,22 @@ class SessionRanks:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.session = environ.get(connection.SESSION, "")
+        self.of_job = connection.is_job(environ)
+        """Whether this kernel runs a notebook as a job, which has the ranks of the job alone."""
+        self._own = connection.own_ranks(environ)
         self._with_platform = bool(self.session and environ.get("AITNE_TOKEN"))
         self._client: Any = None
 
     @property
     def client(self) -> Any:
         """Return the client of the platform. Raises ``RanksError`` outside a session."""
+        if self.of_job and self._own is not None:
+            raise RanksError("The ranks of this job have ended, and a job starts no others.")
+        if self.of_job:
+            raise RanksError(
+                "This job has no ranks. Submit the notebook with several nodes (`aitne batch … --nodes 2`), or with "
+                "`distributed` in its job file."
+            )
         if not self._with_platform:
             raise RanksError(
                 "This notebook does not belong to a session of the platform, so ranks cannot be started from it. Ranks "
@@ -263,6 +273,20 @@ class SessionRanks:
             if job.state == "RUNNING":
                 return self.wait_started(folder, say)
         raise RanksError("the platform no longer reports on the rank group")
+
+    def wait_own(self, say: Callable[[str], None]) -> None:
+        """Wait until the ranks of this kernel's own job have started, or have ended; return at once
+        if it has none. ``say`` is called with a line about their start whenever that changes."""
+        if self._own is None:
+            return
+        folder, ended = self._own
+        while not ended.exists():
+            with contextlib.suppress(FileNotFoundError):
+                status = connection.read_status(folder)
+                if status.state != "starting":
+                    return
+                say(f"{status.registered} of {status.size} ranks have started")
+            time.sleep(_LOOK_S)
 
     def wait_started(self, folder: Path, say: Callable[[str], None]) -> Path:
         """Wait until the ranks of a group that runs have started. Arguments as those of ``wait``."""

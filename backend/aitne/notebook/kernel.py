@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sys
+from importlib import import_module
 from typing import Any
 
 from jupyter_client import AsyncKernelManager
@@ -17,14 +19,31 @@ class KernelMissing(ValueError):
     """Error: a notebook's kernel is not installed. Its text is a sentence without its end."""
 
 
-class _OwnPython(KernelSpecManager):
-    """Kernels of which those for Python run in the Python that is first on PATH."""
+class _Kernels(KernelSpecManager):
+    """Kernels as sessions have them: those for Python load the platform's extension."""
+
+    package = ""
+    """Folder with the platform's packages for notebooks."""
 
     def get_kernel_spec(self, kernel_name: str) -> Any:
         """Return the specification of a kernel."""
+        server = f"{self.package}/lab/server"
+        if server not in sys.path:
+            sys.path.append(server)
+        extended = import_module("aitne_kernels").with_extension
+        return extended(self._found(kernel_name), self.package)
+
+    def _found(self, kernel_name: str) -> Any:
+        return super().get_kernel_spec(kernel_name)
+
+
+class _OwnPython(_Kernels):
+    """Kernels of which those for Python run in the Python that is first on PATH."""
+
+    def _found(self, kernel_name: str) -> Any:
         found = None
         try:
-            found = super().get_kernel_spec(kernel_name)
+            found = super()._found(kernel_name)
         except NoSuchKernel:
             if kernel_name != PYTHON:
                 raise
@@ -38,16 +57,18 @@ class _OwnPython(KernelSpecManager):
         )
 
 
-def kernel_manager(name: str, folder: str, *, own_python: bool) -> AsyncKernelManager:
+def kernel_manager(name: str, folder: str, *, own_python: bool, package: str) -> AsyncKernelManager:
     """Return the manager of a kernel that is not started yet.
 
     The kernel listens on sockets in ``folder``, which only the job's account may open: on a port,
     other users of the node could read its output. With ``own_python``, a kernel for Python runs in
-    the Python that is first on PATH.
+    the Python that is first on PATH. ``package`` is the folder with the platform's packages for
+    notebooks.
 
     Raises ``KernelMissing`` if there is no such kernel.
     """
-    specs = _OwnPython() if own_python else KernelSpecManager()
+    specs = _OwnPython() if own_python else _Kernels()
+    specs.package = package
     try:
         specs.get_kernel_spec(name)
     except NoSuchKernel:

@@ -175,6 +175,7 @@ class RankMagics(Magics):
         ended, self._group = self._group, None
         if ended is not None:
             ended.close()
+        self._session.wait_own(_Line())
         for folder in self._session.ready():
             try:
                 return self._attach(folder)
@@ -236,6 +237,7 @@ class RankMagics(Magics):
         Raises:
             RanksError: another number of ranks is attached.
         """
+        self._session.wait_own(_Line())
         for folder, status in self._session.statuses():
             if status.state == "starting":
                 self._session.wait_started(folder, _Line())
@@ -245,6 +247,11 @@ class RankMagics(Magics):
             attached = self._attached()
         except RanksError:  # they have ended
             return False
+        if len(attached.ranks) != count and self._session.of_job:
+            raise RanksError(
+                f"This job has {len(attached.ranks)} ranks, and {count} are requested: submit the notebook with as "
+                "many, or with another parameter."
+            )
         if len(attached.ranks) != count:
             raise RanksError(
                 f"{len(attached.ranks)} ranks are attached already: `%ranks stop` releases them"

@@ -24,6 +24,7 @@ from ipyparallel.engine.kernel import IPythonParallelKernel
 from traitlets import Type
 
 from aitne.notebook import values
+from aitne.notebook.communication import CellCommunication
 from aitne.notebook.output_limit import RICH, OutputLimit
 
 _STOP_S = 0.3
@@ -99,15 +100,20 @@ class RankKernel(IPythonParallelKernel):
         self.shell_handlers["pull_request"] = self.pull_request
         self.control_handlers["where_request"] = self.where_request
         self._cells_in = get_tmp_directory()
+        self._communication = CellCommunication()
         self._bound_rich_output()
 
     async def _abort_queues(self, *_arguments: Any, **_named: Any) -> None:
         """Do nothing: as it comes, a cell that arrives while an error is handled is dropped."""
 
     async def do_execute(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        """Execute a cell, and add to the reply how much of its output was not sent."""
+        """Execute a cell, and add to the reply how much of its output was not sent, and how it
+        communicated."""
         self.limit.begin()
+        self._communication.begin()
         reply: dict[str, Any] = await super().do_execute(*arguments, **named)
+        if communication := self._communication.end():
+            reply = {**reply, "communication": communication}
         sys.stdout.flush()
         sys.stderr.flush()
         cut = self.limit.end()

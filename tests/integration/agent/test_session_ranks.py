@@ -27,6 +27,16 @@ ENGINE = (
     "print('rank', e['RANK'], e['AITNE_RANKS_FOLDER'], os.getpid(), e.get('CUDA_VISIBLE_DEVICES'),"
     " flush=True); time.sleep(60)"
 )
+NOTEBOOK = """
+import json, os, pathlib, sys, time
+print("notebook", os.environ.get("AITNE_RANKS_FOLDER"), flush=True)
+ended = pathlib.Path(os.environ["AITNE_RANKS_ENDED"])
+while not (pathlib.Path(sys.argv[1]) / "go").exists() and not ended.exists():
+    time.sleep(0.05)
+failure = {"message": "cell 1 of 2 failed" if ended.exists() else "never read"}
+(pathlib.Path(sys.argv[1]) / "failure.json").write_text(json.dumps(failure))
+sys.exit(3 if ended.exists() else 0)
+"""
 APP = "import os; print('app', os.environ.get('AITNE_RANKS_FOLDER'), flush=True)" + LAUNCHER
 
 
@@ -68,6 +78,20 @@ def session(nodes: int = 2, engine: str = ENGINE, need: str | None = None) -> di
         },
         "around": {"AITNE_LOCAL_NODES": json.dumps(TWO)} if nodes > 1 else {},
         "inactivity_duration_s": 60,
+    }
+
+
+def notebook(folder: Path) -> dict[str, Any]:
+    """Return a job with a notebook and the same ranks, as the renderer describes it. The program
+    ends when a file ``go`` exists, or when the ranks have ended."""
+    described = session()
+    program = [sys.executable, "-c", NOTEBOOK, str(folder)]
+    app = json.dumps({"argv": program, "env": described["ranks"]["env"]})
+    argv = described["apps"][0].argv
+    return {
+        "leader": (*argv[: argv.index("--app") + 1], app, *argv[argv.index("--app") + 2 :]),
+        "explains_failure": True,
+        **{name: described[name] for name in ("commands", "ranks", "around")},
     }
 
 
@@ -164,3 +188,29 @@ def test_a_stopped_session_ends_everything(job: Job, platform: Platform) -> None
     process.terminate()
     assert process.wait(20) == 128 + signal.SIGTERM
     assert not any(map(lives, pids.values()))
+
+
+def test_a_notebook_runs_once_beside_the_ranks_of_all_nodes_and_ends_them(
+    job: Job, platform: Platform
+) -> None:
+    process = job.start(url=platform.url, **notebook(job.folder))
+    for rank in range(4):
+        job.log_says(f"rank {rank} ")
+    pids = [int(pid) for pid in re.findall(r"^rank \d ~/ranks (\d+)", job.log, re.MULTILINE)]
+    assert job.log.count("notebook None\n") == 1
+    (job.folder / "go").touch()
+    assert process.wait(20) == 0
+    assert not any(map(lives, pids))
+    assert not any(report.ranks_ended for report in platform.reports)
+
+
+def test_a_notebook_outlives_its_ranks_and_says_itself_why_it_failed(
+    job: Job, platform: Platform
+) -> None:
+    process = job.start(url=platform.url, **notebook(job.folder))
+    for rank in range(4):
+        job.log_says(f"rank {rank} ")
+    (last,) = re.findall(r"^rank 3 ~/ranks (\d+)", job.log, re.MULTILINE)
+    os.kill(int(last), signal.SIGKILL)
+    assert process.wait(30) == 3
+    assert platform.report(ProgramPhase.FINISHED).message == "cell 1 of 2 failed"

@@ -47,7 +47,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
         "SwitchName=top Switches=a,b\n"
     )
     network = f'[topology]\nfile = "{root}/topology.conf"\n'
-    running = RunningPlatform(root, f"[local]\nnodes = 4\n{network}")
+    running = RunningPlatform(root, f"[local]\nnodes = 4\ncpus = 8\n{network}")
+    # Programs in jobs find the platform as without XDG_STATE_HOME.
+    (running.home / ".local").mkdir()
+    (running.home / ".local" / "state").symlink_to(root / "state")
     try:
         running.start()
         yield running

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
+import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,7 @@ from aitne.client import Client
 from tests.integration.distrib.conftest import SAY, log_of, two_by_two
 from tests.support import realtime
 from tests.support.platform import RunningPlatform
+from tests.support.requirements import lacking
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -22,6 +26,13 @@ pytestmark = [
     realtime.PLATFORM,
 ]
 
+EXAMPLES = Path(__file__).parents[3] / "examples" / "notebooks"
+KILLED = """\
+%%distributed
+import os, signal
+if os.environ["RANK"] == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
+import time; time.sleep(60)"""
 until = partial(eventually, within_s=60, poll_s=0.1)
 WAIT = f"python -c '{SAY}'; touch up-$RANK-$AITNE_RUN_RESTARTS; exec sleep 120"
 
@@ -277,3 +288,50 @@ def test_session_on_two_nodes_is_ready_and_outlives_its_ranks(
     assert here.aitne("stop", session["id"], "--yes").returncode == 0
     assert owner.jobs.wait(session["id"], timeout_s=60).state == "CANCELLED"
     assert processes(session["id"]) == {}
+
+
+def in_batch(here: RunningPlatform, notebook: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    """Run a notebook as a job on two nodes; return the exit code of the command, and the job."""
+    arguments = (str(notebook), "--nodes", "2", *options, "--yes", "--wait", "--json")
+    done = here.aitne("batch", *arguments, timeout_s=600)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.long(third=2)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["optimizer", "ddp-fsdp", "sweep"])
+def test_example_notebook_runs_as_a_job_on_two_nodes(
+    owner: Client, here: RunningPlatform, name: str
+) -> None:
+    venv: tuple[str, ...] = ()
+    if name != "sweep":
+        for package in ("torch", "ipykernel", "ipyparallel"):
+            if importlib.util.find_spec(package) is None:
+                lacking("torch", f"needs {package}: make distrib")
+        venv = ("--venv", sys.prefix)
+    code, job = in_batch(here, EXAMPLES / f"{name}.ipynb", *venv)
+    assert (code, job["state"]) == (0, "COMPLETED"), log_of(owner, job["id"])
+    assert job["nodes"] == ["node01", "node02"]
+    assert processes(job["id"]) == {}
+    assert not (here.home / ".aitne" / "ranks" / job["id"]).exists()
+
+
+@pytest.mark.long(third=2)
+def test_notebook_whose_rank_is_killed_names_it_and_the_cell(
+    owner: Client, here: RunningPlatform
+) -> None:
+    cells = [
+        {"cell_type": "code", "id": f"cell{number}", "metadata": {}, "outputs": [],
+         "execution_count": None, "source": source}
+        for number, source in enumerate(("%ranks start 2", KILLED))
+    ]  # fmt: skip
+    path = here.home / "killed.ipynb"
+    path.write_text(
+        json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
+    )
+    code, job = in_batch(here, path)
+    assert (code != 0, job["state"]) == (True, "FAILED"), log_of(owner, job["id"])
+    assert job["message"].startswith("Cell 2 of 2 failed: RanksLostError: rank 1 on node02 was ")
+    assert "2 ranks are attached already" in log_of(owner, job["id"])
+    assert processes(job["id"]) == {}

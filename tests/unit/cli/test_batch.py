@@ -26,11 +26,16 @@ def test_batch_submits_the_notebook_with_typed_parameters(
     values = {"path": str(notebook), "parameters": {"lr": 0.1, "name": "x", "sizes": [1, 2]}}
     api.on("POST", "/jobs:plan", plan(spec={"commands": [], "notebook": values}))
     api.on("POST", "/jobs", job("PENDING_SUBMIT"))
-    options = ("-p", "lr=0.1", "-p", "name=x", "-p", "sizes=[1, 2]", "--nodes", "2", "--cpu", "4")
+    parameters = ("-p", "lr=0.1", "-p", "name=x", "-p", "sizes=[1, 2]")
+    options = (*parameters, "--nodes", "2", "--cpu", "4", "--venv", str(notebook.parent))
     done = aitne("batch", str(notebook), *options, "--yes", "--json")
     assert done.status == 0, done.err
     (sent,) = api.sent("POST", "/jobs")
-    assert sent.json == {"notebook": values, "resources": {"cpu": 4, "nodes": 2}}
+    assert sent.json == {
+        "notebook": values,
+        "resources": {"cpu": 4, "nodes": 2},
+        "environment": {"venv": str(notebook.parent)},
+    }
     assert "train.ipynb with lr=0.1, name='x', sizes=[1, 2]" in done.err
     assert "Warning: The notebook has no parameter name; it has lr." in done.err
 

@@ -36,6 +36,7 @@ from aitne.notebook import parameters as convention
 aitne batch train.ipynb                        ask, submit, return
 aitne batch train.ipynb -p lr=0.1 -p epochs=5  with other parameters
 aitne batch train.ipynb --gpu a100:1 --yes --wait
+aitne batch train.ipynb --nodes 2 --venv ~/env  with ranks on two nodes
 aitne batch study/train.ipynb --sync study     upload the folder, run a copy
 """,
 )
@@ -61,6 +62,14 @@ def batch(
     nodes: Nodes = None,
     max_duration: MaxDuration = None,
     image: Image = None,
+    venv: Annotated[
+        str | None,
+        typer.Option(
+            "--venv",
+            metavar="DIR",
+            help="A virtual environment for the kernel and the ranks; it needs ipykernel.",
+        ),
+    ] = None,
     datasets: Datasets = None,
     yes: Yes = False,
     wait: Wait = False,
@@ -72,7 +81,8 @@ def batch(
 
     All cells run from the first to the last, and the executed copy is on the job's page. Parameters
     are set after the cell with the tag parameters, which has their defaults; their values are
-    written as in YAML. Without --sync the cluster must have the notebook under the same path.
+    written as in YAML. With several nodes, cells that begin with %%distributed run on ranks on each
+    of them. Without --sync the cluster must have the notebook under the same path.
     """
     from aitne.cli import submit
 
@@ -95,6 +105,9 @@ def batch(
         "tree": None if sync is None else submit.upload(client, sync),
         "max_duration": max_duration,
         "image": image,
+        "environment": None
+        if venv is None
+        else {"venv": os.path.abspath(os.path.expanduser(venv))},
         "datasets": datasets or None,
         "resources": {field: value for field, value in resources.items() if value is not None}
         or None,

@@ -104,7 +104,7 @@ class AgentRanks(Frozen):
 
     On several nodes, an agent runs on each node; the first node's agent starts the other agents.
     In a session, ``commands`` start the ranks of the other nodes, and the ``argv`` of the app
-    starts those of the first node, too.
+    starts those of the first node, too; in a job with a notebook, ``leader`` does.
     """
 
     nodes: int = Field(ge=1)
@@ -170,10 +170,17 @@ class AgentSpec(Frozen):
     """
     commands: tuple[tuple[str, ...], ...] = ()
     """One list of arguments for each entry of ``commands`` in the job file; they run in order until
-    one fails. In a session with ranks, the command that starts the ranks of another node.
+    one fails. In a session or for a notebook with ranks, the command that starts the ranks of
+    another node.
+    """
+    leader: tuple[str, ...] = ()
+    """Command of the first node that runs a notebook, and beside it the ranks of the node; empty
+    for a job without both.
     """
     explains_failure: bool = False
-    """Whether the commands write why they fail as their last line, after ``aitne: ``."""
+    """Whether the program writes why it fails to ``failure.json`` in the job's folder:
+    ``{"message": "cell 2 of 3 failed: …"}``, a sentence without its end, which is in the log too.
+    """
     apps: tuple[AgentApp, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
     secrets: bool = False

@@ -22,7 +22,8 @@ EXECUTED_NOTEBOOK, EXECUTED_PAGE = "executed.ipynb", "executed.html"
 FENCE = "fence"
 OUTCOME = "outcome"
 UNNEEDED = re.compile(
-    r"script\.sh|agent\.json|topology\.conf|notebook\.json|token|ssh-host-key|(?:command|params)-[0-9]+(?:\.json)?"
+    r"script\.sh|agent\.json|topology\.conf|notebook\.json|failure\.json|token|ssh-host-key"
+    r"|(?:command|params)-[0-9]+(?:\.json)?"
     r"|outcome(?:-[0-9]+)?|run(?:-[0-9]+)?|tls"
 )
 """Names of files in the folder of an attempt that are no longer needed after the job has ended."""

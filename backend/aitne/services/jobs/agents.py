@@ -469,7 +469,8 @@ class AgentService:
             values["nodes"] = (report.node,)
         if job.state is JobState.STARTING and job.message is not None:
             values["message"] = None  # it said why the job waited
-        has_ranks = job.type is JobType.SESSION and job.spec.distributed is not None
+        beside = job.type is JobType.SESSION or job.spec.notebook is not None
+        has_ranks = beside and job.spec.distributed is not None
         if report.ranks_ended is not None and has_ranks and job.cancel_requested_at is None:
             # The text comes from a process of the user: no more than a line is taken from it.
             printable = "".join(c if c.isprintable() else " " for c in report.ranks_ended)

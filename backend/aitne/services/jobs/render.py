@@ -125,8 +125,9 @@ class Renderer:
                     wrap(spec.environment, (*self._spawner(job), *argv))
                     for argv in self._programs(job, runtime)
                 ),
-                *self._notebook(job, runtime),
+                *(() if spec.distributed else self._notebook(job, runtime)),
             ),
+            leader=self._leader(job, runtime),
             explains_failure=spec.notebook is not None,
             ranks=self._ranks(job),
             apps=tuple(self._app(job, runtime, app) for app in spec.apps),
@@ -140,6 +141,7 @@ class Renderer:
                 **({"SLURM_SUBMIT_DIR": box.workdir} if spec.image_use else {}),
                 **spec.env,
                 **_rank_group_env(job),
+                **_notebook_env(job),
             },
             secrets=bool(spec.secrets),
             path=runtime.path(),
@@ -206,7 +208,7 @@ class Renderer:
                     {TOPOLOGY: network.encode()} if network and job.spec.resources.nodes > 1 else {}
                 ),
                 **_scripts(job.spec),
-                **_notebook_file(job.spec),
+                **self._notebook_file(job.spec),
             },
             job_dir=self._job_dir(job),
             resources=job.spec.resources,
@@ -240,17 +242,17 @@ class Renderer:
 
     def _programs(self, job: Job, runtime: Runtime) -> Iterator[Sequence[str]]:
         """Yield the argument vector of each program that the job runs: its commands, or the engine
-        of a rank group. That of a session with ranks is the engine on the other nodes.
+        of a rank group. That of a session or notebook with ranks is the engine on the other nodes.
         """
         spec = job.spec
-        if spec.rank_group is not None or (spec.apps and spec.distributed is not None):
+        if spec.rank_group is not None or _has_engines(spec):
             yield self._engine(spec, runtime)
         for number, command in enumerate(spec.commands):
             yield argv_of(command, f"{self._job_dir(job)}/{command_name(number)}")
 
     def _spawner(self, job: Job, app: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the command prefix that starts the command that follows it once for each rank of a
-        node, and beside the ranks the session's ``app``; empty for a job without ranks.
+        node, and beside the ranks the ``app``; empty for a job without ranks.
         """
         spec = job.spec
         if spec.distributed is None:
@@ -268,26 +270,52 @@ class Renderer:
             *("--job", str(_run_id(job)), "--grace", "86400"),
             *("--bind-to", spec.placement.bind.value),
             # A node may first read a whole image; one that fails ends the wait.
-            *(("--timeout", "600") if spec.apps else ()),
+            *(("--timeout", "600") if _has_engines(spec) else ()),
             "--",
         )
 
     def _engine(self, spec: JobSpec, runtime: Runtime) -> Sequence[str]:
-        """Return the command of a rank that executes cells of a session's notebooks."""
-        notebook = NOTEBOOK_PACKAGE if spec.image_use is not None else str(self._software.notebook)
+        """Return the command of a rank that executes cells of notebooks: in the Python of a job's
+        kernel, which is that of its environment, and otherwise in that of sessions.
+        """
         python = spec.rank_group.python if spec.rank_group is not None else None
-        return (python or _python(spec, runtime), notebook, ENGINE)
+        if spec.notebook is not None and _own_python(spec):
+            python = "python"
+        return (python or _python(spec, runtime), self._notebook_package(spec), ENGINE)
+
+    def _notebook_package(self, spec: JobSpec) -> str:
+        return NOTEBOOK_PACKAGE if spec.image_use is not None else str(self._software.notebook)
 
     def _notebook(self, job: Job, runtime: Runtime) -> tuple[tuple[str, ...], ...]:
         """Return the command that runs the job's notebook; empty for a job without one."""
         spec = job.spec
         if spec.notebook is None:
             return ()
-        python, package = _python(spec, runtime), str(self._software.notebook)
-        if spec.image_use is not None:
-            package = NOTEBOOK_PACKAGE
-        argv = (python, "-I", package, _RUN_NOTEBOOK, self._job_dir(job))
-        return (wrap(spec.environment, argv),)
+        return (wrap(spec.environment, self._run_notebook(job, runtime)),)
+
+    def _leader(self, job: Job, runtime: Runtime) -> tuple[str, ...]:
+        """Return the command of the first node of a notebook with ranks; empty for other jobs."""
+        spec = job.spec
+        if spec.notebook is None or spec.distributed is None:
+            return ()
+        beside = self._spawner(job, self._run_notebook(job, runtime))
+        return wrap(spec.environment, (*beside, *self._engine(spec, runtime)))
+
+    def _run_notebook(self, job: Job, runtime: Runtime) -> tuple[str, ...]:
+        python, package = _python(job.spec, runtime), self._notebook_package(job.spec)
+        return (python, "-I", package, _RUN_NOTEBOOK, self._job_dir(job))
+
+    def _notebook_file(self, spec: JobSpec) -> dict[str, bytes]:
+        """Return the file for ``aitne.notebook.execute``; empty for a job without a notebook."""
+        if spec.notebook is None:
+            return {}
+        request = {
+            **spec.notebook.model_dump(mode="json"),
+            "in_its_folder": spec.workdir is None,
+            "own_python": _own_python(spec),
+            "package": self._notebook_package(spec),
+        }
+        return {NOTEBOOK: json.dumps(request).encode()}
 
     def _ranks(self, job: Job) -> AgentRanks | None:
         spec = job.spec
@@ -311,7 +339,7 @@ class Renderer:
             "AITNE_STRATEGY": chosen.strategy,
             "AITNE_COMPRESS": chosen.compress,
         }
-        return variables | (_engine_env(job, job.id) if job.spec.apps else {})
+        return variables | (_engine_env(job, job.id) if _has_engines(job.spec) else {})
 
     def _app(self, job: Job, runtime: Runtime, app: AppSpec) -> AgentApp:
         spec = job.spec
@@ -363,17 +391,25 @@ def _engine_env(job: Job, session: UUID) -> dict[str, str]:
     }
 
 
-def _notebook_file(spec: JobSpec) -> dict[str, bytes]:
-    """Return the file for ``aitne.notebook.execute``; empty for a job without a notebook."""
-    if spec.notebook is None:
+def _has_engines(spec: JobSpec) -> bool:
+    """Return whether the ranks execute cells of the session or notebook that runs beside them."""
+    return spec.distributed is not None and bool(spec.apps or spec.notebook)
+
+
+def _own_python(spec: JobSpec) -> bool:
+    """Return whether the job's notebook runs in an environment of the user."""
+    return spec.environment.venv is not None or spec.environment.conda is not None
+
+
+def _notebook_env(job: Job) -> dict[str, str]:
+    """Return the environment variables from which a notebook learns which ranks it may use: those
+    of its own job; empty for a job without a notebook.
+    """
+    if job.spec.notebook is None:
         return {}
-    environment = spec.environment
-    request = {
-        **spec.notebook.model_dump(mode="json"),
-        "in_its_folder": spec.workdir is None,
-        "own_python": environment.venv is not None or environment.conda is not None,
-    }
-    return {NOTEBOOK: json.dumps(request).encode()}
+    variables = _engine_env(job, job.id)
+    names = ("AITNE_RANKS_FOLDER", *(("AITNE_RANK_GROUP",) if job.spec.distributed else ()))
+    return {name: variables[name] for name in names}
 
 
 def _scripts(spec: JobSpec) -> dict[str, bytes]:

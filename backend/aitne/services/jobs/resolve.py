@@ -213,8 +213,9 @@ def _distributed(
     problems: Problems,
 ) -> DistributedSpec | None:
     offered = template.distributed if template is not None else None
-    # The nodes of a session are there for its ranks.
-    several_nodes = kind is JobType.SESSION and resources.nodes > 1
+    # The nodes of a session or notebook are there for its ranks.
+    interactive = kind is JobType.SESSION or file.notebook is not None
+    several_nodes = interactive and resources.nodes > 1
     if file.distributed is None and offered is None and not several_nodes:
         return None
     if kind is JobType.SESSION and template is not None and not template.offers_ranks:
@@ -358,9 +359,9 @@ def _check_notebook(
         problems.add("notebook", f"template {template.name} has its own commands", None, "neither")
     elif file.commands:
         problems.add("notebook", "the job has commands already", None, "commands or notebook")
-    for field in ("array", "sweep", "distributed"):
+    for field in ("array", "sweep"):
         if getattr(file, field) is not None:
-            problems.add(field, "a notebook runs once, on one node", None, "not with notebook")
+            problems.add(field, "a notebook runs once", None, "not with notebook")
     path = file.notebook.path
     if path.startswith(("/", "~")) and (file.tree is not None or file.repo is not None):
         problems.add(
@@ -412,11 +413,6 @@ def _notes(spec: JobSpec) -> tuple[str, ...]:
     notes: list[str] = []
     if spec.distributed is not None:
         notes += distributed.warnings(spec.distributed, spec.resources)
-    elif spec.resources.nodes > 1 and spec.notebook is not None:
-        notes.append(
-            f"The notebook runs on the first of the {spec.resources.nodes} nodes; it must start "
-            "programs on the others itself."
-        )
     elif spec.resources.nodes > 1:
         there = (
             "" if spec.image_use is None else ", and the image must have a program for that (srun)"

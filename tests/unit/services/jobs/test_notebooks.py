@@ -14,6 +14,7 @@ from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import Job
+from aitne.core.models.resources import Resources
 from aitne.core.settings import Settings
 from aitne.services.jobs import file_parts, notebooks
 from aitne.services.jobs.file_parts import FileParts
@@ -21,7 +22,7 @@ from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.render import Renderer
 from tests.support.jobs import make_job
 from tests.support.runtimes import FakeRuntime
-from tests.unit.services.conftest import ADA, BOB, EVE, Bench
+from tests.unit.services.conftest import ADA, BOB, EVE, Bench, make_node
 
 DIGEST = "a" * 64
 
@@ -47,7 +48,6 @@ async def test_notebook_excludes_what_does_not_go_with_it(bench: Bench) -> None:
     assert "notebook" in await refused(bench, type="session")
     assert "array" in await refused(bench, array="0-3")
     assert "sweep" in await refused(bench, sweep={"parameters": {"lr": [1, 2]}})
-    assert "distributed" in await refused(bench, distributed={})
     repo = {"url": "https://git.test/a", "ref": "main"}
     assert "notebook.path" in await refused(bench, repo=repo)
 
@@ -83,7 +83,53 @@ def test_agent_runs_the_notebook_with_the_python_of_sessions() -> None:
     assert argv[2:4] == (str(own_software().notebook), "aitne.notebook.execute")
     assert argv[4].endswith(f"{job.id}/1")
     assert spec.explains_failure
-    assert request == {**notebook, "in_its_folder": True, "own_python": False}
+    package = str(own_software().notebook)
+    expected = {"in_its_folder": True, "own_python": False, "package": package}
+    assert request == {**notebook, **expected}
+    assert (spec.leader, spec.ranks) == ((), None)
+    # It sees no ranks of a session.
+    assert spec.env["AITNE_RANKS_FOLDER"] == f"~/.aitne/ranks/{job.id}"
+    assert "AITNE_RANK_GROUP" not in spec.env
+
+
+async def test_notebook_on_several_nodes_has_ranks_on_each(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "train.ipynb"
+    path.write_text("{}")
+    fields = {"commands": [], "notebook": {"path": str(path)}}
+    await bench.nodes(make_node(), make_node("node02"))
+    alone = await bench.create(**fields)
+    assert alone.spec.distributed is None
+    job = await bench.create(**fields, resources={"nodes": 2})
+    assert job.spec.distributed is not None
+    assert job.spec.distributed.ranks_per_node == 1
+    chosen = await bench.create(**fields, distributed={"ranks_per_node": 3})
+    assert chosen.spec.distributed is not None
+    assert chosen.spec.distributed.ranks_per_node == 3
+
+
+@pytest.mark.parametrize("venv", [None, "~/env"])
+def test_notebook_with_ranks_runs_beside_those_of_the_first_node(venv: str | None) -> None:
+    ranks = {"distributed": {"ranks_per_node": 2}, "resources": Resources(nodes=2)}
+    fields = {"commands": (), "environment": {"venv": venv} if venv else {}}
+    job = make_job(spec={"notebook": {"path": "~/a.ipynb"}, **ranks, **fields})
+    spec, _ = rendered(job)
+    (other,) = spec.commands
+    # With an environment of the user, kernel and ranks have its Python.
+    engine = (
+        "python" if venv else "/session/bin/python",
+        str(own_software().notebook),
+        "aitne.notebook.engine",
+    )
+    assert other[other.index("--nodes") + 1] == "2"
+    assert spec.leader[-3:] == other[-3:] == engine
+    beside = json.loads(spec.leader[spec.leader.index("--app") + 1])
+    assert beside["argv"][0] == "/session/bin/python"
+    assert beside["argv"][3] == "aitne.notebook.execute"
+    assert beside["env"]["AITNE_RANKS_FOLDER"] == spec.env["AITNE_RANKS_FOLDER"]
+    assert "--app" not in other
+    assert spec.env["AITNE_RANK_GROUP"] == str(job.id)
+    if venv:
+        assert spec.leader[0] == other[0] == "bash", "the environment is loaded once for both"
 
 
 def test_environment_and_working_folder_of_the_job_are_those_of_the_notebook() -> None:
