@@ -4143,12 +4143,6 @@ export interface components {
              */
             network: boolean;
         };
-        /** @description One cost of the rank order: in the scheduler's order, and in the order of the job. */
-        CostPair: {
-            given: number;
-            /** @description Null: the order is read from a file on the node. */
-            chosen?: number | null;
-        };
         /** @description One version of a dataset in the catalogue. It exists only after its manifest was uploaded. */
         Dataset: {
             /** @description Name. */
@@ -7084,9 +7078,9 @@ export interface components {
              */
             order: string[];
             /** @description Consecutive ranks on different leaves; null without nodes. */
-            crossings?: components["schemas"]["CostPair"] | null;
+            crossings?: components["schemas"]["PlannedCost"] | null;
             /** @description Pairs of ranks that share the busiest uplink; null without nodes. */
-            busiest_uplink?: components["schemas"]["CostPair"] | null;
+            busiest_uplink?: components["schemas"]["PlannedCost"] | null;
             /** @description Uplinks, fragmentation and wait, which the choice keeps low. */
             score?: number | null;
             /** @description Number of leaves that the job waits for; null: any. */
@@ -7218,6 +7212,12 @@ export interface components {
             settings: {
                 [key: string]: string | number | boolean;
             }[];
+        };
+        /** @description One cost of the rank order: in the scheduler's order, and in the order of the job. */
+        PlannedCost: {
+            given: number;
+            /** @description Null: the order is read from a file on the node. */
+            chosen?: number | null;
         };
         /** @description Description of the platform: title, version, cluster, scheduler. */
         PlatformInfo: {
@@ -9185,7 +9185,7 @@ export interface components {
          * @description Origin of a part of the topology.
          * @enum {string}
          */
-        TopologyOrigin: "import" | "file" | "scheduler" | "nodes";
+        TopologyOrigin: "import" | "file" | "scheduler";
         /** @description A source of the topology, with the result of its last reading. */
         TopologySourceView: {
             /** @description File or command. */
