@@ -10,14 +10,22 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
 import sys
 import threading
 from collections.abc import Sequence
 
 from aitne.agent import fence, wire
+from aitne.agent.endings import (
+    PREFIX,
+    START_FAILED,
+    Ending,
+    by_launcher,
+    command_ended,
+    not_started,
+    program_ended,
+)
 from aitne.agent.observer import Observer
-from aitne.agent.programs import NOT_FOUND, NOT_STARTED, Programs
+from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 
@@ -30,8 +38,6 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from aitne.agent.spec import TreeSpec
 
 FAILED = 1
-ENVIRONMENT = 118
-"""Exit code: the job's environment could not be loaded; the end of the log states the reason."""
 NOT_READY = 120
 """Exit code: a requirement of the program, such as a file, is missing; nothing was started."""
 DUPLICATE = 121
@@ -48,16 +54,6 @@ PREEMPTED = 75
 resumed (EX_TEMPFAIL)."""
 NODE = "--node"
 ATTACH, INSIDE = "--attach", "--inside"
-_START_FAILED = "start_failed"
-_LONGEST = 1_900
-"""Maximum number of characters in a message that the platform accepts."""
-_PREAMBLE = "aitne-environment"
-"""First argument of a command that loads its environment (venv, conda, modules) before the program.
-"""
-_SAID = "aitne: "
-_FAILURE = "failure.json"
-"""File in the job's folder in which a notebook's program states why it failed."""
-_LAST_BYTES = 8_192
 _ASK_S, _CLEAR_S = 1.0, 10.0
 """Seconds after a program's end until the remaining processes of its container are terminated, and
 until they are killed. A busy container daemon takes a while to remove a container."""
@@ -105,7 +101,7 @@ def main(arguments: Sequence[str]) -> None:
             placement = placements.decide(spec, reporter, _say)
         except placements.OrderUnavailable as error:
             reporter.start()
-            ending = _Ending(NOT_READY, _START_FAILED, str(error))
+            ending = Ending(NOT_READY, START_FAILED, str(error))
     if ending is None:
         ending = (_spread if spread else _prepared)(spec, programs, reporter)
     if placement is not None:
@@ -211,7 +207,7 @@ def _remove_empty_folders(spec: Spec) -> None:
             os.rmdir(folder)
 
 
-def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Reporter) -> NoReturn:
+def _leave_node(spec: Spec, ending: Ending, programs: Programs, reporter: Reporter) -> NoReturn:
     from aitne.agent import ranks
 
     reporter.flush()
@@ -224,33 +220,7 @@ def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Repor
     _leave(0 if programs.stop_requested else ending.code)
 
 
-class _Ending:
-    """Outcome of the job: exit code, and the reason and message if the agent ended the job or did
-    not start it."""
-
-    def __init__(
-        self,
-        code: int,
-        reason: str | None = None,
-        message: str | None = None,
-        *,
-        in_log: bool = False,
-        stop_requested: bool = False,
-        lost_nodes: Sequence[str] = (),
-    ) -> None:
-        self.code = code
-        self.lost_nodes = lost_nodes
-        self.reason = reason
-        self.stop_requested = stop_requested
-        """Whether the ranks on other nodes were asked to end."""
-        self.in_log = in_log
-        """Whether the message is already in the log."""
-        self.message = None if message is None else message[:_LONGEST]
-
-
-def _fill_tree(
-    spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporter
-) -> _Ending | None:
+def _fill_tree(spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporter) -> Ending | None:
     """Fill the folder in which the job runs with the uploaded working tree or repository. Return
     the job's outcome if that fails, otherwise None."""
     from aitne.agent import tree as trees
@@ -260,13 +230,13 @@ def _fill_tree(
         trees.fill(spec, tree, lambda: programs.stop_signal is not None)
     except trees.TreeUnavailable as error:
         reporter.start()
-        return _Ending(NOT_READY, _START_FAILED, f"the job's files are missing: {error}")
+        return Ending(NOT_READY, START_FAILED, f"the job's files are missing: {error}")
     except StopRequested:
-        return _Ending(128 + (programs.stop_signal or 0))
+        return Ending(128 + (programs.stop_signal or 0))
     return None
 
 
-def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
+def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     """Run the job's programs, and before and after that create and remove what they need, such as
     temporary folders."""
     if spec.secrets:
@@ -276,7 +246,7 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
             secrets.load(spec)
         except secrets.SecretsUnavailable as error:
             reporter.start()
-            return _Ending(NOT_READY, _START_FAILED, f"the job's secrets are missing: {error}")
+            return Ending(NOT_READY, START_FAILED, f"the job's secrets are missing: {error}")
     if spec.plain:
         return _run(spec, programs, reporter)
     from aitne.agent.launch import ProgramLauncher, ProgramStartError
@@ -306,13 +276,13 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
                 f"it used more than the {describe_bytes(spec.memory_bytes or 0)} of memory that it had "
                 "requested; request more next time"
             )
-            return _Ending(OUT_OF_MEMORY, "out_of_memory", message)
-        return ending if ending.message is not None else _by_launcher(spec, ending)
+            return Ending(OUT_OF_MEMORY, "out_of_memory", message)
+        return ending if ending.message is not None else by_launcher(spec, ending)
     except ProgramStartError as error:
         reporter.start()
-        return _Ending(error.code, _START_FAILED, error.sentence)
+        return Ending(error.code, START_FAILED, error.sentence)
     except StopRequested:
-        return _Ending(128 + (programs.stop_signal or 0))
+        return Ending(128 + (programs.stop_signal or 0))
     finally:
         launcher.close()
 
@@ -331,7 +301,7 @@ def describe_bytes(amount_bytes: int) -> str:
     return f"{tenths / 10:g} {units[exponent]}"
 
 
-def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
+def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     """Start the agents of all nodes of a distributed job, wait for them, and return the outcome."""
     from aitne.agent import ranks
 
@@ -343,14 +313,14 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         outcome = ranks.run_nodes(spec, programs, begun)
     except OSError as error:
         reporter.start()
-        return _not_started("srun", error)
+        return not_started("srun", error)
     # Each node's agent has logged the reason.
     lost, ended = outcome.lost_nodes, (outcome.code, outcome.reason, outcome.message)
     stopped = outcome.stop_requested
-    return _Ending(*ended, in_log=not lost, stop_requested=stopped, lost_nodes=lost)
+    return Ending(*ended, in_log=not lost, stop_requested=stopped, lost_nodes=lost)
 
 
-def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
+def _run(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     """Run the commands of the job one after the other, then the session's app, and return the
     outcome."""
     if spec.launch.env_prefix is None:
@@ -362,9 +332,9 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         os.chdir(workdir)
     except OSError as error:
         reporter.start()
-        return _Ending(
+        return Ending(
             NOT_READY,
-            _START_FAILED,
+            START_FAILED,
             f"the working directory {workdir} cannot be entered: {error.strerror}",
         )
     os.environ["PWD"] = workdir
@@ -377,7 +347,7 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         observer.end()
 
 
-def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
+def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> Ending:
     if spec.leader:
         return _run_leader(spec, programs, reporter, observer)
     # Those of a session start the ranks of the other nodes.
@@ -390,19 +360,19 @@ def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
             pid = programs.start(argv)
         except OSError as error:
             reporter.start()
-            return _not_started(argv[0], error)
+            return not_started(argv[0], error)
         if not spec.apps:
             observer.begin()
         code = programs.wait(pid)
         observer.last_look()
         if code != 0 or programs.stop_signal is not None:
-            return _command_ended(spec, programs, code, argv)
+            return command_ended(spec, programs, code, argv)
     if not spec.apps:
-        return _Ending(0)
+        return Ending(0)
     return _run_app(spec, programs, reporter, observer)
 
 
-def _run_leader(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
+def _run_leader(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> Ending:
     """Run the notebook of the job beside its ranks, and return the outcome."""
     from aitne.agent.session_ranks import RanksBesideApp
 
@@ -411,24 +381,15 @@ def _run_leader(spec: Spec, programs: Programs, reporter: Reporter, observer: Ob
         pid = programs.start(ranks.argv(spec.leader))
     except OSError as error:
         reporter.start()
-        return _not_started(spec.leader[0], error)
+        return not_started(spec.leader[0], error)
     observer.begin()
     ranks.start()
     code = ranks.wait(pid)
     observer.last_look()
-    return _command_ended(spec, programs, code, spec.leader)
+    return command_ended(spec, programs, code, spec.leader)
 
 
-def _command_ended(spec: Spec, programs: Programs, code: int, argv: Sequence[str]) -> _Ending:
-    """Return the outcome of a command that ended with the exit code ``code``."""
-    if code == 0:
-        return _Ending(0 if programs.stop_signal is None else 128 + programs.stop_signal)
-    if spec.explains_failure and programs.stop_signal is None and (words := _explanation(spec)):
-        return _Ending(code, "failed", words, in_log=True)
-    return _ended(spec, code, argv)
-
-
-def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
+def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> Ending:
     from aitne.agent.session import AppRunner  # not needed for a batch job
 
     app = spec.apps[0]
@@ -442,71 +403,10 @@ def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
         code = session.run()
     except OSError as error:
         reporter.start()
-        return _not_started(app.argv[0], error)
+        return not_started(app.argv[0], error)
     if session.failure is not None:
-        return _Ending(NEVER_ANSWERED, _START_FAILED, session.failure)
-    return _ended(spec, code, app.argv)
-
-
-def _ended(spec: Spec, code: int, argv: Sequence[str]) -> _Ending:
-    """Return the outcome of a program that ended by itself, or whose environment could not be
-    loaded.
-
-    In the latter case, the reason is already in the log.
-    """
-    if code == ENVIRONMENT and _PREAMBLE in argv and (words := _last_words()):
-        return _Ending(code, _START_FAILED, words, in_log=True)
-    if spec.ranks is not None and not spec.hosts_ranks:
-        from aitne.agent import ranks
-
-        if (sentence := ranks.failure(spec)) is not None:
-            return _Ending(code, "failed", sentence)
-    return _Ending(code)
-
-
-def _by_launcher(spec: Spec, ending: _Ending) -> _Ending:
-    """Return the outcome if the container runtime itself failed, which is known from its exit code
-    and the last line of the log; otherwise return ``ending``."""
-    for code, words, reason in spec.launch.own_endings:
-        if ending.code == code and (line := _last_line()).startswith(words):
-            message = line.partition(":")[2].strip().rstrip(".")
-            return _Ending(code, reason, message, in_log=True)
-    return ending
-
-
-def _explanation(spec: Spec) -> str | None:
-    """Return the sentence with which the job's program explains its failure; None if it has left
-    none."""
-    from aitne.agent import left
-
-    record = left.read(f"{spec.job_dir}/{_FAILURE}", _LAST_BYTES)
-    words = None if record is None else record[1].get("message")
-    return words if isinstance(words, str) and words else None
-
-
-def _last_words() -> str | None:
-    """Return the message in the last line of the log if the platform wrote that line; otherwise
-    None."""
-    line = _last_line()
-    return line[len(_SAID) :].rstrip(".") if line.startswith(_SAID) else None
-
-
-def _last_line() -> str:
-    try:
-        if not stat.S_ISREG(os.fstat(2).st_mode):
-            return ""
-        with open("/proc/self/fd/2", "rb") as log:
-            log.seek(max(0, os.fstat(2).st_size - _LAST_BYTES))
-            lines = log.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""  # it may be writable but not readable
-    return lines[-1] if lines else ""
-
-
-def _not_started(program: str, error: OSError) -> _Ending:
-    code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
-    message = f"{program} cannot be started: {error.strerror or error}"
-    return _Ending(code, _START_FAILED, message)
+        return Ending(NEVER_ANSWERED, START_FAILED, session.failure)
+    return program_ended(spec, code, app.argv)
 
 
 def _log_thread_failure(failure: threading.ExceptHookArgs) -> None:
@@ -517,7 +417,7 @@ def _log_thread_failure(failure: threading.ExceptHookArgs) -> None:
 
 def _say(sentence: str) -> None:
     try:
-        os.write(2, f"{_SAID}{sentence}.\n".encode("utf-8", "replace"))
+        os.write(2, f"{PREFIX}{sentence}.\n".encode("utf-8", "replace"))
     except OSError:
         return  # a full disk must not change how the job ends
 

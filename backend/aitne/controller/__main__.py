@@ -40,11 +40,9 @@ def main() -> int:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         settings = load_settings()
-        if arguments.what == "init" and held_start.is_held():
-            import alembic.command  # noqa: F401 (a new release has waited for this)
-        held_start.wait()
         if arguments.what == "init":
             return asyncio.run(_init(settings, arguments.administrator))
+        held_start.wait()
         work = {"run": _run, "drain": _drain}[arguments.what]
         return asyncio.run(work(settings))
     except AitneError as error:
@@ -56,6 +54,9 @@ def main() -> int:
 
 async def _init(settings: Settings, administrator: str | None) -> int:
     platform = build(settings)
+    if held_start.is_held():
+        platform.store.load_migrations()
+    held_start.wait()
     await platform.store.start()
     try:
         await platform.first_run.prepare(administrator)

@@ -24,12 +24,8 @@ from typing import Any
 import pytest
 
 from aitne import __version__
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.broker.versions import PROTOCOL
 from aitne.core.models.check import CheckState
-from aitne.core.models.node import Cluster, Node, NodeState
-from aitne.core.models.topology import TopologyOrigin
-from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
 from aitne.host import hung_processes
 from aitne.host.settings import load_settings
@@ -39,10 +35,8 @@ from aitne.operations.doctor.registry import CHECKS
 from aitne.operations.doctor.run import Examination, examine
 from aitne.supervisor import preflight
 from aitne.supervisor.secret_files import ensure_secrets
-from aitne.topology.parts import TopologyPart
-from aitne.topology.record import to_record
-from aitne.topology.tree import SourceLine, Switch
 from tests.support.certificates import Authority
+from tests.unit.operations.planted_rows import add_user, save_topology
 
 SLURM = Path(__file__).parents[2] / "assets" / "slurm" / "24.11" / "cli" / "config.txt"
 UNUSED_PORT = 9  # discard: no machine that runs tests listens there
@@ -409,44 +403,11 @@ def broker_has_another_release(site: Site) -> None:
 
 def user_has_no_account(site: Site) -> None:
     broker(site)
-    asyncio.run(_add_user(site.data_dir))
-
-
-async def _add_user(data_dir: Path) -> None:
-    store = SqlStore(Settings(data_dir=data_dir).database_url)
-    await store.start()
-    now, name = datetime.now(UTC), "zoe-without"
-    user = User(name=name, default_project=name, created_at=now)
-    await store.create_user(user, None, Project(name=name, created_at=now))
-    await store.close()
+    asyncio.run(add_user(site.data_dir))
 
 
 def topology_lacks_a_node(site: Site) -> None:
-    asyncio.run(_save_topology(site.data_dir))
-
-
-async def _save_topology(data_dir: Path) -> None:
-    store = SqlStore(Settings(data_dir=data_dir).database_url)
-    await store.start()
-    lease = await store.take_lease("controller", "planted", duration_s=60)
-    assert lease is not None
-    now = datetime.now(UTC)
-    nodes = tuple(
-        Node(
-            name=name,
-            state=NodeState.IDLE,
-            cpu_total=1,
-            cpu_used=0,
-            memory_total_bytes=1,
-            memory_used_bytes=0,
-            seen_at=now,
-        )
-        for name in ("gpu01", "gpu02")
-    )
-    await store.save_cluster(Cluster(nodes=nodes, seen_at=now), epoch=lease.epoch)
-    part = TopologyPart((Switch("leaf0", SourceLine("topology.conf", 1), nodes=("gpu01",)),))
-    await store.save_topology(TopologyOrigin.IMPORT, "topology.conf", to_record(part))
-    await store.close()
+    asyncio.run(save_topology(site.data_dir))
 
 
 def broker_permits_other_uids(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from datetime import UTC, datetime
 
 from sqlalchemy import text
@@ -100,6 +101,10 @@ class SqlStore(
     async def start(self) -> None:
         await self._db.prepare()
         await migrate(self._db)
+
+    def load_migrations(self) -> None:
+        """Load the modules of a migration, which ``start`` otherwise loads if one is necessary."""
+        importlib.import_module("alembic.command")
 
     async def schema_state(self) -> SchemaState:
         """Return the schema of the database, which may be foreign or of another release. Raises
