@@ -43,5 +43,5 @@ export async function newNotebook(lab) {
     return output(cell).textContent();
   }
 
-  return { type, begin, output, run, last: () => cells.nth(count - 1) };
+  return { type, begin, output, run, first: () => cells.first(), last: () => cells.nth(count - 1) };
 }
