@@ -47,8 +47,8 @@ $(VENV)/.dev: $(VENV)/.installed
 
 # What programs need that train, and the tests of what trains them; without it those are skipped.
 $(VENV)/.distrib: $(VENV)/.installed
-	@echo "Installing PyTorch, NumPy, mpi4py and scikit-learn …"
-	@$(INSTALL) '.[server,distrib]' mpi4py scikit-learn --no-compile
+	@echo "Installing PyTorch, NumPy, ipyparallel, mpi4py and scikit-learn …"
+	@$(INSTALL) '.[server,distrib,notebook]' mpi4py scikit-learn --no-compile
 	@touch $@
 
 distrib: $(VENV)/.distrib

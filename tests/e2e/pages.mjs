@@ -36,6 +36,8 @@ const dialogOfMenu = (name, path, menu, entry) => ({
     await wait(page);
   },
 });
+/** See a chart, which is loaded after the page. */
+const drawn = async (page) => { await page.locator(".uplot canvas").first().waitFor(); await wait(page); };
 const menu = (name, path, button) => ({ name, path, fold: true, prepare: async (page) => { await page.getByTestId(button).first().click(); await wait(page); } });
 const choose = async (page, many) => { for (let box = 0; box < many; box += 1) await page.getByTestId("job-row").nth(box).getByRole("checkbox").check(); };
 const HOUR_MS = 3_600_000;
@@ -150,9 +152,9 @@ export const pages = (ids) => [
   { name: "project-report", path: "/projects/vision/report" },
   { name: "compose", path: "/compose" },
   { name: "device", path: "/device?code=BCD-FGH-JKL" },
-  { name: "compare", path: `/compare?runs=${ids.finished},${ids.other}` },
+  { name: "compare", path: `/compare?runs=${ids.finished},${ids.other}`, prepare: drawn },
   { name: "sweep", path: `/jobs/${ids.sweep}?tab=sweep` },
-  { name: "job-metrics", path: `/jobs/${ids.finished}?tab=metrics` },
+  { name: "job-metrics", path: `/jobs/${ids.finished}?tab=metrics`, prepare: drawn },
   { name: "job-snapshot", path: `/jobs/${ids.finished}?tab=snapshot` },
   { name: "notifications", path: "/notifications" },
   ...["profile", "security", "sign-ins", "tokens", "secrets", "notifications"].map((tab) => ({ name: `account-${tab}`, path: `/account/${tab}` })),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -9,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import walk
 from tests.support import realtime
+from tests.support.documents import NOTEBOOK_TUTORIAL, ROOT, blocks, cells, commands
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.requirements import lacking, need_torch
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(900),
     realtime.PLATFORM,
 ]
 
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRELUDE = """\
 set -euo pipefail
 newest() {
@@ -29,19 +29,6 @@ newest() {
     'import json, sys; print(json.load(sys.stdin)[0]["id"])'
 }
 """
-
-
-def blocks(page: str, language: str) -> list[str]:
-    """The page's blocks in that language."""
-    text = (DOCS / page).read_text()
-    return [body for kind, body in _BLOCK.findall(text) if kind == language]
-
-
-def commands(page: str) -> list[str]:
-    """What follows the prompts. ``ID`` stands for the job that was submitted last."""
-    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
-    typed = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
-    return [re.sub(r"\bID\b", '"$(newest)"', line) for line in typed]
 
 
 class Reader(RunningPlatform):
@@ -94,6 +81,18 @@ def test_tutorial_script_runs_on_several_ranks(reader: Reader) -> None:
     assert "make distrib" in typed
     said = reader.type([START, *typed])
     assert said.count("accuracy") >= 3
+
+
+@pytest.mark.browser
+@pytest.mark.long(third=1)
+def test_tutorial_notebook_trains_on_ranks(reader: Reader, chromium: str, tmp_path: Path) -> None:
+    need_torch()
+    # A session and two ranks need three CPUs, however many this machine has.
+    (reader.data_dir / "aitne.toml").write_text("[local]\ncpus = 4\n")
+    reader.env["AITNE_DATA_DIR"] = str(reader.data_dir)
+    reader.type([START, *commands(NOTEBOOK_TUTORIAL)])
+    typed = json.dumps(cells(NOTEBOOK_TUTORIAL))
+    walk("tutorial.mjs", reader, reader.token, chromium, tmp_path, typed)
 
 
 @pytest.mark.long(third=2)

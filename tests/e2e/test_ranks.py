@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from tests.e2e.conftest import walk
 from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.requirements import need_torch
+from tests.support.training import shared_environment
 
 pytestmark = [
     pytest.mark.platform,
@@ -18,12 +21,13 @@ pytestmark = [
     pytest.mark.timeout(900),
     realtime.BROWSER,
 ]
-START = "4 --nodes 2 --memory 300M --idle 10m"
+START = "4 --nodes 2 --memory 700M --idle 10m --python"
 
 
 @pytest.fixture
 def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """This machine as two nodes."""
+    need_torch()
     environments_or_skip()
     root = tmp_path_factory.mktemp("platform")
     running = RunningPlatform(root, "[local]\nnodes = 2\ncpus = 8", domain="localhost")
@@ -49,14 +53,18 @@ def test_ranks_are_attached_and_released_from_a_notebook(
     two_nodes: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
     assert two_nodes.aitne("admin", "user", "create", "bob").returncode == 0
-    other = _login_link(two_nodes, two_nodes.token_of("bob"))
-    walk("ranks.mjs", two_nodes, two_nodes.token, chromium, tmp_path, START, other)
+    bob = _login_link(two_nodes, two_nodes.token_of("bob"))
+    start = f"{START} {sys.executable}"
+    walk("ranks.mjs", two_nodes, two_nodes.token, chromium, tmp_path, start, bob, "404")
 
 
 @pytest.mark.long(third=3)
 def test_ranks_are_attached_and_released_on_slurm(
     slurm_platform: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
+    """Bob is a member of the project that alice's session uses."""
     alice = slurm_platform.token_of("alice")
-    other = _login_link(slurm_platform, slurm_platform.token_of("bob"))
-    walk("ranks.mjs", slurm_platform, alice, chromium, tmp_path, START, other)
+    bob = _login_link(slurm_platform, slurm_platform.token_of("bob"))
+    with shared_environment() as shared:
+        start = f"{START} {shared}/venv/bin/python"
+        walk("ranks.mjs", slurm_platform, alice, chromium, tmp_path, start, bob, "200")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sysconfig
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +24,8 @@ def shared_environment() -> Iterator[Path]:
         subprocess.run([system, "-m", "venv", "--without-pip", folder / "venv"], check=True)
         (site,) = (folder / "venv" / "lib").glob("python3.*/site-packages")
         backend = Path(__file__).parents[2] / "backend"
-        own = sysconfig.get_paths()["purelib"]
-        (site / "own.pth").write_text(f"{own}\n{backend}\n")
+        own = [path for path in sys.path if path.endswith("site-packages")]
+        (site / "own.pth").write_text("\n".join([*own, str(backend)]) + "\n")
         imports = [folder / "venv/bin/python", "-c", "import torch, aitne.distrib"]
         done = subprocess.run(imports, capture_output=True, text=True, check=False)
         if done.returncode:

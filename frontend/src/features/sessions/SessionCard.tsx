@@ -69,8 +69,8 @@ export function SessionCard({ job, icon, templateTitle, onDismiss }: Props) {
         <Stages job={job} />
       </div>
       <IdleAlert job={job} mt="md" />
-      <SessionRanks job={job} />
       <Foot job={job} ended={ended} />
+      <SessionRanks job={job} />
     </article>
   );
 }
