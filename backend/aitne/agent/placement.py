@@ -96,11 +96,11 @@ class PlacementReport:
         self._reporter.tell("placement", document)
 
 
-def decide(spec: Spec, reporter: Reporter, say: Callable[[str], None]) -> PlacementReport:
+def decide(spec: Spec, reporter: Reporter, log: Callable[[str], None]) -> PlacementReport:
     """Decide the order of the job's nodes, write it for the other agents and for the programs that
     the job starts, and set the environment variables that name these files. Report the order.
 
-    ``say`` writes a sentence to the log.
+    ``log`` writes a line to the log.
 
     Raises:
         OrderUnavailable: the file with the requested order, or the topology, cannot be used, or the
@@ -123,9 +123,9 @@ def decide(spec: Spec, reporter: Reporter, say: Callable[[str], None]) -> Placem
             f"the order of the nodes cannot be written to {run_folder(spec)}: {error.strerror}"
         ) from error
     if decided.warning is not None:
-        say(decided.warning)
+        log(f"{decided.warning}.")
     elif decided.costs is not None:
-        say(decided.reason)
+        log(decided.reason)
     _set_variables(spec, given, decided.names)
     document = {"given": given, "order": decided.names, "reason": decided.reason}
     if decided.costs is not None:

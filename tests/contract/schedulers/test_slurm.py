@@ -336,6 +336,8 @@ async def test_a_forecast_says_when_and_where(slurm: Bench) -> None:
     assert forecast.starts_at is not None
     assert (len(forecast.nodes), forecast.partition) == (2, "gpu")
     assert not await slurm.find(request.job_id)
+    one_named = slurm.request("true", resources={"nodes": 2}, nodes=("n1",))
+    assert await slurm.scheduler.forecast(one_named) is None
 
 
 async def test_a_requeue_is_counted(slurm: Bench) -> None:

@@ -22,7 +22,7 @@ INTERLEAVED = (
     "SwitchName=top Switches=a,b\n"
 )
 LOCAL = json.dumps([{"node": name, "gpus": None} for name in GIVEN])
-LINE = "aitne: rank order: 4 -> 2 crossings, busiest uplink 2 -> 1.\n"
+LINE = "aitne: rank order: 4 -> 2 crossings, busiest uplink 2 -> 1\n"
 
 
 def ranks(program: str) -> dict[str, Any]:

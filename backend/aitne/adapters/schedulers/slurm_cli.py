@@ -230,11 +230,17 @@ class SlurmCliScheduler:
         """Run ``sbatch --test-only`` as the job's account, with the script that would be submitted;
         return Slurm's forecast, or None if it gives none.
 
+        With ``--test-only``, Slurm considers the nodes of ``--nodelist`` alone and refuses a job that
+        needs more, although it accepts the job itself. The nodes of such a job are not passed, and
+        its start is unknown.
+
         Raises:
             SchedulerRejected: Slurm would reject the job.
             SchedulerUnavailable: Slurm does not answer.
         """
-        _, *argv = await self._sbatch(request)
+        needs_more = 0 < len(request.nodes) < request.resources.nodes
+        tested = request.model_copy(update={"nodes": ()}) if needs_more else request
+        _, *argv = await self._sbatch(tested)
         script = request.script or "#!/bin/sh\n"
         try:
             completed = await self._commands.submit(
@@ -251,7 +257,7 @@ class SlurmCliScheduler:
         except (CommandTimeout, Unavailable) as error:
             raise SchedulerUnavailable(error.message) from error
         if completed.returncode == 0:
-            return answers.parse_forecast(completed.said)
+            return None if needs_more else answers.parse_forecast(completed.said)
         if answers.proof(completed.said) is answers.SubmissionEvidence.REFUSED:
             raise answers.refusal(completed.said, request)
         raise SchedulerUnavailable(f"sbatch failed: {completed.said}")

@@ -433,12 +433,12 @@ def _placement_facts(job: Job) -> dict[str, str]:
     placement, leaves = job.spec.placement, job.spec.leaves
     facts = {}
     if placement.nodes:
-        facts["on"] = compress_hostlist(placement.node_names)
+        facts["nodelist"] = compress_hostlist(placement.node_names)
     if excluded := excluded_nodes(job):
-        facts["not on"] = compress_hostlist(excluded)
+        facts["exclude"] = compress_hostlist(excluded)
     if leaves is not None:
         wait = "" if leaves.wait_s is None else f", waits {format_duration(leaves.wait_s)} for that"
-        facts["leaves"] = f"at most {leaves.count}{wait}"
+        facts["switches"] = f"at most {leaves.count}{wait}"
     return facts
 
 

@@ -155,7 +155,7 @@ async def test_compact_job_waits_for_the_fewest_leaves(bench: Bench) -> None:
         "The scheduler waits at most 5m for nodes on 2 leaves (max_switch_wait), and then starts the job "
         "on more." in plan.warnings
     )
-    assert "#   leaves      at most 2, waits 5m for that\n" in plan.script
+    assert "#   switches    at most 2, waits 5m for that\n" in plan.script
 
 
 async def test_plan_script_names_nodes(bench: Bench) -> None:
@@ -164,7 +164,7 @@ async def test_plan_script_names_nodes(bench: Bench) -> None:
     plan = await bench.plan(
         {"commands": ["true"], "placement": placement, "resources": {"nodes": 2}}
     )
-    assert "#   on          n[3-4]\n#   not on      n10\n" in plan.script
+    assert "#   nodelist    n[3-4]\n#   exclude     n10\n" in plan.script
 
 
 @pytest.mark.parametrize(
