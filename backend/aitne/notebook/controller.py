@@ -92,6 +92,8 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
     from tornado.ioloop import PeriodicCallback
     from traitlets.config import Config
 
+    from aitne.notebook import hearts
+
     class RankHub(Hub):
         """Hub that knows the ranks of its group."""
 
@@ -151,6 +153,7 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
 
     module.Hub = RankHub
     module.IPController = Controller
+    hearts.use(settings.size)
     address = own_address(os.environ)
     app = Controller.instance()
     # Not an argument, which every account of the node could read.

@@ -59,9 +59,18 @@ def _run(folder: Path) -> None:
         threading.Thread(
             target=_follow, args=(pid, log, folder), name="aitne-controller", daemon=True
         ).start()
+    # Nothing large was imported before the forks; the controller starts during these imports.
+    from aitne.notebook import rank_kernel
+    from aitne.notebook.output_limit import OutputLimit
+
     info = connection.wait_for(folder, connection.ENGINE, _START_S)
     monitor.register(folder, node, _report(world))
-    _serve(world, info, folder)
+    job_dir = os.environ.get("AITNE_JOB_DIR")
+    outputs = Path(job_dir) / "outputs" if job_dir else folder.with_name(f"{folder.name}-outputs")
+    limit = OutputLimit(world.rank, world.size, outputs)
+    rank_kernel.serve(world.rank, info, str(_profile(folder, world.rank)), limit, _MISSED)
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def _fork(work: Callable[[], None]) -> int:
@@ -105,18 +114,6 @@ def _device(world: RankTopology) -> str:
         return str(world.local_rank) if os.path.exists("/dev/nvidiactl") else ""
     devices = [device.strip() for device in visible.split(",") if device.strip()]
     return devices[world.local_rank % len(devices)] if devices else ""
-
-
-def _serve(world: RankTopology, info: dict[str, Any], folder: Path) -> None:
-    from aitne.notebook import rank_kernel
-    from aitne.notebook.output_limit import OutputLimit
-
-    job_dir = os.environ.get("AITNE_JOB_DIR")
-    outputs = Path(job_dir) / "outputs" if job_dir else folder.with_name(f"{folder.name}-outputs")
-    limit = OutputLimit(world.rank, world.size, outputs)
-    rank_kernel.serve(world.rank, info, str(_profile(folder, world.rank)), limit, _MISSED)
-    sys.stdout.flush()
-    os._exit(0)
 
 
 def _profile(folder: Path, rank: int) -> Path:

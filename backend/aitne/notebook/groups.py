@@ -19,7 +19,7 @@ from aitne.notebook import connection, values
 
 AGREED = ("torch", "numpy", "ipyparallel", "aitne")
 """Packages whose versions kernel and ranks should agree on."""
-_LOOK_S = 0.5
+_LOOK_S = 0.1
 _READY_S = 120.0
 _END_S = 30.0
 _LOST_S = 20.0
@@ -252,7 +252,10 @@ class SessionRanks:
     def start(self, ranks: int, **options: Any) -> str:
         """Request a rank group for this session, and return its id. ``options`` are the other
         fields of the request. Errors are the client's."""
-        return str(self.client.sessions.start_ranks(self.session, ranks, **options).id)
+        group = str(self.client.sessions.start_ranks(self.session, ranks, **options).id)
+        import aitne.notebook.link  # noqa: F401 - a long import, during which the ranks start
+
+        return group
 
     def wait(self, group: str, say: Callable[[str], None]) -> Path:
         """Wait until a group can execute cells, and return its folder.
