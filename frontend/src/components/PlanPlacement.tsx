@@ -1,12 +1,12 @@
 import { useTranslation } from "react-i18next";
-import type { PlannedPlacement } from "@/api/topology";
+import type { PlacementPlan } from "@/api/topology";
 import { ServerText } from "@/components/ServerText";
 import { alternativeText, costText, leavesText, someOf, waitText } from "@/lib/planned";
 import { formatNumber } from "@/lib/units";
 import classes from "./PlanView.module.css";
 
 /** On which nodes a job would run, in which order, what that costs, and what else there is. */
-export function PlanPlacement({ placement }: { placement: PlannedPlacement }) {
+export function PlanPlacement({ placement }: { placement: PlacementPlan }) {
   const { t } = useTranslation();
   const { nodes, leaves, order, score, reason, alternatives, changes } = placement;
   const rows: [string, string | null][] = [

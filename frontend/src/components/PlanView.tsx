@@ -4,7 +4,6 @@ import { CircleCheck, CircleX, Hourglass, Info, ShieldCheck, TriangleAlert } fro
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
-import { plannedPlacement } from "@/api/topology";
 import type { Plan } from "@/api/types";
 import { PlanPlacement } from "@/components/PlanPlacement";
 import { ServerText } from "@/components/ServerText";
@@ -55,7 +54,6 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
     );
   }
   const { Icon, tone, text } = verdict(plan);
-  const placement = plannedPlacement(plan);
   return (
     <>
       <div
@@ -80,7 +78,7 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
               {open ? t("hide script") : t("show script")}
             </Anchor>
           </span>
-          {placement !== null && <PlanPlacement placement={placement} />}
+          {plan.placement !== null && <PlanPlacement placement={plan.placement} />}
           <Remarks plan={plan} />
         </span>
       </div>

@@ -1,6 +1,6 @@
 /** The rows of a planned placement. */
 import i18next from "i18next";
-import type { LeafUse, PlannedPlacement } from "@/api/topology";
+import type { LeafUse, PlacementPlan } from "@/api/topology";
 import { durationWords } from "@/lib/time";
 import { formatNumber } from "@/lib/units";
 
@@ -19,14 +19,14 @@ export function leavesText(leaves: readonly LeafUse[]): string {
 }
 
 /** "5 → 3 crossings, busiest uplink 2 → 1"; null where it is unknown. */
-export function costText({ crossings, busiest_uplink: busiest }: Pick<PlannedPlacement, "crossings" | "busiest_uplink">): string | null {
+export function costText({ crossings, busiest_uplink: busiest }: Pick<PlacementPlan, "crossings" | "busiest_uplink">): string | null {
   if (crossings === null || busiest === null) return null;
   const change = (given: number, chosen: number | null) => (chosen === null || chosen === given ? String(given) : `${given} → ${chosen}`);
   return i18next.t("{{crossings}} crossings, busiest uplink {{busiest}}", { crossings: change(crossings.given, crossings.chosen), busiest: change(busiest.given, busiest.chosen) });
 }
 
 /** For how many leaves the job waits, and how long; null if it does not wait for them. */
-export function waitText({ max_leaves: count, max_leaves_wait_s: wait }: Pick<PlannedPlacement, "max_leaves" | "max_leaves_wait_s">): string | null {
+export function waitText({ max_leaves: count, max_leaves_wait_s: wait }: Pick<PlacementPlan, "max_leaves" | "max_leaves_wait_s">): string | null {
   if (count === null) return null;
   return wait === null
     ? i18next.t("waits for {{count}} leaf switches without a limit", { count })
@@ -34,7 +34,7 @@ export function waitText({ max_leaves: count, max_leaves_wait_s: wait }: Pick<Pl
 }
 
 /** "leaf2 (4), in 10m, score 2.4". */
-export function alternativeText({ leaves, wait_s: wait, score }: PlannedPlacement["alternatives"][number]): string {
+export function alternativeText({ leaves, wait_s: wait, score }: PlacementPlan["alternatives"][number]): string {
   const later = wait > 0 ? [i18next.t("in {{time}}", { time: durationWords(Math.ceil(wait)) })] : [];
   return [leavesText(leaves), ...later, i18next.t("score {{score}}", { score: formatNumber(score) })].join(", ");
 }

@@ -5,7 +5,7 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { isStatus } from "@/api/client";
 import { messageOf } from "@/api/problem";
-import { type JobPlacement, type OrderCosts, placementQuery } from "@/api/topology";
+import { type JobPlacement, type PlacementCosts, placementQuery } from "@/api/topology";
 import type { Job } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
@@ -82,7 +82,7 @@ function useOrderLabels(): Record<OrderName, string> {
 function Figures({ placement }: { placement: JobPlacement }) {
   const { t } = useTranslation();
   const labels = useOrderLabels();
-  const rows: [string, OrderCosts | null][] = [
+  const rows: [string, PlacementCosts | null][] = [
     [t("Crossings between leaves"), placement.crossings],
     [t("Busiest uplink"), placement.busiest_uplink],
   ];

@@ -1,7 +1,7 @@
 import { Title } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
-import type { JobPlacement, RankBinding } from "@/api/topology";
+import type { BoundRank, JobPlacement } from "@/api/topology";
 import { leavesOf } from "@/lib/switches";
 import { type JobBranch, orderOf, ranksText } from "./placement";
 import table from "@/components/table.module.css";
@@ -49,7 +49,7 @@ export function OrderTable({ placement, tree, each }: { placement: JobPlacement;
 const MOST_SHOWN = 16;
 
 /** The cores, the NUMA node, the GPU and the network interface of each rank. */
-export function BindingTable({ bindings }: { bindings: readonly RankBinding[] }) {
+export function BindingTable({ bindings }: { bindings: readonly BoundRank[] }) {
   const { t } = useTranslation();
   const many = bindings.length > MOST_SHOWN;
   const [unfolded, setUnfolded] = useState(!many);

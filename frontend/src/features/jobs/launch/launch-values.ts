@@ -3,7 +3,7 @@ import type { JobFile, Parameter, Scalar, Template } from "@/api/types";
 import { parseDuration } from "@/lib/time";
 import { parseMemory } from "@/lib/units";
 import { gpuOf } from "./describe-file";
-import { type Bounds, DEFAULT_CONTAINER, type EnvironmentValues, type LaunchValues, NO_ENVIRONMENT, type PlacementValues } from "./launch";
+import { type Bounds, DEFAULT_CONTAINER, type EnvironmentValues, type LaunchValues, NO_ENVIRONMENT, NO_PLACEMENT, type PlacementValues } from "./launch";
 
 /**
  * The values of `file`; the template's defaults, in `start`, where it has none or the template no longer accepts it. Amounts are
@@ -79,8 +79,9 @@ function environmentOf({ environment }: JobFile): EnvironmentValues {
   };
 }
 
-function placementOf(file: JobFile): PlacementValues {
-  const { compact, nodes, exclude } = ((file as Record<string, unknown>).placement ?? {}) as Record<string, unknown>;
-  const listed = (value: unknown) => (Array.isArray(value) ? value.join(",") : typeof value === "string" ? value : "");
-  return { compact: compact === "prefer" || compact === "require" ? compact : null, nodes: listed(nodes), exclude: listed(exclude) };
+function placementOf({ placement }: JobFile): PlacementValues {
+  if (unset(placement)) return NO_PLACEMENT;
+  const { compact, nodes, exclude } = placement;
+  const listed = (names: string | string[] | undefined) => (Array.isArray(names) ? names.join(",") : (names ?? ""));
+  return { compact: compact === "off" ? null : (compact ?? null), nodes: listed(nodes), exclude: listed(exclude) };
 }

@@ -193,10 +193,10 @@ function slurmPart({ partition, qos, constraint }: LaunchValues["slurm"]): Pick<
 }
 
 /** The placement, where it differs from the defaults. */
-function placementPart({ placement, nodes: count }: LaunchValues): { placement?: Record<string, unknown> } {
+function placementPart({ placement, nodes: count }: LaunchValues): Pick<JobFile, "placement"> {
   const [nodes, exclude] = [placement.nodes.trim(), placement.exclude.trim()];
   const fields = { ...(placement.compact !== null && count > 1 && { compact: placement.compact }), ...(nodes && { nodes }), ...(exclude && { exclude }) };
-  return Object.keys(fields).length === 0 ? {} : { placement: fields };
+  return Object.keys(fields).length === 0 ? {} : { placement: fields as JobFile["placement"] };
 }
 
 function isNumeric(parameter: Parameter): boolean {
