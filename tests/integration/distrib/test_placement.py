@@ -237,7 +237,7 @@ def test_slurm_stores_the_nodes_that_a_job_requests(
     facts = dict(word.split("=", 1) for word in stored.split() if "=" in word)
     assert facts["ReqNodeList"] == "n3"
     assert facts["ExcNodeList"] == "n[1,4]"
-    assert "ReqSwitch=2@00:00:30" in stored, stored
+    assert facts["Switches"] == "2@00:00:30"
     alice.jobs.cancel(job.id)
     assert alice.jobs.wait(job.id, timeout_s=120).state == "CANCELLED"
 
