@@ -31,8 +31,11 @@ def wait() -> None:
     if descriptor is None:
         return
     with socket.socket(fileno=int(descriptor)) as supervisor:
-        try:
+        # A supervisor that has released this process before it was loaded has closed its side, and
+        # the permission to continue waits to be read.
+        with contextlib.suppress(ConnectionError):
             supervisor.sendall(b".")
+        try:
             continues = supervisor.recv(1)
         except ConnectionError:
             continues = b""
