@@ -38,6 +38,7 @@ from aitne.core.settings import Settings
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.node_reports import NodeReports
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.cluster.topology_imports import TopologyImports
 from aitne.services.images.images import ImageService
@@ -298,6 +299,7 @@ def make_stage(
         secrets,
         trees,
         cipher,
+        NodeReports(store, topologies, settings.topology, clock),
         url=settings.agents_url,
         trusted=not settings.capabilities.remote,
         certificates=session_signer(settings) if settings.tls.enabled else None,

@@ -59,6 +59,7 @@ class Observer:
             launcher = self._programs.launcher
             pids_file = None if launcher is None else launcher.pids_file
             Sampler(self._spec, self._reporter, pids_file).start()
+            self._reporter.describe_node_by(self._describe_node)
             if self._spec.ranks is not None and not self._spec.node_rank:
                 from aitne.agent.profile import ProfileWatch
 
@@ -73,6 +74,11 @@ class Observer:
                 meter = Sampler(self._spec, self._reporter, pids_file)
                 active = self._reporter.active
                 ActivityWatch(meter, active, self._spec.inactivity_s, None).start()
+
+    def _describe_node(self, boot_id: str) -> None:
+        from aitne.agent import node
+
+        node.start_describing(self._spec, self._programs, self._reporter, boot_id)
 
     def _look_around(self) -> None:
         from aitne.agent.metrics import MetricsWatch

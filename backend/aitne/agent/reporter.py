@@ -13,6 +13,7 @@ from aitne.agent.spec import VERSION, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Callable
     from typing import Any
 
 _MOST_SAMPLES = 1_000
@@ -45,9 +46,16 @@ class Reporter:
         self._condition = threading.Condition()
         self._deadline: float | None = None
         self._address: str | None = None
+        self._boot_id: str | None = None
+        self._start_describing: Callable[[str], None] | None = None
         self._thread: threading.Thread | None = None
         if spec.platform_url:
             self._thread = threading.Thread(target=self._run, name="report", daemon=True)
+
+    def describe_node_by(self, start: Callable[[str], None]) -> None:
+        """Set the function that starts the description of the node, with the ID of the node's boot as
+        argument. It is called once, when the platform asks."""
+        self._start_describing = start
 
     def start(self) -> None:
         """Start the thread that sends the queued reports."""
@@ -137,7 +145,9 @@ class Reporter:
             timeout = _TIMEOUT_S if deadline is None else deadline - time.monotonic()
             if timeout <= 0:
                 return
-            taken = self._send(report, timeout)
+            taken, wanted = self._send(report, timeout)
+            if wanted and samples:  # the job's program runs: nothing delays its start
+                self._describe_node()
             if taken is not None:
                 pause = 0.0
                 with self._condition:
@@ -179,6 +189,11 @@ class Reporter:
         }
         if spec.node_rank is not None:
             report["node_rank"] = spec.node_rank
+        if samples:
+            from aitne.agent import node  # its imports can wait until the program runs
+
+            self._boot_id = self._boot_id or node.boot_id()
+            report["boot_id"], report["python"] = self._boot_id, node.PYTHON
         if self._active_at is not None:
             # Computed now, because a queued report becomes older.
             report["idle_s"] = round(max(0.0, time.monotonic() - self._active_at), 3)
@@ -203,11 +218,17 @@ class Reporter:
         for _ in range(min(samples, len(self._samples))):
             self._samples.popleft()
 
-    def _send(self, report: dict[str, Any], timeout_s: float) -> bool | None:
+    def _describe_node(self) -> None:
+        start, self._start_describing = self._start_describing, None
+        if start is not None and self._boot_id is not None:
+            start(self._boot_id)
+
+    def _send(self, report: dict[str, Any], timeout_s: float) -> tuple[bool | None, bool]:
         """Send a report. Return True if it was accepted, False if it was rejected and must not be
-        sent again, None if it should be sent again."""
+        sent again, None if it should be sent again; and whether the platform asks for a description
+        of the node."""
         try:
-            status, _ = wire.request(
+            status, body = wire.request(
                 "POST",
                 self._url,
                 body=json.dumps(report).encode(),
@@ -215,9 +236,17 @@ class Reporter:
                 timeout_s=timeout_s,
             )
         except (OSError, wire.InvalidResponseError, ValueError):
-            return None
+            return None, False
         except RecursionError:  # brackets nested as deeply as could be read
-            return False
+            return False, False
         if status >= 500 or status in (408, 425, 429):
-            return None
-        return status < 300
+            return None, False
+        return status < 300, status < 300 and _asks_for_node(body)
+
+
+def _asks_for_node(body: bytes) -> bool:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(answer, dict) and answer.get("topology_wanted") is True

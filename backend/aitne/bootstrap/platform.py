@@ -43,6 +43,7 @@ from aitne.host.account import own_account_name
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.node_reports import NodeReports
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.cluster.topology_imports import TopologyImports
 from aitne.services.datasets.datasets import DatasetService
@@ -272,6 +273,7 @@ def build(settings: Settings) -> PlatformServices:
         secrets,
         trees,
         cipher,
+        NodeReports(store, topologies, settings.topology, utc_now),
         url=settings.agents_url,
         trusted=settings.capabilities.trusted,
         certificates=session_signer(settings) if settings.tls.enabled else None,

@@ -107,7 +107,8 @@ class TopologySettings(Strict):
         list(TopologyOrigin),
         max_length=len(TopologyOrigin),
         description="Sources of the topology, the first one first: `import` (`aitne admin topology "
-        "import`), `file` and `scheduler`. A source that contradicts an earlier one is not used, and health "
+        "import`), `file`, `scheduler`, and `nodes` (what jobs report about their nodes), which only adds to the "
+        "others wherever it is named. A source that contradicts an earlier one is not used, and health "
         "names it.",
     )
     file: Path | None = Field(

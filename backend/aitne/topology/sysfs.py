@@ -18,6 +18,8 @@ _VIRTUAL_NICS = ("lo",)
 _GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 _GPU_VENDORS = ("0x10de", "0x1002")
 _MAX_DEVICES = 4_096
+_MAX_NICS = 257
+"""Maximum number of network interfaces; the number of links grows with its square."""
 _MAX_CHARACTERS = 65_536
 
 
@@ -78,7 +80,7 @@ def _nics(root: Path) -> list[PciDevice]:
             device = _device(entry.name, entry, root)
             if device.device.pci is not None and device.device.pci not in nics:
                 nics[device.device.pci] = device
-    return list(nics.values())
+    return list(nics.values())[:_MAX_NICS]
 
 
 def _device(name: str, folder: Path, root: Path) -> PciDevice:

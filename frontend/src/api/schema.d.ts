@@ -4076,7 +4076,7 @@ export interface components {
             switches: components["schemas"]["TopologySwitch"][];
             /** @description All nodes of the scheduler, by name. */
             nodes: components["schemas"]["TopologyNode"][];
-            /** @description Sources of the network's topology, in the order in which they are used. */
+            /** @description Sources of the topology, in the order in which they are used; of nodes that jobs have described, those with a problem. */
             sources: components["schemas"]["TopologySourceView"][];
             /** @description Nodes of the scheduler that the network's topology lacks. */
             unknown_nodes: string[];
@@ -9185,12 +9185,12 @@ export interface components {
          * @description Origin of a part of the topology.
          * @enum {string}
          */
-        TopologyOrigin: "import" | "file" | "scheduler";
+        TopologyOrigin: "import" | "file" | "scheduler" | "nodes";
         /** @description A source of the topology, with the result of its last reading. */
         TopologySourceView: {
             /** @description File or command. */
             name: string;
-            /** @description `import`: imported by an administrator; `file`: named in the settings; `scheduler`: the scheduler itself. */
+            /** @description `import`: imported by an administrator; `file`: named in the settings; `scheduler`: the scheduler itself; `nodes`: jobs on the node of that name. */
             origin: components["schemas"]["TopologyOrigin"];
             /**
              * Format: date-time

@@ -55,7 +55,7 @@ async def test_started_makes_a_starting_job_run(stage: Stage) -> None:
     job = await stored(stage, make_session(), *STARTING)
     stage.clock.move(3)
     answer = await send(stage, job, report(address="node01:40123"))
-    assert answer.json() == {"protocol": 1}
+    assert answer.json() == {"protocol": 1, "topology_wanted": False}
     job = await stage.store.get_job(job.id)
     assert job.state is JobState.RUNNING
     assert job.address == "node01:40123"

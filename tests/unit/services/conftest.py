@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -116,6 +116,10 @@ class FixedTopology:
     """The topology that a test sets."""
 
     tree: TopologyTree | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    async def pythons(self) -> Mapping[str, str]:
+        return self.versions
 
     async def current(self) -> Topology:
         return Topology(self.tree)

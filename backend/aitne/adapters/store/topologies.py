@@ -51,7 +51,7 @@ class TopologyRecords(StorePart, TopologyStore):
 
     @override
     async def note_topology_problem(
-        self, origin: TopologyOrigin, name: str, problem: str, *, epoch: int
+        self, origin: TopologyOrigin, name: str, problem: str, *, epoch: int | None = None
     ) -> None:
         await self._save(origin, name, {"problem": problem}, epoch)
 

@@ -289,12 +289,24 @@ class AgentReport(Frozen):
     """Order of the job's nodes, and bindings of its ranks
     (``core.models.job_placement.ReportedPlacement``); a later one replaces it.
     """
+    boot_id: str | None = Field(None, max_length=64)
+    """ID of the node's current boot."""
+    python: str | None = Field(None, max_length=16)
+    """Version of the node's Python, such as ``3.11``."""
+    topology: dict[str, Any] | None = None
+    """What the node consists of (``core.models.node_report.ReportedNode``), for which the platform
+    has asked.
+    """
 
 
 class AgentReply(Frozen):
     """Answer of the platform to a report."""
 
     protocol: int = VERSION
+    topology_wanted: bool = False
+    """Whether the platform asks for a description of the node, which it has not had since the boot of
+    the node.
+    """
 
 
 class JobSecrets(Frozen):

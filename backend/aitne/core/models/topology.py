@@ -20,6 +20,8 @@ class TopologyOrigin(StrEnum):
     FILE = "file"
     """The file that the settings name."""
     SCHEDULER = "scheduler"
+    NODES = "nodes"
+    """The agents of jobs, each about the node that it runs on."""
 
 
 class StoredTopology(Frozen):
@@ -27,8 +29,8 @@ class StoredTopology(Frozen):
 
     origin: TopologyOrigin
     name: str
-    """Name within the origin: of the imported file, or the path of the file in the settings; empty
-    for the scheduler.
+    """Name within the origin: of the imported file, the path of the file in the settings, or a node;
+    empty for the scheduler.
     """
     content: Mapping[str, Any] | None
     """Part of the topology as ``aitne.topology.record`` writes it; None: the source has none, or it
@@ -99,7 +101,7 @@ class TopologySourceView(Frozen):
     name: str = Field(description="File or command.")
     origin: TopologyOrigin = Field(
         description="`import`: imported by an administrator; `file`: named in the settings; "
-        "`scheduler`: the scheduler itself."
+        "`scheduler`: the scheduler itself; `nodes`: jobs on the node of that name."
     )
     read_at: UtcTime = Field(description="Time of the last reading.")
     problem: str | None = Field(
@@ -115,7 +117,8 @@ class ClusterTopology(Frozen):
     )
     nodes: tuple[TopologyNode, ...] = Field(description="All nodes of the scheduler, by name.")
     sources: tuple[TopologySourceView, ...] = Field(
-        description="Sources of the network's topology, in the order in which they are used."
+        description="Sources of the topology, in the order in which they are used; of nodes that jobs "
+        "have described, those with a problem."
     )
     unknown_nodes: tuple[str, ...] = Field(
         description="Nodes of the scheduler that the network's topology lacks."

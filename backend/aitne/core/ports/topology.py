@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,10 @@ class CurrentTopology(Protocol):
 
     async def current(self) -> Topology:
         """Return what is known about the topology now; the same object until it changes."""
+        ...
+
+    async def pythons(self) -> Mapping[str, str]:
+        """Return the version of Python, such as ``3.11``, of each node that has reported it."""
         ...
 
 

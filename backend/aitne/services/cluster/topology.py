@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from aitne.core.models.node import Cluster, Node
@@ -88,6 +88,20 @@ class ClusterTopologies:
         """
         return await self._fresh.get()
 
+    async def reported(self, node: str) -> StoredTopology | None:
+        """Return what jobs have reported about a node; None if they have not."""
+        await self._fresh.get()
+        return self._rows.stored.get((TopologyOrigin.NODES, node))
+
+    async def pythons(self) -> Mapping[str, str]:
+        """Return the version of Python of each node that has reported it."""
+        await self._fresh.get()
+        return {
+            name: row.content["python"]
+            for (origin, name), row in self._rows.stored.items()
+            if origin is TopologyOrigin.NODES and row.content is not None
+        }
+
     async def _read(self) -> KnownTopology:
         rows = await self._store.topologies_after(self._rows.version)
         if rows:
@@ -131,12 +145,13 @@ def combined(
     order: Sequence[TopologyOrigin],
 ) -> KnownTopology:
     """Return the topology that the sources describe together. A source that contradicts an earlier
-    one is left out and has a problem.
+    one is left out and has a problem. What nodes report is not trusted: it only adds to the others.
 
-    Sort order: by the origins in ``order``; within an origin, by name.
+    Sort order: by the origins in ``order``, nodes last; within an origin, by name.
     """
     keys = sorted(
-        (key for key in stored if key[0] in order), key=lambda key: (order.index(key[0]), key[1])
+        (key for key in stored if key[0] in order),
+        key=lambda key: (key[0] is TopologyOrigin.NODES, order.index(key[0]), key[1]),
     )
     used: list[Sequence[Switch]] = []
     tree: TopologyTree | None = None
@@ -153,10 +168,10 @@ def combined(
                 used.append(part.switches)
                 origins.add(origin)
             for node in () if part is None else part.nodes:
-                _add(nodes, node)
+                _add(nodes, node, keeps_links=origin is TopologyOrigin.NODES)
         except TopologyError as error:
             problem = str(error)
-        if part is not None or problem is not None:
+        if problem is not None or (part is not None and origin is not TopologyOrigin.NODES):
             shown = FROM_SCHEDULER if origin is TopologyOrigin.SCHEDULER else name
             views.append(
                 TopologySourceView(name=shown, origin=origin, read_at=row.read_at, problem=problem)
@@ -164,13 +179,20 @@ def combined(
     return KnownTopology(Topology(tree, nodes), tuple(views), frozenset(origins))
 
 
-def _add(nodes: dict[str, NodeTopology], node: NodeTopology) -> None:
-    """Add what a source says about a node to what earlier ones say. Raises ``TopologyError`` if
-    they contradict each other.
+def _add(nodes: dict[str, NodeTopology], node: NodeTopology, *, keeps_links: bool) -> None:
+    """Add what a source says about a node to what earlier ones say. With ``keeps_links``, links that
+    they describe are kept. Raises ``TopologyError`` if they contradict each other.
     """
-    if node.name is not None:
-        known = nodes.get(node.name)
-        nodes[node.name] = node if known is None else merged_node([known, node])
+    if node.name is None:
+        return
+    known = nodes.get(node.name)
+    if known is None:
+        nodes[node.name] = node
+        return
+    whole = merged_node([known, node])
+    if keeps_links:
+        whole = replace(whole, links={**whole.links, **known.links})
+    nodes[node.name] = whole
 
 
 def _view(known: KnownTopology, cluster: Cluster, mine: set[str]) -> ClusterTopology:

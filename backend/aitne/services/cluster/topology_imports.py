@@ -57,17 +57,20 @@ class TopologyImports:
         await self._store.save_topology(TopologyOrigin.IMPORT, name, to_record(part))
 
     async def remove(self, actor: Actor, name: str) -> None:
-        """Remove an import.
+        """Remove an import, or else what jobs have reported about the node of that name, which they
+        then report again.
 
         Raises:
             NotAllowed: the actor is no administrator.
-            NotFound: nothing of that name was imported.
+            NotFound: nothing of that name was imported or reported.
         """
         require(PolicyAction.NODE_ADMINISTER, actor, "topology", name)
-        stored = await self._store.topology(TopologyOrigin.IMPORT, name)
-        if stored is None or stored.content is None:
-            raise NotFound("topology", name)
-        await self._store.save_topology(TopologyOrigin.IMPORT, name, None)
+        for origin in (TopologyOrigin.IMPORT, TopologyOrigin.NODES):
+            stored = await self._store.topology(origin, name)
+            if stored is not None and stored.content is not None:
+                await self._store.save_topology(origin, name, None)
+                return
+        raise NotFound("topology", name)
 
     def _read(self, name: str, text: str, node: str | None) -> TopologyPart:
         """Return what the text of a file says, with ``name`` as its source. Raises

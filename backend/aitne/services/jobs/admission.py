@@ -36,6 +36,7 @@ from aitne.services.jobs.cluster_check import (
 from aitne.services.jobs.enforcement import hold
 from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.placement import with_leaves
+from aitne.services.jobs.rank_python import needs_ranks_python, python_problems
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.resolve import image_reference, resolve
 from aitne.services.jobs.templates import TemplateCatalog
@@ -275,6 +276,10 @@ class Admission:
         await self._check_session_token(actor, resolved_job.spec)
         spec, limits = hold(resolved_job.spec, resolved_job.cluster, self._settings)
         fitting = resolved_job.fitting
+        if needs_ranks_python(spec):
+            problems = Problems()
+            problems.extend(python_problems(spec, fitting.able, await self._topology.pythons()))
+            problems.check()
         tree = await self._tree(spec)
         spec, notes = with_leaves(
             spec, fitting.able, tree, resolved_job.cluster, self._settings.capabilities

@@ -33,6 +33,7 @@ from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.profile import MOST_BYTES, Profile
 from aitne.core.ports.store import Store
 from aitne.core.sessions import session_tokens
+from aitne.services.cluster.node_reports import NodeReports
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.trees import TreeService
@@ -49,9 +50,8 @@ LONGEST_WAIT_S = 30.0
 MOST_IDLE_S = 366 * 86_400.0
 """Maximum idle time in seconds; a larger value in a report is reduced to it."""
 LONGEST_TOLERANCE_S = 300.0
-"""Maximum age in seconds of the stored time of a session's last activity.
-
-For short inactivity durations, the maximum is a twentieth of the duration.
+"""Maximum age in seconds of the stored time of a session's last activity; for short inactivity
+durations, a twentieth of the duration.
 """
 SignRequest = Callable[[str, str, str], str]
 """Function that signs a session's certificate: takes owner, address and certificate signing
@@ -60,16 +60,14 @@ request, and returns PEM.
 _RACES = 5
 _STORED: dict[str, object] = {
     "samples": (),
+    "topology": None,
     **dict.fromkeys(("profile", "snapshot", "results", "files", "placement", "message")),
 }
 """Default values of the report's fields that may be large. They are stored at once and removed from
 a report that waits for confirmation by the scheduler.
 """
 MOST_EARLY = 10_000
-"""Maximum number of reports that wait until the scheduler confirms their runs.
-
-If there are more, the oldest is dropped.
-"""
+"""Maximum number of reports that wait until the scheduler confirms their runs; the oldest is dropped."""
 _UNCONFIRMED = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED})
 """States in which the scheduler has not confirmed that the job has its nodes, although the program
 may already run.
@@ -123,6 +121,7 @@ class AgentService:
         secrets: UserSecretService,
         trees: TreeService,
         cipher: Cipher,
+        nodes: NodeReports,
         *,
         url: str,
         trusted: bool,
@@ -139,6 +138,7 @@ class AgentService:
         self._secrets = secrets
         self._trees = trees
         self._cipher = cipher
+        self._nodes = nodes
         self._snapshots = snapshots
         self._sweeps = sweeps
         self._store = store
@@ -200,7 +200,7 @@ class AgentService:
                 # The poll may have been written since the row was read.
                 job = await self._store.get_job(job.id)
             await self._settle(job, early)
-        return AgentReply()
+        return AgentReply(topology_wanted=await self._nodes.hear(job, report))
 
     def _on_events(self, events: Sequence[Event]) -> None:
         """Remember which waiting reports may be confirmed by the events, and start to examine these

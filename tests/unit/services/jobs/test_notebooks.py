@@ -107,6 +107,28 @@ async def test_notebook_on_several_nodes_has_ranks_on_each(bench: Bench, tmp_pat
     assert chosen.spec.distributed.ranks_per_node == 3
 
 
+async def test_ranks_of_a_notebook_are_refused_where_the_python_of_all_nodes_is_too_old(
+    bench: Bench, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.ipynb"
+    path.write_text("{}")
+    fields: dict[str, object] = {
+        "commands": [],
+        "notebook": {"path": str(path)},
+        "resources": {"nodes": 2},
+    }
+    await bench.nodes(make_node("n1"), make_node("n2"), make_node("n3"))
+    bench.topology.versions = {"n1": "3.9", "n2": "3.10"}
+    problems = await refused(bench, **fields)
+    assert "need Python 3.11 or newer" in problems["resources.nodes"]
+    assert "(n[1-2]) have Python 3.10, 3.9" in problems["resources.nodes"]
+    assert (await bench.create(**{**fields, "resources": {"nodes": 1}})).spec.distributed is None
+    own = {"venv": "/opt/venv"}
+    assert (await bench.create(**{**fields, "environment": own})).spec.distributed is not None
+    bench.topology.versions = {"n1": "3.9"}
+    assert (await bench.create(**fields)).spec.distributed is not None
+
+
 @pytest.mark.parametrize("venv", [None, "~/env"])
 def test_notebook_with_ranks_runs_beside_those_of_the_first_node(venv: str | None) -> None:
     ranks = {"distributed": {"ranks_per_node": 2}, "resources": Resources(nodes=2)}

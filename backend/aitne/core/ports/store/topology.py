@@ -35,10 +35,10 @@ class TopologyStore(Protocol):
         ...
 
     async def note_topology_problem(
-        self, origin: TopologyOrigin, name: str, problem: str, *, epoch: int
+        self, origin: TopologyOrigin, name: str, problem: str, *, epoch: int | None = None
     ) -> None:
         """Store why a source could not be read. What it said before is kept.
 
-        Raises ``StaleEpoch`` if another controller is the leader.
+        Raises ``StaleEpoch`` if ``epoch`` is given and another controller is the leader.
         """
         ...

@@ -1,0 +1,157 @@
+"""Reports of jobs about the nodes that they run on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from aitne.core.jobs.agent_protocol import AgentReport
+from aitne.core.jobs.states import ACTIVE
+from aitne.core.models.job import Job
+from aitne.core.models.node_report import ReportedNode
+from aitne.core.models.topology import StoredTopology, TopologyOrigin
+from aitne.core.ports.store import TopologyStore
+from aitne.core.settings import TopologySettings
+from aitne.services.cluster.topology import ClusterTopologies
+from aitne.topology.node import link_weight
+
+log = logging.getLogger(__name__)
+
+AGAIN = timedelta(minutes=10)
+"""Time within which a node is not described again, whatever its agents say about boots."""
+_PARTS = ("numa_nodes", "gpus", "nics")
+_DIFFERS = (
+    "jobs of different users describe it differently, and the first description is used. If the node was "
+    "changed, remove it by `aitne admin topology forget {node} --yes`: the next job describes it again."
+)
+
+
+class NodeReports:
+    """Service that stores what jobs report about their nodes, once a boot.
+
+    Agents run as their users and are not trusted: a job describes only the nodes that the scheduler
+    says it runs on, and no user replaces what a job of another has reported.
+    """
+
+    def __init__(
+        self,
+        store: TopologyStore,
+        topologies: ClusterTopologies,
+        settings: TopologySettings,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._topologies = topologies
+        self._used = TopologyOrigin.NODES in settings.sources
+        self._clock = clock
+        self._lock = asyncio.Lock()
+
+    async def hear(self, job: Job, report: AgentReport) -> bool:
+        """Store the description of the node in the report, if it has one. Return whether the node is
+        to be described: it runs the job, and was not described since its boot, or with an older
+        Python.
+        """
+        if report.topology is not None:
+            await self._keep(job, report)
+        if not self._used or report.boot_id is None or report.python is None:
+            return False
+        if not _runs_there(job, report):
+            return False
+        stored = await self._topologies.reported(report.node)
+        return self._is_due(stored, report.boot_id, report.python)
+
+    async def _keep(self, job: Job, report: AgentReport) -> None:
+        """Store the description of the node in the report. One that is invalid, or not wanted, is
+        ignored; one that differs from that of another user's job is stored as a problem.
+        """
+        if not self._used or not _runs_there(job, report):
+            return
+        try:
+            node = ReportedNode.model_validate(report.topology)
+        except (ValidationError, RecursionError) as error:
+            log.info("The description of %s by job %s is invalid: %s", report.node, job.id, error)
+            return
+        new = _content(node, report.node, job.owner)
+        async with self._lock:
+            stored = await self._store.topology(TopologyOrigin.NODES, report.node)
+            if self._is_due(stored, node.boot_id, node.python):
+                await self._store_new(report.node, stored, new)
+
+    async def _store_new(
+        self, name: str, stored: StoredTopology | None, new: dict[str, Any]
+    ) -> None:
+        before = None if stored is None else stored.content
+        if before is not None and before["owner"] != new["owner"]:
+            both = _agreed(before, new)
+            if both is None:
+                log.warning(
+                    "Jobs of %s and %s describe the node %s differently",
+                    before["owner"],
+                    new["owner"],
+                    name,
+                )
+                problem = _DIFFERS.format(node=name)
+                await self._store.note_topology_problem(TopologyOrigin.NODES, name, problem)
+                return
+            new = both
+        await self._store.save_topology(TopologyOrigin.NODES, name, new)
+
+    def _is_due(self, stored: StoredTopology | None, boot_id: str, python: str) -> bool:
+        if stored is None or stored.content is None:
+            return True
+        if stored.problem is not None or self._clock() - stored.read_at < AGAIN:
+            return False
+        known = stored.content
+        return bool(known["boot_id"] != boot_id) or _version(python) > _version(known["python"])
+
+
+def _runs_there(job: Job, report: AgentReport) -> bool:
+    return (
+        job.state in ACTIVE
+        and report.node in job.nodes
+        and report.restart_count == job.restart_count
+    )
+
+
+def _content(node: ReportedNode, name: str, owner: str) -> dict[str, Any]:
+    """Return the content of the row of a node, which ``aitne.topology.record`` reads."""
+    facts = node.model_dump(mode="json")
+    boot_id, python = facts.pop("boot_id"), facts.pop("python")
+    described = {"name": name, "source": f"agent on {name}", **facts}
+    return {
+        "switches": [],
+        "nodes": [described],
+        "boot_id": boot_id,
+        "python": python,
+        "owner": owner,
+    }
+
+
+def _agreed(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what two users' jobs say together about a node; None if they differ.
+
+    A job that does not see all GPUs does not know NVLink, so one of two kinds of link may be that over
+    PCIe.
+    """
+    (old_node,), (new_node,) = before["nodes"], new["nodes"]
+    if any(old_node[part] != new_node[part] for part in _PARTS):
+        return None
+    if _version(new["python"]) < _version(before["python"]):
+        return None
+    links = {(one, other): kind for one, other, kind in old_node["links"]}
+    for one, other, kind in new_node["links"]:
+        known = links.get((one, other), kind)
+        if known != kind and known.startswith("NV") == kind.startswith("NV"):
+            return None
+        links[one, other] = max(known, kind, key=link_weight)
+    both = {**old_node, "links": [[*pair, kind] for pair, kind in links.items()]}
+    return {**new, "nodes": [both], "owner": before["owner"]}
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
