@@ -10,6 +10,7 @@ import pytest
 from aitne.client import Client
 from aitne.core.platform.dev_cluster import DevCluster
 from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
+from tests.support.waiting import eventually
 
 SAY = """\
 import os
@@ -60,8 +61,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
 
 @pytest.fixture(scope="module")
 def owner(here: RunningPlatform) -> Client:
-    """Who started it."""
-    return Client(here.url, here.token)
+    """Who started it. The platform has read the topology: jobs on two nodes get those of a leaf."""
+    client = Client(here.url, here.token)
+    eventually("the topology is read", lambda: client.nodes.topology()["switches"] != [])
+    return client
 
 
 @pytest.fixture(scope="module")
