@@ -96,6 +96,19 @@ it("keeps the ranks of a session current: a new group is fetched, a change of on
   vi.useRealTimers();
 });
 
+it("refetches the placement of a job when its agents have reported it", () => {
+  vi.useFakeTimers();
+  const cache = new QueryClient();
+  const updater = new CacheUpdater(cache, "mira");
+  for (const id of ["a", "b"]) cache.setQueryData(topologyKeys.job(id), {});
+  updater.apply("job.placement", { id: 9, job_id: "a", owner: "mira", kind: "job.placement", data: {} });
+  vi.advanceTimersByTime(300);
+  expect(cache.getQueryState(topologyKeys.job("a"))?.isInvalidated).toBe(true);
+  expect(cache.getQueryState(topologyKeys.job("b"))?.isInvalidated).toBe(false);
+  updater.stop();
+  vi.useRealTimers();
+});
+
 it.each(["topology.changed", "nodes.changed"])("refetches the topology after %s", (kind) => {
   vi.useFakeTimers();
   const cache = new QueryClient();

@@ -49,6 +49,7 @@ export class CacheUpdater {
     else if (kind === "dataset.changed") this.invalidateSoon("datasets", 500, catalogKeys.datasets);
     else if (kind === "job.profile" && isJobEvent(event)) this.invalidateSoon(`profile ${event.job_id}`, 500, keys.profile(event.job_id));
     else if (kind === "job.snapshot" && isJobEvent(event)) this.invalidateSoon(`snapshot ${event.job_id}`, 300, runKeys.snapshot(event.job_id));
+    else if (kind === "job.placement" && isJobEvent(event)) this.invalidateSoon(`placement ${event.job_id}`, 300, topologyKeys.job(event.job_id));
     else if (kind === "sweep.changed" && isJobEvent(event)) this.invalidateSoon(`sweep ${event.job_id}`, 1_000, runKeys.sweep(event.job_id));
     else if (isJobEvent(event) && event.data.task_group === true) this.applyTasks(event);
     else if (isJobEvent(event)) this.applyJob(event);

@@ -41,6 +41,18 @@ async def test_the_snapshot_of_a_job_comes_back_whole(store: SqlStore) -> None:
         await store.put_snapshot(uuid4(), TAKEN)
 
 
+async def test_a_stored_placement_is_announced_outside_the_history(store: SqlStore) -> None:
+    job = (await store.create_job(make_job())).job
+    before = await store.last_event_id()
+    for nodes in (["n1", "n2"], ["n2", "n1"]):
+        await store.put_document(job.id, DocumentKind.PLACEMENT, {"order": nodes})
+    events = await store.events_after(before)
+    assert [(each.kind, each.job_id, each.owner) for each in events] == [
+        ("job.placement", job.id, job.owner)
+    ], "of each job one is kept"
+    assert [event.kind for event in await store.job_events(job.id)] == ["job.created"]
+
+
 async def test_snapshot_parts_shared_by_tasks_are_stored_once(store: SqlStore) -> None:
     array, tasks = make_array("0-3")
     await store.create_job(array, tasks)

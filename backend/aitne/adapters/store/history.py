@@ -17,7 +17,7 @@ from aitne.adapters.store.deletion import FOLDER
 from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
-from aitne.adapters.store.snapshots import SNAPSHOT, SWEEP
+from aitne.adapters.store.snapshots import PLACEMENT, SNAPSHOT, SWEEP
 from aitne.adapters.store.task_groups import SPLIT
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.arrays import task_group_id, task_index
@@ -35,7 +35,7 @@ PROFILE = "job.profile"
 """Kind of the event that a newer profile of the job was stored; it is not shown in the job's
 history.
 """
-_NO_HISTORY = (PROFILE, SNAPSHOT, SWEEP, SPLIT, FOLDER)
+_NO_HISTORY = (PROFILE, SNAPSHOT, PLACEMENT, SWEEP, SPLIT, FOLDER)
 
 
 class JobHistory(StorePart, JobStore):

@@ -20,7 +20,7 @@ from aitne.core.errors import NotFound
 from aitne.core.ports.store import SnapshotStore
 from aitne.core.ports.store.snapshots import DocumentKind
 
-SNAPSHOT, SWEEP = "job.snapshot", "sweep.changed"
+SNAPSHOT, PLACEMENT, SWEEP = "job.snapshot", "job.placement", "sweep.changed"
 """Kinds of events that only report that newer data were stored; they are not shown in a job's
 history.
 """
@@ -77,6 +77,8 @@ class Snapshots(StorePart, SnapshotStore):
             owner, project, array, attempt = await _of(tx, job_id)
             values = {"job_id": job_id, "kind": kind.value, "data": data, "attempt": attempt}
             await tx.execute(upsert(tx.dialect, job_documents, values, ["job_id", "kind"]))
+            if kind is DocumentKind.PLACEMENT:
+                await _say(tx, PLACEMENT, job_id, owner, project)
             if array is not None and kind is DocumentKind.VALUES:
                 await _say(tx, SWEEP, array, owner, project)
 

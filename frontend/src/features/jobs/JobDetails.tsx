@@ -118,6 +118,13 @@ export function JobDetails({ job }: { job: Job }) {
           </DetailRow>
         )}
         {job.attempt > 1 && <DetailRow name={t("Attempt")}>{job.attempt}</DetailRow>}
+        {job.excluded_nodes.length > 0 && (
+          <DetailRow name={t("Excluded nodes")}>
+            <span>
+              <NodeLinks nodes={job.excluded_nodes} /> ({t("failed during earlier attempts")})
+            </span>
+          </DetailRow>
+        )}
         {job.restart_count > 0 && <DetailRow name={t("Restarts")}>{job.restart_count}</DetailRow>}
         {dependencies.length > 0 && (
           <DetailRow name={t("Dependencies")}>

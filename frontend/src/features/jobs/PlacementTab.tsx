@@ -11,20 +11,15 @@ import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
 import { TableSkeleton } from "@/components/TableSkeleton";
-import { isActive } from "@/lib/states";
 import { BindingTable, OrderTable } from "./PlacementTables";
 import { isNetworkKnown, jobTree, linesOf, MOST_NODES, orderOf, ORDERS, type OrderName, ranksPerNode } from "./placement";
 import { PlacementPicture } from "./PlacementPicture";
 import classes from "./Placement.module.css";
 
-const REFRESH_MS = 10_000;
-
 /** The order of a job's ranks on the network, and what they are bound to. */
 export default function PlacementTab({ job }: { job: Job }) {
   const { t } = useTranslation();
-  const awaited = isActive(job.state) && job.distributed !== null;
-  // The ranks report what they are bound to some time after the job has started, without an event.
-  const query = useQuery({ ...placementQuery(job.id), refetchInterval: ({ state }) => (awaited && state.data?.bindings.length === 0 ? REFRESH_MS : false) });
+  const query = useQuery(placementQuery(job.id));
   if (query.isPending) return <TableSkeleton rows={8} />;
   if (query.data !== undefined) return <LoadedPlacement job={job} placement={query.data} />;
   if (isStatus(query.error, 409)) {

@@ -41,8 +41,8 @@ class SnapshotStore(Protocol):
     async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
         """Store a document about the job.
 
-        ``VALUES`` of an array task also replace the array's event ``sweep.changed``. Raises
-        ``NotFound``.
+        ``VALUES`` of an array task also replace the array's event ``sweep.changed``, and a
+        ``PLACEMENT`` replaces the job's event ``job.placement``. Raises ``NotFound``.
         """
         ...
 
