@@ -123,7 +123,10 @@ async def test_ranks_of_a_notebook_are_refused_where_the_python_of_all_nodes_is_
     assert "need Python 3.11 or newer" in problems["resources.nodes"]
     assert "(n[1-2]) have Python 3.10, 3.9" in problems["resources.nodes"]
     assert (await bench.create(**{**fields, "resources": {"nodes": 1}})).spec.distributed is None
-    own = {"venv": "/opt/venv"}
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch(0o755)
+    own = {"venv": str(tmp_path / "venv")}
     assert (await bench.create(**{**fields, "environment": own})).spec.distributed is not None
     bench.topology.versions = {"n1": "3.9"}
     assert (await bench.create(**fields)).spec.distributed is not None
