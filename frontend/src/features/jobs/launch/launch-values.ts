@@ -83,5 +83,5 @@ function placementOf({ placement }: JobFile): PlacementValues {
   if (unset(placement)) return NO_PLACEMENT;
   const { compact, nodes, exclude } = placement;
   const listed = (names: string | string[] | undefined) => (Array.isArray(names) ? names.join(",") : (names ?? ""));
-  return { compact: compact === "off" ? null : (compact ?? null), nodes: listed(nodes), exclude: listed(exclude) };
+  return { compact: compact === "prefer" || compact === "require" ? compact : null, nodes: listed(nodes), exclude: listed(exclude) };
 }
