@@ -24,7 +24,7 @@ from aitne.core.platform.dev_cluster import DevCluster
 from aitne.dev.cluster import down, up
 from tests.integration.distrib.conftest import log_of
 from tests.support import realtime
-from tests.support.platform import SOFTWARE, RunningPlatform, environments_or_skip, on_cluster
+from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
 from tests.support.slurm import cluster_name, root_or_skip, run_as, say, sbatch, wait_ended
 from tests.support.waiting import eventually
 
@@ -77,24 +77,6 @@ def on_rest(
     """A platform that submits by slurmrestd."""
     environments_or_skip()
     running = on_cluster(tmp_path_factory.mktemp("rest"), interleaved)
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
-
-
-@pytest.fixture(scope="module")
-def on_commands(
-    tmp_path_factory: pytest.TempPathFactory, interleaved: DevCluster
-) -> Iterator[RunningPlatform]:
-    """A platform that submits by sbatch."""
-    environments_or_skip()
-    settings = (
-        f'scheduler = "slurm_cli"\n[slurm]\ndev_cluster = "{interleaved.name}"\n'
-        f'software_dir = "{SOFTWARE}"\n'
-    )
-    running = RunningPlatform(tmp_path_factory.mktemp("commands"), settings)
     try:
         running.start()
         yield running
@@ -211,18 +193,16 @@ def test_aitne_run_in_a_batch_script_orders_its_hosts(interleaved: DevCluster) -
     assert len({master for _, master in found}) == 1
 
 
-@pytest.mark.parametrize("way", ["on_rest", "on_commands"])
 def test_slurm_stores_the_nodes_that_a_job_requests(
-    request: pytest.FixtureRequest, interleaved: DevCluster, way: str, tmp_path: Path
+    on_rest: RunningPlatform, interleaved: DevCluster, tmp_path: Path
 ) -> None:
-    running: RunningPlatform = request.getfixturevalue(way)
-    alice = alice_of(running)
+    alice = alice_of(on_rest)
     placement = {"nodes": ["n3"], "exclude": ["n[1,4]"], "compact": "require", "wait": "30s"}
     file = on_four("true", placement=placement, hold=True)
     path = tmp_path / "job.aitne.yml"
     path.write_text(json.dumps(file))
-    environ = {"AITNE_URL": running.url, "AITNE_TOKEN": running.token_of("alice")}
-    planned = running.aitne("plan", "-f", str(path), "--script", env=environ)
+    environ = {"AITNE_URL": on_rest.url, "AITNE_TOKEN": on_rest.token_of("alice")}
+    planned = on_rest.aitne("plan", "-f", str(path), "--script", env=environ)
     assert planned.returncode == 0, planned.stderr
     lines = {tuple(line.split(maxsplit=2)) for line in planned.stdout.splitlines()}
     assert {
