@@ -18,6 +18,7 @@ from aitne.api.session_tokens import OPERATIONS as IN_SESSIONS
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
 from aitne.core.models.project import ProjectRole
+from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Scope
 from aitne.core.ports.store.snapshots import DocumentKind
 from tests.security.matrix import ENDLESS, ROUTES, WHO
@@ -138,6 +139,8 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
         ada, name="spare", scopes=frozenset({Scope.READ}), lifetime_s=None
     )
     await place.stage.platform.user_secrets.put(ada, "API_KEY", "hidden")
+    imported = {"switches": [], "nodes": []}
+    await stage.store.save_topology(TopologyOrigin.IMPORT, "topology.conf", imported)
     return {
         "job_id": str(job.id),
         "group_id": str(group.id),
@@ -152,6 +155,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
         "templates": "jupyterlab",
         "nodes": "node01",
         "secrets": "API_KEY",
+        "topology": "topology.conf",
         "version": "1.0",
         "other_id": str(job.id),
         "source": "nobody",
