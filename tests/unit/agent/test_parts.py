@@ -155,7 +155,7 @@ def test_exit_codes_mean_the_same_on_both_sides() -> None:
     assert (main.NOT_READY, launch.NOT_READY) == (EXIT_NOT_READY, EXIT_NOT_READY)
     assert (main.OUT_OF_MEMORY, endings.ENVIRONMENT) == (EXIT_OUT_OF_MEMORY, EXIT_ENVIRONMENT)
     assert environment.NAME in environment.wrap(EnvironmentOptions(venv="/x"), ("a",))
-    assert main._PREAMBLE == environment.NAME
+    assert endings._PREAMBLE == environment.NAME
     assert main.NEVER_ANSWERED == EXIT_NEVER_ANSWERED
     assert (main.DUPLICATE, main.FENCE_FAILED) == (EXIT_DUPLICATE, EXIT_NO_FENCE)
 

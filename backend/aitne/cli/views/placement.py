@@ -29,7 +29,7 @@ def placement_options(options: Mapping[str, Any]) -> str:
 
 def placement_facts(placement: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     """Yield the rows of a plan's table about the nodes on which the job would run."""
-    if placement is None:
+    if not placement:  # none, or the platform is an earlier release
         return
     if limit := placement["max_leaves"]:
         wait_s = placement["max_leaves_wait_s"]
