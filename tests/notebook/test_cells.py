@@ -49,6 +49,14 @@ def test_options_that_do_not_fit_are_sentences(notebook: Notebook) -> None:
         notebook.run("%ranks start 3")
 
 
+def test_a_cell_sees_no_key_and_no_torch_that_it_did_not_import(
+    notebook: Notebook, group: Group
+) -> None:
+    key = connection.read(group.folder, connection.CLIENT)["key"]
+    code = f"import os, sys\n[{key!r} in ' '.join(os.environ.values()), 'torch' in sys.modules]"
+    assert notebook.ranks(code) == "[False, False]"
+
+
 def test_a_cell_that_communicated_says_how_much_of_its_time(notebook: Notebook) -> None:
     if importlib.util.find_spec("torch") is None:
         lacking("torch", "needs torch: make distrib")
@@ -198,14 +206,6 @@ def test_the_table_names_rank_node_and_memory(notebook: Notebook) -> None:
     assert head.split()[:4] == ["Rank", "Node", "GPU", "Memory"]
     assert [row.split()[0] for row in rows] == ["0", "1"]
     assert all("MiB" in row for row in rows)
-
-
-def test_a_cell_sees_no_key_and_no_torch_that_it_did_not_import(
-    notebook: Notebook, group: Group
-) -> None:
-    key = connection.read(group.folder, connection.CLIENT)["key"]
-    code = f"import os, sys\n[{key!r} in ' '.join(os.environ.values()), 'torch' in sys.modules]"
-    assert notebook.ranks(code) == "[False, False]"
 
 
 _STRANGER = """

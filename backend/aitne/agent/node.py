@@ -7,13 +7,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sys
 import threading
 from dataclasses import replace
 
 from aitne.agent.endings import PREFIX
 from aitne.agent.programs import Programs
-from aitne.agent.reporter import Reporter
+from aitne.agent.reporter import PYTHON, Reporter
 from aitne.agent.spec import Spec
 from aitne.topology.errors import TopologyError
 from aitne.topology.node import NodeTopology, merged_node
@@ -25,22 +24,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import Any
 
-PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-"""Version of the Python that runs the agent, and sessions and ranks without an own environment."""
 MOST_GPUS, MOST_NICS = 64, 256
 """Maximum number of devices of a node that is reported."""
 _PROGRAM = "nvidia-smi"
 _PROGRAM_S, _MOST_BYTES = 10.0, 256 << 10
 """Seconds after which ``nvidia-smi`` is killed, and how much of its output is read."""
-
-
-def boot_id() -> str | None:
-    """Return the ID of the node's current boot; None if the kernel does not tell it."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-            return stream.read(64).strip()
-    except (OSError, ValueError):
-        return None
 
 
 def start_describing(spec: Spec, programs: Programs, reporter: Reporter, boot: str) -> None:

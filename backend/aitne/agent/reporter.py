@@ -4,6 +4,7 @@ job."""
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import deque
@@ -16,6 +17,8 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from collections.abc import Callable
     from typing import Any
 
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+"""Version of the Python that runs the agent, and sessions and ranks without an own environment."""
 _MOST_SAMPLES = 1_000
 _MOST_PHASES = 16
 _BATCH = 3
@@ -190,10 +193,8 @@ class Reporter:
         if spec.node_rank is not None:
             report["node_rank"] = spec.node_rank
         if samples:
-            from aitne.agent import node  # its imports can wait until the program runs
-
-            self._boot_id = self._boot_id or node.boot_id()
-            report["boot_id"], report["python"] = self._boot_id, node.PYTHON
+            self._boot_id = self._boot_id or boot_id()
+            report["boot_id"], report["python"] = self._boot_id, PYTHON
         if self._active_at is not None:
             # Computed now, because a queued report becomes older.
             report["idle_s"] = round(max(0.0, time.monotonic() - self._active_at), 3)
@@ -242,6 +243,15 @@ class Reporter:
         if status >= 500 or status in (408, 425, 429):
             return None, False
         return status < 300, status < 300 and _asks_for_node(body)
+
+
+def boot_id() -> str | None:
+    """Return the ID of the node's current boot; None if the kernel does not tell it."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read(64).strip()
+    except (OSError, ValueError):
+        return None
 
 
 def _asks_for_node(body: bytes) -> bool:

@@ -5896,8 +5896,9 @@ export interface components {
         };
         /** @description Nodes that a job uses on one leaf. */
         LeafUse: {
-            /** @description Name. */
+            /** @description Name of the switch or block. */
             name: string;
+            /** @description Number of the job's nodes on it. */
             nodes: number;
         };
         /**
@@ -7039,6 +7040,7 @@ export interface components {
         Phase: "off" | "scheduled" | "on";
         /** @description Other leaves that could hold a job. */
         PlacementAlternative: {
+            /** @description Leaves with the nodes that are used there. */
             leaves: components["schemas"]["LeafUse"][];
             /**
              * @description Wait for the last of the nodes.
@@ -7215,6 +7217,7 @@ export interface components {
         };
         /** @description One cost of the rank order: in the scheduler's order, and in the order of the job. */
         PlannedCost: {
+            /** @description In the scheduler's order of the nodes. */
             given: number;
             /** @description Null: the order is read from a file on the node. */
             chosen?: number | null;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aitne.agent import node
+from aitne.agent import node, reporter
 from aitne.agent.programs import Programs
 from aitne.core.models.node_report import ReportedNode
 from tests.support.topologies import sysfs
@@ -12,5 +12,5 @@ from tests.support.topologies import sysfs
 
 def test_a_description_of_a_node_is_what_the_platform_reads(tmp_path: Path) -> None:
     described = node.describe(Programs(), str(sysfs(tmp_path / "sys")))
-    facts = {"boot_id": node.boot_id(), "python": node.PYTHON, **described}
+    facts = {"boot_id": reporter.boot_id(), "python": reporter.PYTHON, **described}
     assert ReportedNode.model_validate(facts).numa_nodes

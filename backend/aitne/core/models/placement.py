@@ -146,21 +146,21 @@ class LeafLimit(Frozen):
 class LeafUse(Frozen):
     """Nodes that a job uses on one leaf."""
 
-    name: str
-    nodes: int
+    name: str = Field(description="Name of the switch or block.")
+    nodes: int = Field(description="Number of the job's nodes on it.")
 
 
 class PlannedCost(Frozen):
     """One cost of the rank order: in the scheduler's order, and in the order of the job."""
 
-    given: int
+    given: int = Field(description="In the scheduler's order of the nodes.")
     chosen: int | None = Field(None, description="Null: the order is read from a file on the node.")
 
 
 class PlacementAlternative(Frozen):
     """Other leaves that could hold a job."""
 
-    leaves: tuple[LeafUse, ...]
+    leaves: tuple[LeafUse, ...] = Field(description="Leaves with the nodes that are used there.")
     wait_s: float = Field(0.0, description="Wait for the last of the nodes.")
     score: float = Field(description="Uplinks, fragmentation and wait; less is better.")
 
