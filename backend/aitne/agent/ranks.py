@@ -173,7 +173,8 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
         if code != 0 and worst == 0 and programs.stop_signal is None:
             # Those that end later may have been killed after this one.
             lost = [name for name in _lost(spec) if one_step or name == nodes[pid]]
-        worst = max(worst, code)
+        if not (lost and worst):  # the others are ended because of the lost node
+            worst = max(worst, code)
         if code != 0 and pids and killer is None:
             programs.send(signal.SIGTERM)
             killer = threading.Timer(_GRACE_S, programs.send, (signal.SIGKILL,))
