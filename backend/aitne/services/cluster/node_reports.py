@@ -51,7 +51,7 @@ class NodeReports:
         self._clock = clock
         self._lock = asyncio.Lock()
 
-    async def hear(self, job: Job, report: AgentReport) -> bool:
+    async def receive(self, job: Job, report: AgentReport) -> bool:
         """Store the description of the node in the report, if it has one. Return whether the node is
         to be described: it runs the job, and was not described since its boot, or with an older
         Python.

@@ -200,7 +200,7 @@ class AgentService:
                 # The poll may have been written since the row was read.
                 job = await self._store.get_job(job.id)
             await self._settle(job, early)
-        return AgentReply(topology_wanted=await self._nodes.hear(job, report))
+        return AgentReply(topology_wanted=await self._nodes.receive(job, report))
 
     def _on_events(self, events: Sequence[Event]) -> None:
         """Remember which waiting reports may be confirmed by the events, and start to examine these
