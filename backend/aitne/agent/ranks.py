@@ -192,13 +192,7 @@ def _lost(spec: Spec) -> list[str]:
     failures = _failures(spec, _ends(spec))
     if failures and time.time_ns() - min(item[0] for item in failures) > _CAUSE_NS:
         return []
-    names = []
-    for number in range(spec.ranks.nodes if spec.ranks else 0):
-        if _read(f"{run_folder(spec)}/node-{number}.json") is None:
-            record = _read(f"{run_folder(spec)}/arrived-{number}.json")
-            if record is not None:
-                names.append(str(record[1].get("node")))
-    return names[:_MOST_LOST]
+    return [name for _, name in _without_outcome(spec) if name is not None][:_MOST_LOST]
 
 
 def other_nodes(spec: Spec) -> Iterator[tuple[list[str], dict[str, str]]]:
@@ -210,12 +204,17 @@ def other_nodes(spec: Spec) -> Iterator[tuple[list[str], dict[str, str]]]:
 
 def lost_nodes(spec: Spec) -> list[str]:
     """Return the names of the nodes whose agents have left no outcome."""
-    folder, names = run_folder(spec), []
-    for node in range(spec.ranks.nodes if spec.ranks else 0):
-        if _read(f"{folder}/node-{node}.json") is None:
-            record = _read(f"{folder}/arrived-{node}.json")
-            names.append(f"number {node}" if record is None else str(record[1].get("node")))
-    return names
+    return [name or f"number {number}" for number, name in _without_outcome(spec)]
+
+
+def _without_outcome(spec: Spec) -> Iterator[tuple[int, str | None]]:
+    """Yield the number of each node whose agent has left no outcome, and its name; None: the agent
+    has not begun."""
+    folder = run_folder(spec)
+    for number in range(spec.ranks.nodes if spec.ranks else 0):
+        if _read(f"{folder}/node-{number}.json") is None:
+            record = _read(f"{folder}/arrived-{number}.json")
+            yield number, None if record is None else str(record[1].get("node"))
 
 
 def _agents(spec: Spec, nodes: range) -> Iterator[tuple[list[str], dict[str, str]]]:
