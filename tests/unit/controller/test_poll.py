@@ -411,6 +411,29 @@ async def test_an_answer_that_is_older_than_the_agents_word_changes_nothing(benc
     assert await b.state(job.id) is JobState.RUNNING
 
 
+async def test_end_refused_by_a_newer_row_is_polled_again_at_once(bench: Any) -> None:
+    b = await bench(SlowStart())
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    await b.agent_reports(job.id)
+    b.scheduler.change("1", state=JobState.COMPLETED, ended_at=b.clock(), exit_code=0)
+    ask = b.scheduler.poll
+
+    async def answers_slowly() -> Any:
+        answer = await ask()
+        await b.store.transition(job.id, JobState.COMPLETING, JobChanges())
+        return answer
+
+    b.scheduler.poll = answers_slowly
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.COMPLETING
+    assert b.poller.poller.behind
+    b.scheduler.poll = ask
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.COMPLETED
+    assert not b.poller.poller.behind
+
+
 async def test_scheduler_record_of_other_account_is_ignored(bench: Any) -> None:
     b = await bench(SlowStart())
     job = await _submitted(b, make_job(account="alice"))

@@ -457,14 +457,20 @@ class Poller:
     async def _write(self) -> None:
         """Write the collected changes to the database, many rows in one transaction.
 
-        A row that another process has changed meanwhile is not overwritten.
+        A row that another process has changed meanwhile is not overwritten; if its job has ended,
+        the next poll follows at once.
         """
         moves, self._moves = self._moves, []
         again, self._again = self._again, []
         epoch = self._leader.epoch
         for start in range(0, len(moves), WRITE):
             some = moves[start : start + WRITE]
-            self._live.put(await self._store.apply(some, epoch=epoch))
+            applied = await self._store.apply(some, epoch=epoch)
+            self.behind |= any(
+                job is None and move.to is not None and move.to.terminal
+                for move, job in zip(some, applied, strict=True)
+            )
+            self._live.put(applied)
         for job, state, changes in again:
             try:
                 changed = await self._store.retry(
