@@ -59,13 +59,14 @@ def limited(request: Request, token: str, sender: str = "agent") -> Iterator[Non
     of its agent too. Raises ``RateLimited``.
     """
     rates, token_hash = rates_of(request).jobs, hashed(token)
-    rates.take(sender, token_hash, network_of(visit_of(request).address))
+    network = network_of(visit_of(request).address)
+    counted = network if rates.take(sender, token_hash, network) else None
     try:
         yield
     except NotAuthenticated:
         rates.reject(token_hash)
         raise
-    rates.accept(token_hash)
+    rates.accept(token_hash, counted)
 
 
 async def check_hub(request: Request, platform: PlatformDep) -> None:
