@@ -137,12 +137,9 @@ export async function watchLog() {
     const numbers = [...(await log.textContent()).matchAll(/line (\d+)/g)].map((m) => Number(m[1]));
     return Math.max(0, ...numbers);
   };
-  const deadline = Date.now() + SLOW.timeout;
-  while ((await last()) < 1 && Date.now() < deadline) await page.waitForTimeout(100);
-  const first = await last();
-  expect(first >= 1, "no line appeared");
-  while ((await last()) <= first && Date.now() < deadline) await page.waitForTimeout(100);
-  expect((await last()) > first, "the log stood still");
+  // A job may start late, so each wait has its own bound.
+  const first = await until("a line of the log", last);
+  await until("more lines of the log", async () => (await last()) > first);
 }
 
 /** Cancel the job whose page this is. */

@@ -84,7 +84,7 @@ await step("stop the session", async () => {
 
 await step("launch a batch job in the other image", async () => {
   await page.getByTestId("template-batch").click();
-  const commands = [`touch "$AITNE_DATASETS/${name}/new"`, "for i in $(seq 1 500); do echo line $i; sleep 0.1; done"];
+  const commands = [`touch "$AITNE_DATASETS/${name}/new"`, "for i in $(seq 1 36000); do echo line $i; sleep 0.1; done"];
   await page.getByTestId("parameter-command").fill(commands.join("\n"));
   await launchWith("base");
   await page.waitForURL(/\/jobs\/[0-9a-f-]{36}/, SLOW);

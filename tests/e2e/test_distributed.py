@@ -54,7 +54,7 @@ def test_a_person_watches_what_ranks_say_to_each_other(
 
 
 @pytest.mark.long(third=2)
-def test_a_person_does_the_same_on_slurm_as_herself(
+def test_distributed_training_runs_on_slurm_as_the_user(
     slurm_platform: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
     alice = getpwnam("alice")

@@ -46,7 +46,7 @@ def test_a_person_works_in_images_on_data(
 
 
 @pytest.mark.long(third=2)
-def test_a_person_does_the_same_on_slurm_as_herself(
+def test_journey_runs_on_slurm_as_the_user(
     slurm_platform: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
     walk("journey.mjs", slurm_platform, slurm_platform.token_of("alice"), chromium, tmp_path)
@@ -61,7 +61,7 @@ def test_a_session_is_continued_that_reached_its_time_limit_on_slurm(
 
 
 @pytest.mark.long(third=3)
-def test_a_person_works_in_images_on_slurm_as_herself(
+def test_images_run_on_slurm_as_the_user(
     slurm_with_images: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
     alice = slurm_with_images.token_of("alice")

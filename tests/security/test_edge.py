@@ -185,7 +185,7 @@ async def test_requests_of_jobs_are_limited_by_job_and_guesses_by_address(
     async with open_stage(tmp_path, blank, rates=rates) as stage:
         paths = []
         epoch = await stage.add_node()
-        for token in ("first", "second"):
+        for token in ("first", "second", "third", "fourth", "fifth"):
             job = make_job(owner="ada", project="ada")
             await stage.store.create_job(job)
             await store_job_token(stage.store, job.id, hashed(token), epoch=epoch)
@@ -200,12 +200,18 @@ async def test_requests_of_jobs_are_limited_by_job_and_guesses_by_address(
             return found
 
         assert await statuses(["first"], f"{paths[0]}/report", **body) == [200]
-        guesses = [f"guess {number}" for number in range(4)]
-        assert await statuses(guesses, f"{paths[0]}/status") == [401, 401, 429, 429]
+        started = ["second", "third", "fourth"]
+        found = [
+            await statuses([token], f"{path}/report", **body)
+            for token, path in zip(started, paths[1:4], strict=True)
+        ]
+        assert found == [[200]] * 3, "the first requests of jobs on one node limit one another"
+        guesses = [f"guess {number}" for number in range(5)]
+        assert await statuses(guesses, f"{paths[0]}/status") == [401, 401, 401, 429, 429]
         known = ["first"] * 4
         assert await statuses(known, f"{paths[0]}/status") == [200, 200, 200, 429]
         assert await statuses(known, f"{paths[0]}/report", **body) == [200, 200, 200, 429]
-        assert await statuses(["second"], f"{paths[1]}/status") == [429], "it was never accepted"
+        assert await statuses(["fifth"], f"{paths[4]}/status") == [429], "it was never accepted"
 
 
 async def test_logins_from_one_address_are_limited(tmp_path: Path, blank: Path) -> None:

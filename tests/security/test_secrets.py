@@ -153,8 +153,8 @@ async def test_hand_over_of_a_session_is_not_stored_in_clear_text(stage: Stage) 
     given = Handover(env={"JUPYTERHUB_API_TOKEN": VALUE})
     epoch = await stage.add_node()
     await store_job_token(stage.store, job, hashed("token"), epoch=epoch)
-    await stage.platform.agents.put_handover(job, given)
-    handed = await stage.platform.agents.handover("token", job)
+    await stage.platform.handovers.put_handover(job, given)
+    handed = await stage.platform.handovers.handover("token", job)
     assert handed is not None
     assert handed.env["JUPYTERHUB_API_TOKEN"] == VALUE
     content = await database(stage)

@@ -115,9 +115,11 @@ async def test_concurrent_hand_overs_contain_one_valid_token(stage: Stage, ada: 
     session = await start_session(stage, "ada")
     token_hash, epoch = hashed("agent"), await stage.add_node()
     await store_job_token(stage.store, session.id, token_hash, epoch=epoch)
-    agents = stage.platform.agents
-    waiting = [asyncio.create_task(agents.handover("agent", session.id, wait_s=9)) for _ in "1234"]
-    await asyncio.gather(*(agents.put_handover(session.id, Handover(env=ENV)) for _ in range(8)))
+    handovers = stage.platform.handovers
+    waiting = [
+        asyncio.create_task(handovers.handover("agent", session.id, wait_s=9)) for _ in "1234"
+    ]
+    await asyncio.gather(*(handovers.put_handover(session.id, Handover(env=ENV)) for _ in range(8)))
     given = await asyncio.gather(*waiting)
     (token,) = {each.env["AITNE_TOKEN"] for each in given if each is not None}
     assert await status(stage, token) == 200

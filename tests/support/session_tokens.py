@@ -25,11 +25,11 @@ async def start_session(stage: Stage, owner: str, **fields: object) -> Job:
 
 async def hand_over(stage: Stage, job_id: UUID) -> dict[str, str]:
     """What the session's agent gets as its environment after JupyterHub passed one on."""
-    agents = stage.platform.agents
+    handovers = stage.platform.handovers
     token_hash, epoch = hashed(str(job_id)), await stage.add_node()
     await store_job_token(stage.store, job_id, token_hash, epoch=epoch)
-    await agents.put_handover(job_id, Handover(env=ENV))
-    given = await agents.handover(str(job_id), job_id)
+    await handovers.put_handover(job_id, Handover(env=ENV))
+    given = await handovers.handover(str(job_id), job_id)
     assert given is not None
     return given.env
 

@@ -82,6 +82,7 @@ from aitne.services.projects.sync import SyncService
 from aitne.services.projects.usage import UsageService
 from aitne.services.projects.usage_months import UsageMonths
 from aitne.services.sessions.addresses import NodeAddresses
+from aitne.services.sessions.handovers import HandoverService
 from aitne.services.sessions.inside import InsideService
 from aitne.services.sessions.ranks import RankGroupService
 from aitne.services.sessions.sessions import SessionService
@@ -293,13 +294,18 @@ def make_stage(
         store,
         clock,
         events,
-        NodeAddresses(store, settings),
         snapshots,
         sweeps,
         secrets,
         trees,
-        cipher,
         NodeReports(store, topologies, settings.topology, clock),
+        trusted=not settings.capabilities.remote,
+    )
+    handovers = HandoverService(
+        store,
+        events,
+        NodeAddresses(store, settings),
+        cipher,
         url=settings.agents_url,
         trusted=not settings.capabilities.remote,
         certificates=session_signer(settings) if settings.tls.enabled else None,
@@ -354,6 +360,7 @@ def make_stage(
         notebooks=NotebookService(jobs, files, renderer),
         inside=InsideService(store, clock, settings.portal_url),
         agents=agents,
+        handovers=handovers,
         first_run=FirstRun(store, users, settings, clock),
         snapshots=snapshots,
         sweeps=sweeps,

@@ -73,13 +73,19 @@ class TokenBuckets:
             )
         bucket.tokens -= 1
 
+    def give_back(self, key: str) -> None:
+        """Put a token that was taken back into the bucket of ``key``."""
+        if (bucket := self._buckets.get(key)) is not None:
+            bucket.tokens += 1
+
 
 class JobRates:
     """Rate limits of the requests of agents and of programs in jobs.
 
     A job token counts against its own buckets only after it was accepted once. Before that, requests
-    count against the bucket of the client's network: a sender of invalid tokens uses up no share of
-    another sender, and a job whose token is known is not affected by what its node sends.
+    count against the bucket of the client's network, until their token is accepted: a sender of
+    invalid tokens uses up no share of another sender, a job whose token is known is not affected by
+    what its node sends, and many jobs can start on one node.
     """
 
     def __init__(self, per_minute: int, burst: int, clock: Callable[[], float]) -> None:
@@ -88,16 +94,24 @@ class JobRates:
         self._known: OrderedDict[str, None] = OrderedDict()
         """Hashes of the tokens that were accepted, the most recent last."""
 
-    def take(self, sender: str, token_hash: str, network: str) -> None:
-        """Count a request before its token is checked. ``sender`` is the part of the job that sends
-        it, whose requests do not use up the limit of the others. Raises ``RateLimited``."""
+    def take(self, sender: str, token_hash: str, network: str) -> bool:
+        """Count a request before its token is checked. Return True if it counts against
+        ``network``. Raises ``RateLimited``.
+
+        ``sender`` is the part of the job that sends the request. Its requests do not use up the
+        limit of the others.
+        """
         if token_hash in self._known:
             self._accepted.take(f"{sender}:{token_hash}")
-        else:
-            self._unknown.take(network)
+            return False
+        self._unknown.take(network)
+        return True
 
-    def accept(self, token_hash: str) -> None:
-        """Remember that a token was accepted."""
+    def accept(self, token_hash: str, counted_network: str | None) -> None:
+        """Remember that a token was accepted. ``counted_network`` is the network against which its
+        request was counted, which it no longer is; None: it was counted against the job."""
+        if counted_network is not None:
+            self._unknown.give_back(counted_network)
         self._known[token_hash] = None
         self._known.move_to_end(token_hash)
         if len(self._known) > _MOST_KEYS:

@@ -94,6 +94,7 @@ from aitne.services.projects.sync import SyncService
 from aitne.services.projects.usage import UsageService
 from aitne.services.projects.usage_months import UsageMonths
 from aitne.services.sessions.addresses import NodeAddresses
+from aitne.services.sessions.handovers import HandoverService
 from aitne.services.sessions.inside import InsideService
 from aitne.services.sessions.ranks import RankGroupService
 from aitne.services.sessions.sessions import SessionService
@@ -149,6 +150,7 @@ class PlatformServices:
     topologies: ClusterTopologies
     topology_imports: TopologyImports
     agents: AgentService
+    handovers: HandoverService
     inside: InsideService
     first_run: FirstRun
     snapshots: SnapshotService
@@ -267,13 +269,18 @@ def build(settings: Settings) -> PlatformServices:
         store,
         utc_now,
         events,
-        NodeAddresses(store, settings),
         snapshots,
         sweeps,
         secrets,
         trees,
-        cipher,
         NodeReports(store, topologies, settings.topology, utc_now),
+        trusted=settings.capabilities.trusted,
+    )
+    handovers = HandoverService(
+        store,
+        events,
+        NodeAddresses(store, settings),
+        cipher,
         url=settings.agents_url,
         trusted=settings.capabilities.trusted,
         certificates=session_signer(settings) if settings.tls.enabled else None,
@@ -341,6 +348,7 @@ def build(settings: Settings) -> PlatformServices:
         ),
         inside=InsideService(store, utc_now, settings.portal_url),
         agents=agents,
+        handovers=handovers,
         first_run=FirstRun(
             store, users, settings, utc_now, imports if settings.slurm.import_users else None
         ),

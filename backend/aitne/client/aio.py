@@ -264,19 +264,6 @@ class AsyncJobs:
     async def profile(self, job_id: str) -> dict[str, Any]:
         return await call(self._sync.profile, job_id)
 
-    def logs(
-        self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
-    ) -> AsyncIterator[bytes]:
-        return stream(self._sync.logs, job_id, task=task, offset=offset, tail=tail)
-
-    async def lines_offset(self, job_id: str, lines: int, *, task: int | None = None) -> int:
-        return await call(self._sync.lines_offset, job_id, lines, task=task)
-
-    def follow_logs(
-        self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
-    ) -> AsyncIterator[bytes]:
-        return stream(self._sync.follow_logs, job_id, task=task, offset=offset, tail=tail)
-
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
         return stream(self._sync.watch, job_id, timeout_s=timeout_s)
 
@@ -318,6 +305,19 @@ class AsyncJobs:
 
     def watch_sweep(self, job_id: str) -> AsyncIterator[SweepRecord]:
         return stream(self._sync.watch_sweep, job_id)
+
+    def logs(
+        self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
+    ) -> AsyncIterator[bytes]:
+        return stream(self._sync.logs, job_id, task=task, offset=offset, tail=tail)
+
+    async def lines_offset(self, job_id: str, lines: int, *, task: int | None = None) -> int:
+        return await call(self._sync.lines_offset, job_id, lines, task=task)
+
+    def follow_logs(
+        self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
+    ) -> AsyncIterator[bytes]:
+        return stream(self._sync.follow_logs, job_id, task=task, offset=offset, tail=tail)
 
 
 class AsyncSessions:

@@ -1,4 +1,4 @@
-"""Operations on jobs: plan, create, list, cancel, read the log, wait."""
+"""Operations on jobs: plan, create, list, cancel, wait."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 
 from aitne.client.deprecation import limit_of, warn_renamed
 from aitne.client.events import events
-from aitne.client.http import SILENCE, ConnectionFailed
+from aitne.client.job_logs import JobLogs
 from aitne.client.record import LIVE
 from aitne.client.records import AdviceRecord, Event, FailureRecord, Job, Plan, QueuePositionRecord
 from aitne.client.runs import Runs
-from aitne.client.session import RequestBackoff, new_key, segment
+from aitne.client.session import new_key, segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,17 +23,12 @@ if TYPE_CHECKING:
     from aitne.client.terminals import TerminalConnection
     from aitne.core.errors import AitneError
 
-FOLLOW_SILENCE_S = 60.0
-REOPEN_S = 0.5
-TAIL_BYTES = 1 << 16
-"""Size in bytes of the part at the end of a log in which its last lines are searched first."""
-READ_BYTES = 1 << 20
 FILES_AT_ONCE = 100
 BYTES_AT_ONCE = 900_000
 """Maximum number of job files, and maximum total size in bytes, in one request."""
 
 
-class Jobs(Runs):
+class Jobs(Runs, JobLogs):
     """Operations on jobs, as ``client.jobs``. Sessions are jobs too: all of these methods accept
     them."""
 
@@ -96,7 +91,7 @@ class Jobs(Runs):
 
     def get(self, job_id: str) -> Job:
         """Return one job. Raises ``NotFound``."""
-        return Job(self._session.json("GET", f"/jobs/{segment(job_id)}"))
+        return self._record(job_id)
 
     def attach(
         self,
@@ -331,92 +326,6 @@ class Jobs(Runs):
         Raises ``NotFound`` until the job's ranks have reported one.
         """
         return dict(self._session.json("GET", f"/jobs/{segment(job_id)}/profile"))
-
-    def logs(
-        self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
-    ) -> Iterator[bytes]:
-        """Yield the log written so far in chunks of bytes: stdout and stderr merged.
-
-        ``task`` is the index of an array job's task. Reading starts at the byte ``offset``, or
-        ``tail`` bytes before the end.
-        """
-        path = f"/jobs/{segment(job_id)}/logs"
-        query = {"task": task, "tail": tail, "offset": None if tail is not None else offset}
-        while True:
-            headers, data = self._session.read("GET", path, query=query)
-            if not data:
-                return
-            yield data
-            offset = int(headers.get("x-log-offset", offset)) + len(data)
-            if offset >= int(headers.get("x-log-size", 0)):
-                return
-            query = {"task": task, "tail": None, "offset": offset}
-
-    def lines_offset(self, job_id: str, lines: int, *, task: int | None = None) -> int:
-        """Return the byte offset at which the last ``lines`` lines of the log begin, to be passed
-        to ``logs`` or ``follow_logs``."""
-        path = f"/jobs/{segment(job_id)}/logs"
-        headers, data = self._session.read("GET", path, query={"task": task, "tail": TAIL_BYTES})
-        offset = int(headers.get("x-log-offset", 0))
-        if lines == 0:
-            return offset + len(data)
-        newlines = lines + data.endswith(b"\n")
-        while (found := data.count(b"\n")) < newlines:
-            newlines -= found
-            size = min(offset, READ_BYTES)
-            if size == 0:
-                return 0
-            offset -= size
-            query = {"task": task, "offset": offset, "limit": size}
-            data = self._session.read("GET", path, query=query)[1]
-        position = len(data)
-        for _ in range(newlines):
-            position = data.rindex(b"\n", 0, position)
-        return offset + position + 1
-
-    def follow_logs(
-        self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
-    ) -> Iterator[bytes]:
-        """Yield the log as it is written, until the job has ended and all of it was read.
-
-        Arguments are those of ``logs``. If the platform restarts meanwhile, reading resumes at the
-        same byte. If the job is restarted, its new log follows from the beginning.
-        """
-        attempt = self.get(job_id).attempt
-        patience = RequestBackoff(self._session)
-        while True:
-            position = {"offset": offset} if tail is None else {"tail": tail}
-            whole = False
-            try:
-                reply = self._session.stream(
-                    f"/jobs/{segment(job_id)}/logs",
-                    query={"task": task, "follow": True, **position},
-                    timeout_s=FOLLOW_SILENCE_S,
-                )
-                offset, tail = int(reply.headers.get("x-log-offset", offset)), None
-                try:
-                    for chunk in reply.chunks():
-                        patience.reset()
-                        offset += len(chunk)
-                        yield chunk
-                finally:
-                    reply.close()
-                whole = True
-            except ConnectionFailed as failure:
-                if failure.reason != SILENCE:  # a program may well be silent for long
-                    patience.after(failure, repeatable=True)
-            job = self.get(job_id)
-            # The platform itself continues with the log of the next attempt, and ends the stream
-            # when the platform stops: the log read so far may then be incomplete.
-            restarted = job.attempt != attempt
-            attempt = job.attempt
-            if job.ended and (whole or not restarted):
-                if not restarted:
-                    yield from self.logs(job_id, task=task, offset=offset)
-                return
-            if restarted:
-                offset = 0
-            self._session.sleep(REOPEN_S)
 
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Job]:
         """Yield the record of a job now, and again each time it changes, until it has ended.

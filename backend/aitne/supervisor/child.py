@@ -52,11 +52,15 @@ def launch(
     log: IO[bytes],
     pass_fds: Sequence[int] = (),
     account: ProcessAccount | None = None,
+    hold: HeldStart | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a process that is killed when this process ends. ``account`` is its Unix account; None:
-    this process's own. Raises ``OSError``.
+    this process's own. With ``hold`` it waits until it is released. Raises ``OSError``.
     """
     parent = os.getpid()
+    if hold is not None:
+        env = env | {held_start.VARIABLE: str(hold.descriptor)}
+        pass_fds = [*pass_fds, hold.descriptor]
 
     def prepare() -> None:
         # A change of the account clears the signal of the parent's death, so it comes first.
@@ -64,7 +68,7 @@ def launch(
             become(account)
         die_with(parent, signal.SIGKILL)
 
-    return subprocess.Popen(
+    process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=log,
@@ -76,6 +80,9 @@ def launch(
         # This process has one thread, so no lock can be held across the fork.
         preexec_fn=prepare,
     )
+    if hold is not None:
+        hold.started()
+    return process
 
 
 def open_log(log: Path, account: ProcessAccount | None) -> IO[bytes]:
@@ -131,8 +138,6 @@ class Child:
         self.hold = HeldStart() if held else None
         with self.log.open("ab") as log:
             self.process = self._launch(log)
-        if self.hold is not None:
-            self.hold.started()
         self._watch_start()
         self.since = datetime.now(UTC)
         self._began = time.monotonic()
@@ -152,19 +157,15 @@ class Child:
         self.killed_after_s = None
 
     def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
-        env, inherited = self._env, list[int]()
-        if self.hold is not None:
-            env = env | {held_start.VARIABLE: str(self.hold.descriptor)}
-            inherited.append(self.hold.descriptor)
+        argv, account = self.plan.argv, self._account
         if not self.plan.heartbeat:
-            return launch(self.plan.argv, env, self._cwd, log, inherited, self._account)
+            return launch(argv, self._env, self._cwd, log, (), account, self.hold)
         if self._heartbeat is not None:
             os.close(self._heartbeat)
         self._heartbeat, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            env = env | {HEARTBEAT_VARIABLE: str(writer)}
-            inherited.append(writer)
-            return launch(self.plan.argv, env, self._cwd, log, inherited, self._account)
+            env = self._env | {HEARTBEAT_VARIABLE: str(writer)}
+            return launch(argv, env, self._cwd, log, (writer,), account, self.hold)
         finally:
             os.close(writer)
 

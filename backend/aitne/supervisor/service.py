@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from aitne.host import held_start, hung_processes, notify, process_status
+from aitne.host import hung_processes, notify, process_status
 from aitne.host.held_start import HeldStart
 from aitne.host.http_status import http_status
 from aitne.host.hung_processes import HungRestart
@@ -360,15 +360,9 @@ class Supervisor:
     def _launch(
         self, argv: list[str], log: str, hold: HeldStart | None = None
     ) -> subprocess.Popen[bytes]:
-        env, inherited = self._env({}, {}), list[int]()
-        if hold is not None:
-            env |= {held_start.VARIABLE: str(hold.descriptor)}
-            inherited.append(hold.descriptor)
         with (self.logs / log).open("wb") as output:
-            process = launch(argv, env, self.data_dir, output, inherited, self.plan.account)
-        if hold is not None:
-            hold.started()
-        return process
+            env, account = self._env({}, {}), self.plan.account
+            return launch(argv, env, self.data_dir, output, (), account, hold)
 
     async def _wait(self, process: subprocess.Popen[bytes], within_s: float) -> int:
         """Wait until a program ends; return its exit status, or -9 if it was killed after

@@ -1,4 +1,4 @@
-import { useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
+import { useSuspenseQuery } from "@tanstack/react-query";
 import i18next from "i18next";
 import { logout } from "@/api/actions";
 import { meQuery } from "@/api/queries";
@@ -6,7 +6,6 @@ import { notifyProblem } from "@/components/notify";
 
 /** Logs the user out here and on the sessions' origin, which has a login of its own and redirects back. */
 export function useLogout(): () => Promise<void> {
-  const cache = useQueryClient();
   const { data: me } = useSuspenseQuery(meQuery);
   return async () => {
     try {
@@ -15,7 +14,7 @@ export function useLogout(): () => Promise<void> {
       notifyProblem(i18next.t("Logout failed"), error);
       return;
     }
-    cache.clear();
+    // The cache ends with the page. Clearing it here would make the parts that are still shown fetch again, without a login.
     window.location.assign(`${me.platform.sessions_origin}/hub/logout`);
   };
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -137,6 +138,32 @@ async def test_a_differing_description_of_another_user_is_a_problem_and_is_not_u
     assert answer.status_code == 204
     assert (await shown(stage, eve))[0]["numa_nodes"] is None
     assert await heard(stage, other)
+
+
+async def test_an_old_python_refuses_jobs_of_others_only_after_a_second_user_reports_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    ada, bob, eve = [await stage.add_user(name) for name in ("ada", "bob", "eve")]
+    path = tmp_path / "train.ipynb"
+    path.write_text("{}")
+    job_file = {"notebook": {"path": str(path)}, "distributed": {"ranks_per_node": 2}}
+
+    async def refused(user: Actor) -> bool:
+        async with stage.client(await stage.token(user)) as client:
+            answer = await client.post("/api/v1/jobs:plan", json=job_file)
+        assert answer.status_code in (200, 422), answer.text
+        return "need Python 3.11" in answer.text
+
+    job = await running(stage, "ada")
+    await heard(stage, job, python="3.8", topology={**DESCRIBED, "python": "3.8"})
+    await heard(stage, job, python="3.8")
+    assert [await refused(user) for user in (ada, bob, eve)] == [True, False, False]
+    await heard(stage, await running(stage, "bob"), python="3.8")
+    assert [await refused(user) for user in (ada, bob, eve)] == [True, True, True]
+    stage.clock.move(timedelta(minutes=10).total_seconds())
+    claimed = {**DESCRIBED, "boot_id": NEXT_BOOT, "python": "3.7"}
+    await heard(stage, job, NEXT_BOOT, python="3.7", topology=claimed)
+    assert [await refused(user) for user in (ada, bob, eve)] == [True, False, False]
 
 
 async def test_a_description_only_adds_to_what_an_administrator_has_imported(stage: Stage) -> None:

@@ -43,7 +43,7 @@ def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeApi:
     found = FakeApi()
     monkeypatch.setattr("aitne.client.session.HttpTransport", lambda *_: found)
     monkeypatch.setattr("aitne.client.discovery.PATIENCE_S", 0.15)
-    monkeypatch.setattr("aitne.client.jobs.REOPEN_S", 0.0)
+    monkeypatch.setattr("aitne.client.job_logs.REOPEN_S", 0.0)
     monkeypatch.delenv("AITNE_DATA_DIR", raising=False)
     monkeypatch.setenv("AITNE_URL", "http://aitne.test")
     monkeypatch.setenv("AITNE_TOKEN", "secret")

@@ -118,7 +118,7 @@ class FixedTopology:
     tree: TopologyTree | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 
-    async def pythons(self) -> Mapping[str, str]:
+    async def pythons(self, owner: str) -> Mapping[str, str]:
         return self.versions
 
     async def current(self) -> Topology:

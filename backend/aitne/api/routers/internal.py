@@ -28,8 +28,8 @@ from aitne.core.jobs.agent_protocol import (
     SessionStatus,
 )
 from aitne.core.models.base import Frozen
-from aitne.services.jobs.agents import HubJob
 from aitne.services.platform.secrets import hashed, read_secret
+from aitne.services.sessions.handovers import HubJob
 from aitne.services.users.identity import network_of
 
 router = APIRouter(include_in_schema=False)
@@ -59,13 +59,14 @@ def limited(request: Request, token: str, sender: str = "agent") -> Iterator[Non
     of its agent too. Raises ``RateLimited``.
     """
     rates, token_hash = rates_of(request).jobs, hashed(token)
-    rates.take(sender, token_hash, network_of(visit_of(request).address))
+    network = network_of(visit_of(request).address)
+    counted = network if rates.take(sender, token_hash, network) else None
     try:
         yield
     except NotAuthenticated:
         rates.reject(token_hash)
         raise
-    rates.accept(token_hash)
+    rates.accept(token_hash, counted)
 
 
 async def check_hub(request: Request, platform: PlatformDep) -> None:
@@ -101,7 +102,7 @@ async def get_handover(
     """Return the environment variables that JupyterHub stored for a session's server, after waiting
     up to ``wait_s`` seconds for them; 204 if there are none yet."""
     with limited(request, token):
-        handover = await platform.agents.handover(token, job_id, wait_s=wait_s)
+        handover = await platform.handovers.handover(token, job_id, wait_s=wait_s)
     return Response(status_code=204) if handover is None else handover
 
 
@@ -160,7 +161,7 @@ async def issue_certificate(
 ) -> IssuedCertificate:
     """Issue a TLS certificate for the key of a session's server."""
     with limited(request, token):
-        issued = await platform.agents.certificate(token, job_id, body)
+        issued = await platform.handovers.certificate(token, job_id, body)
     return IssuedCertificate(certificate=issued)
 
 
@@ -189,16 +190,16 @@ async def extend_own_session(
 @router.get("/internal/hub/v1/jobs/{job_id}", dependencies=[Hub])
 async def hub_job(job_id: UUID, platform: PlatformDep) -> HubJob:
     """Return the data of a session that JupyterHub's spawner needs."""
-    return await platform.agents.hub_job(job_id)
+    return await platform.handovers.hub_job(job_id)
 
 
 @router.put("/internal/hub/v1/jobs/{job_id}/handover", status_code=204, dependencies=[Hub])
 async def put_handover(job_id: UUID, body: Handover, platform: PlatformDep) -> None:
     """Store the environment variables of a session's server, for which the job's agent waits."""
-    await platform.agents.put_handover(job_id, body)
+    await platform.handovers.put_handover(job_id, body)
 
 
 @router.get("/internal/hub/v1/live", dependencies=[Hub])
 async def live_jobs(platform: PlatformDep) -> LiveJobIds:
     """Return the ids of the sessions that have not ended."""
-    return LiveJobIds(job_ids=list(await platform.agents.live_job_ids()))
+    return LiveJobIds(job_ids=list(await platform.handovers.live_job_ids()))

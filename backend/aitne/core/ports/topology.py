@@ -16,8 +16,10 @@ class CurrentTopology(Protocol):
         """Return what is known about the topology now; the same object until it changes."""
         ...
 
-    async def pythons(self) -> Mapping[str, str]:
-        """Return the version of Python, such as ``3.11``, of each node that has reported it."""
+    async def pythons(self, owner: str) -> Mapping[str, str]:
+        """Return the version of Python, such as ``3.11``, of each node that jobs of ``owner``, or
+        jobs of two users, have reported. The claim of one other user is left out.
+        """
         ...
 
 

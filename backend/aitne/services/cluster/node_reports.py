@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 AGAIN = timedelta(minutes=10)
 """Time within which a node is not described again, whatever its agents say about boots."""
+_CONFIRMED = "python_confirmed"
+"""Key in the content of a row: True if jobs of two users have reported the version of Python."""
 _PARTS = ("numa_nodes", "gpus", "nics")
 _DIFFERS = (
     "jobs of different users describe it differently, and the first description is used. If the node was "
@@ -35,7 +37,8 @@ class NodeReports:
     """Service that stores what jobs report about their nodes, once a boot.
 
     Agents run as their users and are not trusted: a job describes only the nodes that the scheduler
-    says it runs on, and no user replaces what a job of another has reported.
+    says it runs on, and no user replaces what a job of another has reported. The version of Python
+    can refuse jobs, so it concerns other users only after jobs of two users have reported it.
     """
 
     def __init__(
@@ -63,6 +66,8 @@ class NodeReports:
         if not _runs_there(job, report):
             return False
         stored = await self._topologies.reported(report.node)
+        if _confirms(stored, job.owner, report.python):
+            await self._confirm(job.owner, report.node, report.python)
         return self._is_due(stored, report.boot_id, report.python)
 
     async def _keep(self, job: Job, report: AgentReport) -> None:
@@ -82,11 +87,19 @@ class NodeReports:
             if self._is_due(stored, node.boot_id, node.python):
                 await self._store_new(report.node, stored, new)
 
+    async def _confirm(self, owner: str, node: str, python: str) -> None:
+        async with self._lock:
+            stored = await self._store.topology(TopologyOrigin.NODES, node)
+            if stored is not None and _confirms(stored, owner, python):
+                content = {**(stored.content or {}), _CONFIRMED: True}
+                await self._store.save_topology(TopologyOrigin.NODES, node, content)
+
     async def _store_new(
         self, name: str, stored: StoredTopology | None, new: dict[str, Any]
     ) -> None:
         before = None if stored is None else stored.content
-        if before is not None and before["owner"] != new["owner"]:
+        second_user = before is not None and before["owner"] != new["owner"]
+        if before is not None and second_user:
             both = _agreed(before, new)
             if both is None:
                 log.warning(
@@ -99,6 +112,8 @@ class NodeReports:
                 await self._store.note_topology_problem(TopologyOrigin.NODES, name, problem)
                 return
             new = both
+        if before is not None and before["python"] == new["python"]:
+            new[_CONFIRMED] = second_user or before.get(_CONFIRMED, False)
         await self._store.save_topology(TopologyOrigin.NODES, name, new)
 
     def _is_due(self, stored: StoredTopology | None, boot_id: str, python: str) -> bool:
@@ -116,6 +131,17 @@ def _runs_there(job: Job, report: AgentReport) -> bool:
         and report.node in job.nodes
         and report.restart_count == job.restart_count
     )
+
+
+def _confirms(stored: StoredTopology | None, owner: str, python: str) -> bool:
+    """Return whether a report of ``owner`` is the first one of a second user that has the stored
+    version of Python.
+    """
+    if stored is None or stored.content is None or stored.problem is not None:
+        return False
+    known = stored.content
+    is_new = known["owner"] != owner and not known.get(_CONFIRMED, False)
+    return is_new and bool(known["python"] == python)
 
 
 def _content(node: ReportedNode, name: str, owner: str) -> dict[str, Any]:

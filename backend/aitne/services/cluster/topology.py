@@ -93,13 +93,16 @@ class ClusterTopologies:
         await self._fresh.get()
         return self._rows.stored.get((TopologyOrigin.NODES, node))
 
-    async def pythons(self) -> Mapping[str, str]:
-        """Return the version of Python of each node that has reported it."""
+    async def pythons(self, owner: str) -> Mapping[str, str]:
+        """Return the version of Python of each node that jobs of ``owner`` or of two users have
+        reported."""
         await self._fresh.get()
         return {
-            name: row.content["python"]
+            name: content["python"]
             for (origin, name), row in self._rows.stored.items()
-            if origin is TopologyOrigin.NODES and row.content is not None
+            if origin is TopologyOrigin.NODES
+            and (content := row.content) is not None
+            and (content["owner"] == owner or content.get("python_confirmed", False))
         }
 
     async def _read(self) -> KnownTopology:

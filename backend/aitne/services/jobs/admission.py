@@ -278,7 +278,8 @@ class Admission:
         fitting = resolved_job.fitting
         if needs_ranks_python(spec):
             problems = Problems()
-            problems.extend(python_problems(spec, fitting.able, await self._topology.pythons()))
+            pythons = await self._topology.pythons(actor.name)
+            problems.extend(python_problems(spec, fitting.able, pythons))
             problems.check()
         tree = await self._tree(spec)
         spec, notes = with_leaves(

@@ -1,6 +1,4 @@
-"""Reports of the jobs' agents, and the data that agents fetch, such as secrets and hand-overs of
-JupyterHub.
-"""
+"""Reports of the jobs' agents, and the data that agents fetch: secrets and trees."""
 
 from __future__ import annotations
 
@@ -21,41 +19,30 @@ from aitne.core.jobs.agent_protocol import (
     VERSION,
     AgentReply,
     AgentReport,
-    CertificateRequest,
-    Handover,
     JobSecrets,
     ProgramPhase,
 )
 from aitne.core.jobs.states import ACTIVE, JobState
-from aitne.core.models.base import Frozen
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.profile import MOST_BYTES, Profile
-from aitne.core.ports.store import Store
-from aitne.core.sessions import session_tokens
+from aitne.core.ports.store import JobStore, Store
 from aitne.services.cluster.node_reports import NodeReports
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.trees import TreeService
-from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.secrets import hashed, new_secret
-from aitne.services.sessions.addresses import NodeAddresses
+from aitne.services.platform.secrets import hashed
 from aitne.services.sweeps import SweepService
 from aitne.services.users.secrets import UserSecretService
 
 log = logging.getLogger(__name__)
 
-LONGEST_WAIT_S = 30.0
 MOST_IDLE_S = 366 * 86_400.0
 """Maximum idle time in seconds; a larger value in a report is reduced to it."""
 LONGEST_TOLERANCE_S = 300.0
 """Maximum age in seconds of the stored time of a session's last activity; for short inactivity
 durations, a twentieth of the duration.
-"""
-SignRequest = Callable[[str, str, str], str]
-"""Function that signs a session's certificate: takes owner, address and certificate signing
-request, and returns PEM.
 """
 _RACES = 5
 _STORED: dict[str, object] = {
@@ -74,21 +61,6 @@ may already run.
 """
 
 
-class HubJob(Frozen):
-    """Data about a session that JupyterHub's spawner may read."""
-
-    job_id: UUID
-    owner: str
-    address: str | None
-    live: bool
-    confirmed: bool = True
-    """Whether the agent has verified that the process listening at the address runs under the job's
-    own account.
-    """
-    refused: str | None = None
-    """Reason why the address must not be used; None if it may."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Early:
     """Report of an agent that arrived before a poll of the scheduler showed the run; it is applied
@@ -100,8 +72,7 @@ class _Early:
 
 
 class AgentService:
-    """Service that processes the reports of agents and gives them hand-overs, secrets and
-    certificates.
+    """Service that processes the reports of agents and gives them secrets and trees.
 
     An agent runs as the job's owner and is not trusted. The times of the allocation and the number
     of restarts are therefore read only from the scheduler. A report about a run that no poll has
@@ -115,34 +86,21 @@ class AgentService:
         store: Store,
         clock: Callable[[], datetime],
         events: EventHub,
-        addresses: NodeAddresses,
         snapshots: SnapshotService,
         sweeps: SweepService,
         secrets: UserSecretService,
         trees: TreeService,
-        cipher: Cipher,
         nodes: NodeReports,
         *,
-        url: str,
         trusted: bool,
-        certificates: SignRequest | None,
     ) -> None:
-        """Store the dependencies.
-
-        ``url`` is the address at which programs on nodes reach the API; ``trusted`` is described at
-        the class; ``certificates`` is None if the platform does not use TLS.
-        """
-        self._url = url
         self.usage = LiveUsage()
-        self._certificates = certificates
         self._secrets = secrets
         self._trees = trees
-        self._cipher = cipher
         self._nodes = nodes
         self._snapshots = snapshots
         self._sweeps = sweeps
         self._store = store
-        self._addresses = addresses
         self._trusted = trusted
         self._clock = clock
         self._events = events
@@ -166,7 +124,7 @@ class AgentService:
             NotAuthenticated: the token is not the job's, or the job has ended.
             InvalidInput: the agent speaks a version of the protocol that the platform does not.
         """
-        reporting = await self._job_of(token, job_id)
+        reporting = await job_of_token(self._store, token, job_id)
         if not OLDEST_VERSION <= report.protocol <= VERSION:
             raise InvalidInput.field(
                 "protocol",
@@ -276,24 +234,6 @@ class AgentService:
         if len(text) <= MOST_BYTES:
             await self._store.put_profile(job_id, json.loads(text))
 
-    async def handover(self, token: str, job_id: UUID, *, wait_s: float = 0) -> Handover | None:
-        """Return the hand-over (environment of the single-user server) that JupyterHub stored for
-        the session's agent; None if there is none within ``wait_s`` seconds.
-
-        Raises ``NotAuthenticated`` if the token is not the job's, or the job has ended.
-        """
-        deadline = asyncio.get_running_loop().time() + min(wait_s, LONGEST_WAIT_S)
-        while True:
-            mark = self._events.mark()
-            await self._job_of(token, job_id)
-            payload = await self._store.get_handover(job_id)
-            if payload is not None:
-                return self._decrypted(payload, job_id)
-            remaining_s = deadline - asyncio.get_running_loop().time()
-            if remaining_s <= 0 or self._events.stopped:
-                return None
-            await self._events.changed(mark, remaining_s)
-
     async def secrets(self, token: str, job_id: UUID) -> JobSecrets:
         """Return the names and values of the secrets that the job names.
 
@@ -301,7 +241,7 @@ class AgentService:
             NotAuthenticated: the token is not this job's, or the job has ended.
             Conflict: a secret was deleted since the job was submitted.
         """
-        job = await self._job_of(token, job_id)
+        job = await job_of_token(self._store, token, job_id)
         return JobSecrets(env=dict(await self._secrets.values(job.owner, job.spec.secrets)))
 
     async def tree(self, token: str, job_id: UUID) -> tuple[int, Iterator[bytes]]:
@@ -313,7 +253,7 @@ class AgentService:
             NotFound: the job has no tree.
             Conflict: its tree was removed.
         """
-        job = await self._job_of(token, job_id)
+        job = await job_of_token(self._store, token, job_id)
         if job.spec.tree is None:
             raise NotFound("tree", job_id, f"The job {job_id} has no tree.")
         content = await self._trees.content(job.owner, job.spec.tree.digest)
@@ -322,103 +262,6 @@ class AgentService:
                 "The job's tree was removed from the platform. Submit the job again with --sync."
             )
         return content
-
-    async def certificate(self, token: str, job_id: UUID, request: CertificateRequest) -> str:
-        """Return a certificate (PEM) for the server of a session, at the address that the session
-        has reported.
-
-        Raises:
-            NotAuthenticated: the token is not this job's, or the job has ended.
-            NotFound: the platform does not use TLS, or the job is no session.
-            Conflict: the address differs from the stored one, for example after a restart that no
-                poll has shown yet, or does not belong to the session's nodes.
-            InvalidInput: the request is invalid, or its key is too weak.
-            Unavailable: the nodes of the job are not known yet.
-        """
-        job = await self._job_of(token, job_id)
-        if self._certificates is None or job.type is not JobType.SESSION:
-            raise NotFound("certificate", job_id)
-        if job.address is None or job.address != request.address:
-            raise Conflict(
-                f"The session {job_id} has not reported the address {request.address} yet."
-            )
-        refused = await self._addresses.problem(job)
-        if refused is not None:
-            raise Conflict(refused)
-        return await asyncio.to_thread(self._certificates, job.owner, job.address, request.request)
-
-    async def hub_job(self, job_id: UUID) -> HubJob:
-        """Return the data about a session that JupyterHub's spawner needs.
-
-        Raises:
-            NotFound: there is no such session.
-            Unavailable: the session's address cannot be verified yet.
-        """
-        job = await self._session(job_id)
-        live = not job.state.terminal
-        refused = await self._addresses.problem(job) if live else None
-        return HubJob(
-            job_id=job.id,
-            owner=job.owner,
-            address=job.address if refused is None else None,
-            live=live,
-            confirmed=self._trusted or job.ready_at is not None,
-            refused=refused,
-        )
-
-    async def put_handover(self, job_id: UUID, handover: Handover) -> None:
-        """Store a hand-over for the session's agent: the environment of the single-user server.
-        Address, session token and names with which programs of the session use the API are added.
-
-        A repeated hand-over contains the same session token, because the agent may have passed on
-        the first one.
-
-        Raises:
-            NotFound: there is no such session.
-            Conflict: the session has ended.
-        """
-        job = await self._session(job_id)
-        if job.state.terminal:
-            raise Conflict(f"The session {job_id} has ended ({job.state}); its agent has exited.")
-        while not await self._replace_handover(job, handover):
-            pass  # another one was stored meanwhile, so this ends
-        self._events.pulse()
-
-    async def _replace_handover(self, job: Job, handover: Handover) -> bool:
-        """Store the hand-over with the session token of the stored one, or else with a new token.
-        Return False if another hand-over was stored or removed meanwhile.
-        """
-        stored = await self._store.get_handover(job.id)
-        earlier = {} if stored is None else self._decrypted(stored, job.id).env
-        token = earlier.get(session_tokens.TOKEN) or new_secret(session_tokens.PREFIX)
-        own = {
-            session_tokens.URL: self._url,
-            session_tokens.TOKEN: token,
-            session_tokens.SESSION: str(job.id),
-            session_tokens.PROJECT: job.project,
-        }
-        whole = handover.model_copy(update={"env": {**handover.env, **own}})
-        encrypted = self._cipher.encrypt(whole.model_dump_json(), _purpose(job.id))
-        new = session_tokens.TOKEN not in earlier
-        return await self._store.put_handover(
-            job.id,
-            encrypted,
-            replaces=stored,
-            session_token_hash=hashed(token) if new else None,
-        )
-
-    async def live_job_ids(self) -> Sequence[UUID]:
-        """Return the IDs of the sessions that have not ended."""
-        return [job.id for job in await self._store.live_jobs() if job.type is JobType.SESSION]
-
-    def _decrypted(self, payload: str, job_id: UUID) -> Handover:
-        return Handover.model_validate_json(self._cipher.decrypt(payload, _purpose(job_id)))
-
-    async def _job_of(self, token: str, job_id: UUID) -> Job:
-        job = await self._store.job_of_token(hashed(token))
-        if job is None or job_id not in (job.id, job.array_job_id):
-            raise NotAuthenticated("This is not the token of a live job.")
-        return job
 
     async def _target(self, job: Job, task: int | None) -> Job | None:
         """Return the database row of the job or, with ``task``, of that task of the array; None if
@@ -430,12 +273,6 @@ class AgentService:
         if not job.is_array:
             return job if job.array_task_id == task else None
         return None if task is None else await self._store.array_task(job.id, task, own_row=True)
-
-    async def _session(self, job_id: UUID) -> Job:
-        job = await self._store.get_job(job_id)
-        if job.type is not JobType.SESSION:
-            raise NotFound("session", job_id)
-        return job
 
     async def _apply(self, job: Job, early: _Early) -> None:
         """Apply the report to the database row of its job.
@@ -487,13 +324,20 @@ class AgentService:
         )
 
 
+async def job_of_token(store: JobStore, token: str, job_id: UUID) -> Job:
+    """Return the job that has the job token ``token``, and ``job_id`` or it as its array job.
+
+    Raises ``NotAuthenticated`` if the token is not the job's, or the job has ended.
+    """
+    job = await store.job_of_token(hashed(token))
+    if job is None or job_id not in (job.id, job.array_job_id):
+        raise NotAuthenticated("This is not the token of a live job.")
+    return job
+
+
 def _is_early(job: Job, report: AgentReport) -> bool:
     """Return whether the report is about a run of the current attempt that no poll has shown
     yet.
     """
     ahead = job.state in _UNCONFIRMED or report.restart_count > job.restart_count
     return ahead and job.attempt == report.attempt and not job.state.terminal
-
-
-def _purpose(job_id: UUID) -> str:
-    return f"hand-over of job {job_id}"
