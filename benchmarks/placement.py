@@ -64,6 +64,7 @@ def measure(*, quick: bool) -> Figure:
     for name, tree, size in (
         ("512 nodes, names cyclic over 32 leaves", _file("tree512_cyclic.conf"), 64),
         ("24 nodes, names interleaved over 4 leaves", _file("fattree_interleaved.conf"), 12),
+        ("79 nodes of circe on 5 leaves, names almost contiguous", _file("circe.conf"), 24),
         ("32 nodes in 8 blocks, names contiguous", _file("blocks.conf"), 12),
     ):
         rows += _saved(name, tree, size, 20 if quick else 100)

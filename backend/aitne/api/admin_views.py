@@ -215,7 +215,7 @@ class TopologyImport(Strict):
         min_length=1,
         max_length=1 << 20,
         description="Text of a topology.conf, topology.yaml, the output of `scontrol show "
-        "topology` or `nvidia-smi topo -m`, or an XML file of hwloc.",
+        "topology` or `nvidia-smi topo -m`, a gres.conf, or an XML file of hwloc.",
     )
     node: str | None = Field(
         None,

@@ -48,6 +48,6 @@ def _source(path: Path) -> TopologySource:
     raise TopologyError(
         f"it has none of the formats {', '.join(TOPOLOGIES.names())}",
         "Give a topology.conf or topology.yaml, the output of `scontrol show topology` or "
-        "`nvidia-smi topo -m`, an XML file of hwloc, or /sys.",
+        "`nvidia-smi topo -m`, a gres.conf, an XML file of hwloc, or /sys.",
         file=str(path),
     )

@@ -58,6 +58,9 @@ class NodeTopology:
     links: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Kind of the link of two devices by their names, in both directions: ``NV12``, or one of the
     kinds of PCIe links."""
+    is_configured: bool = False
+    """Whether it is what a configuration file says, not what was found on the node: it only adds to other
+    sources."""
 
     def gpu_weights(self) -> list[list[int]]:
         """Return the weight of the link of each pair of GPUs, 0 for an unknown one."""
@@ -131,11 +134,18 @@ def merged_node(parts: Sequence[NodeTopology]) -> NodeTopology:
 
     GPUs without a PCI address are matched to those of another source by their index.
 
+    What a configuration file says counts last, and not at all with another number of GPUs. Its
+    numbers of NUMA nodes are not the kernel's, and its links are used if no other source knows NVLink.
+
     Raises:
-        TopologyError: two sources have different numbers of GPUs.
+        TopologyError: two sources that describe what is on the node have different numbers of GPUs.
     """
-    result = parts[0]
-    for part in parts[1:]:
+    result, *others = sorted(parts, key=lambda part: part.is_configured)
+    for part in others:
+        if part.is_configured:
+            if result.gpus and len(result.gpus) != len(part.gpus):
+                continue
+            part = _adding(part, result)
         if result.gpus and part.gpus and len(result.gpus) != len(part.gpus):
             raise TopologyError(
                 f"{result.source} has {len(result.gpus)} GPUs and {part.source} has {len(part.gpus)}",
@@ -155,6 +165,15 @@ def merged_node(parts: Sequence[NodeTopology]) -> NodeTopology:
             links=links,
         )
     return result
+
+
+def _adding(part: NodeTopology, found: NodeTopology) -> NodeTopology:
+    """Return what a configuration file adds to what was found on the node."""
+    if found.numa_nodes:
+        part = replace(part, gpus=tuple(replace(gpu, numa=None) for gpu in part.gpus))
+    if any(_NVLINK.fullmatch(kind) for kind in found.links.values()):
+        part = replace(part, links={})
+    return part
 
 
 def _combined(one: Device, other: Device) -> Device:

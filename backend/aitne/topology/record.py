@@ -70,6 +70,7 @@ def node_record(node: NodeTopology) -> dict[str, Any]:
             for (one, other), kind in node.links.items()
             if one < other or node.links.get((other, one)) != kind
         ],
+        "is_configured": node.is_configured,
     }
 
 
@@ -91,4 +92,5 @@ def _node(record: Mapping[str, Any]) -> NodeTopology:
         gpus=tuple(Device(**each) for each in record["gpus"]),
         nics=tuple(Device(**each) for each in record["nics"]),
         links=links,
+        is_configured=record.get("is_configured", False),
     )

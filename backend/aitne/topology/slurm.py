@@ -43,9 +43,9 @@ def read_conf(text: str, file: str) -> list[Switch]:
     blocks: list[Switch] = []
     sizes: list[int] = []
     names = Names()
-    for number, line in _lines(text):
+    for number, line in conf_lines(text):
         source = SourceLine(file, number)
-        values = _pairs(line, source)
+        values = conf_pairs(line, source)
         keys = set(values)
         if "switchname" in keys and keys <= _OF_A_SWITCH:
             switches.append(_switch(values, source, names))
@@ -95,11 +95,11 @@ def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:
     blocks: list[Switch] = []
     aggregated: list[tuple[str, list[str], SourceLine]] = []
     names = Names()
-    for number, line in _lines(text):
+    for number, line in conf_lines(text):
         source = SourceLine(file, number)
         if "=" not in line and " " in line:
             continue  # a sentence, such as "No topology information available"
-        values = _pairs(line, source)
+        values = conf_pairs(line, source)
         nodes = "" if values.get("nodes") == "(null)" else values.get("nodes", "")
         if "switchname" in values:
             # Slurm lists all nodes below a switch, also those of the leaves below it.
@@ -203,7 +203,7 @@ def _under_one_root(switches: list[Switch], top: Sequence[str]) -> list[Switch]:
     return [*switches, root]
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def conf_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that have content with their numbers; a backslash continues a line."""
     begun, start = "", 0
     number = 0
@@ -220,14 +220,19 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, begun.strip()
 
 
-def _pairs(line: str, source: SourceLine) -> dict[str, str]:
+def conf_pairs(line: str, source: SourceLine, remedy: str = _EXAMPLE) -> dict[str, str]:
+    """Return the values of a line such as ``SwitchName=s1 Nodes=n[1-4]`` by their keys in lower case.
+
+    Raises:
+        TopologyError: a part of the line is no such value, or a key is given twice.
+    """
     values: dict[str, str] = {}
     place = 0
     while place < len(line):
         match = _PAIR.match(line, place)
         if match is None:
             wrong = line[place : place + 80]
-            raise _error(source, f"{wrong!r} is not a value such as Nodes=n[1-4]", _EXAMPLE)
+            raise _error(source, f"{wrong!r} is not a value such as Nodes=n[1-4]", remedy)
         key = match.group(1).lower()
         if key in values:
             raise _error(source, f"{match.group(1)} is given twice", "Give each value once.")

@@ -6841,7 +6841,7 @@ export interface components {
         NumaView: {
             /** @description Number of the NUMA node. */
             index: number;
-            /** @description Its CPUs, such as `0-15,64-79`. */
+            /** @description Its CPUs, such as `0-15,64-79`; if only a gres.conf describes the node, its cores as Slurm numbers them. */
             cpus: string;
             /** @description Indices of the GPUs that are attached to it. */
             gpus: number[];
@@ -9154,7 +9154,7 @@ export interface components {
         };
         /** @description A file with a topology. */
         TopologyImport: {
-            /** @description Text of a topology.conf, topology.yaml, the output of `scontrol show topology` or `nvidia-smi topo -m`, or an XML file of hwloc. */
+            /** @description Text of a topology.conf, topology.yaml, the output of `scontrol show topology` or `nvidia-smi topo -m`, a gres.conf, or an XML file of hwloc. */
             content: string;
             /** @description Node that the file describes, if the file does not name it. */
             node?: string | null;

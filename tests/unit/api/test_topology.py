@@ -124,6 +124,49 @@ async def test_imported_topology_is_served_until_it_is_removed(stage: Stage) -> 
         assert (await client.get(URL)).json()["switches"] == []
 
 
+GRES = """\
+AutoDetect=off
+NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia0 Cores=0-3 Links=-1,4
+NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia1 Cores=4-7 Links=4,-1
+"""
+
+
+async def test_gres_file_describes_the_nodes_that_have_not_described_themselves(
+    stage: Stage,
+) -> None:
+    lease = await stage.store.take_lease("controller", "test", duration_s=1e6)
+    assert lease is not None
+    nodes = (node(stage, "n1", 0), node(stage, "n2", 0), node(stage, "n3", 0))
+    await stage.store.save_cluster(Cluster(nodes=nodes, seen_at=stage.clock.now), epoch=lease.epoch)
+    own = NodeTopology(
+        "n2",
+        "agent on n2",
+        numa_nodes=(NumaNode(0, (0, 1, 2, 3)), NumaNode(1, (4, 5))),
+        gpus=(Device("GPU0", numa=1), Device("GPU1", numa=0)),
+        links={("GPU0", "GPU1"): "NV2", ("GPU1", "GPU0"): "NV2"},
+    )
+    reported = {**to_record(TopologyPart(nodes=(own,))), "python": "3.11", "boot_id": "b"}
+    await stage.store.save_topology(TopologyOrigin.NODES, "n2", reported)
+    async with stage.client(await stage.token(await stage.add_user("admin", Role.ADMIN))) as client:
+        url = "/api/v1/admin/topology/gres.conf"
+        assert (await client.put(url, json={"content": GRES})).status_code == 204
+        found = (await client.get(URL)).json()
+    one, two, three = found["nodes"]
+    assert one["numa_nodes"] == [
+        {"index": 0, "cpus": "0-3", "gpus": [0]},
+        {"index": 1, "cpus": "4-7", "gpus": [1]},
+    ]
+    assert one["gpu_links"] == [[None, "NV4"], ["NV4", None]]
+    assert two["numa_nodes"] == [
+        {"index": 0, "cpus": "0-3", "gpus": [1]},
+        {"index": 1, "cpus": "4-5", "gpus": [0]},
+    ]
+    assert two["gpu_links"] == [[None, "NV2"], ["NV2", None]]
+    assert three["numa_nodes"] is None
+    (source,) = found["sources"]
+    assert (source["name"], source["problem"]) == ("gres.conf", None)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
@@ -143,6 +186,8 @@ async def test_imported_topology_is_served_until_it_is_removed(stage: Stage) -> 
             '<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd">]><topology>&e;</topology>',
             "t.xml, line 1",
         ),
+        ("gres.conf", "\nName=gpu File=/dev/nvidia[0-3] Links=-1,4\n", "gres.conf, line 2"),
+        ("gres.conf", "Name=gpu File=/dev/nvidia0 Cores=0-7\n", "import FILE --node NAME"),
         ("t.txt", "hello", "t.txt: it has none of the formats"),
     ],
     ids=[
@@ -154,6 +199,8 @@ async def test_imported_topology_is_served_until_it_is_removed(stage: Stage) -> 
         "endless",
         "yaml",
         "entity",
+        "links",
+        "no node",
         "words",
     ],
 )

@@ -75,7 +75,7 @@ def topology_show(
     of; with --file, those that files describe.
 
     A file is a topology.conf or topology.yaml, the output of `scontrol show topology` or
-    `nvidia-smi topo -m`, or an XML file of hwloc. With --job: the nodes of a job in the order of its
+    `nvidia-smi topo -m`, a gres.conf, or an XML file of hwloc. With --job: the nodes of a job in the order of its
     ranks, what that order costs, and the CPUs that each rank is bound to.
     """
     from aitne.cli.views import topology_svg, topology_tree

@@ -66,6 +66,27 @@ def capacity(
     return tuple(_of_type(kind, nodes, returned.get(kind, []), awaited, now) for kind in types)
 
 
+def waits(nodes: Sequence[Node], uses: Sequence[GpuUse], now: datetime) -> dict[str, float]:
+    """Return the time in seconds after which all GPUs in use on a node are released at the latest, by
+    the name of the node. Nodes on which no GPU is in use, or GPUs by jobs whose end is unknown, are
+    not in it.
+    """
+    held: Counter[str] = Counter()
+    ends: dict[str, float] = {}
+    for use in uses:
+        if use.ends_at is None or not use.nodes:
+            continue
+        wait_s = max(60.0, (use.ends_at - now).total_seconds() // 1)
+        for name in use.nodes:
+            held[name] += use.gpus // len(use.nodes)
+            ends[name] = max(ends.get(name, 0.0), wait_s)
+    return {
+        node.name: ends[node.name]
+        for node in nodes
+        if node.state.usable and 0 < sum(gpu.used for gpu in node.gpus) <= held[node.name]
+    }
+
+
 def _of_type(
     kind: str | None,
     nodes: Sequence[Node],

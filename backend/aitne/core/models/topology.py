@@ -57,7 +57,10 @@ class NumaView(Frozen):
     """A NUMA node of a node of the cluster."""
 
     index: int = Field(description="Number of the NUMA node.")
-    cpus: str = Field(description="Its CPUs, such as `0-15,64-79`.")
+    cpus: str = Field(
+        description="Its CPUs, such as `0-15,64-79`; if only a gres.conf describes the node, its "
+        "cores as Slurm numbers them."
+    )
     gpus: tuple[int, ...] = Field(description="Indices of the GPUs that are attached to it.")
 
 

@@ -149,6 +149,7 @@ def combined(
 ) -> KnownTopology:
     """Return the topology that the sources describe together. A source that contradicts an earlier
     one is left out and has a problem. What nodes report is not trusted: it only adds to the others.
+    What a configuration file says about a node adds to all of them, because it was not found there.
 
     Sort order: by the origins in ``order``, nodes last; within an origin, by name.
     """
@@ -160,6 +161,7 @@ def combined(
     tree: TopologyTree | None = None
     origins: set[TopologyOrigin] = set()
     nodes: dict[str, NodeTopology] = {}
+    configured: list[NodeTopology] = []
     views: list[TopologySourceView] = []
     for key in keys:
         origin, name = key
@@ -171,6 +173,9 @@ def combined(
                 used.append(part.switches)
                 origins.add(origin)
             for node in () if part is None else part.nodes:
+                if node.is_configured:
+                    configured.append(node)
+                    continue
                 _add(nodes, node, keeps_links=origin is TopologyOrigin.NODES)
         except TopologyError as error:
             problem = str(error)
@@ -179,6 +184,8 @@ def combined(
             views.append(
                 TopologySourceView(name=shown, origin=origin, read_at=row.read_at, problem=problem)
             )
+    for node in configured:
+        _add(nodes, node, keeps_links=False)
     return KnownTopology(Topology(tree, nodes), tuple(views), frozenset(origins))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import builtins
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from aitne.core.cluster import gpu_forecast
 from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.jobs.states import WAITING, JobState
@@ -26,6 +27,7 @@ from aitne.core.models.job import (
 )
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSort
+from aitne.core.models.placement import PlacementPlan
 from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles, LogChunk
@@ -117,9 +119,16 @@ class JobService:
             expected_start_at=None if spec.hold else forecast.starts_at,
             enforcement=admitted.limits,
             script=self._renderer.script(draft),
-            placement=advice(spec, fitting.able, admitted.tree),
+            placement=await self._advice(admitted, now),
             settings=() if spec.sweep is None else tuple(expand(spec.sweep)),
         )
+
+    async def _advice(self, admitted: AdmittedJob, now: datetime) -> PlacementPlan | None:
+        spec, nodes = admitted.spec, admitted.fitting.able
+        waits: Mapping[str, float] = {}
+        if admitted.tree is not None and spec.resources.nodes > 1 and spec.resources.gpu.count:
+            waits = gpu_forecast.waits(nodes, await self._store.gpus_held(), now)
+        return advice(spec, nodes, admitted.tree, waits)
 
     async def create(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from aitne.core.cluster.capacity import Fit, fit, free_now, gpus_of
@@ -42,6 +42,8 @@ from aitne.topology.tree import TopologyTree
 PREFER_WAIT_S = 300
 """Time for which a job with ``compact: prefer`` and no ``wait`` waits for the fewest leaves."""
 _MOST_NAMED = 8
+_MOST_OTHERS = 3
+"""Maximum number of alternatives in a plan."""
 _MOST_PATHS = 1_000
 """Maximum number of nodes whose switches are stored with a job."""
 
@@ -208,14 +210,21 @@ def _leaf_limit(
     return LeafLimit(count=count, wait_s=longest_s), [note]
 
 
-def advice(spec: JobSpec, nodes: Sequence[Node], tree: TopologyTree | None) -> PlacementPlan | None:
+def advice(
+    spec: JobSpec,
+    nodes: Sequence[Node],
+    tree: TopologyTree | None,
+    waits: Mapping[str, float],
+) -> PlacementPlan | None:
     """Return where a job would run if it started now, and the order of its ranks; None for a job
-    with one node, or if the topology is not known.
+    with one node, or if the topology is not known. Nodes for which it would have to wait are among
+    the alternatives.
 
     Args:
         spec: specification of the job.
         nodes: nodes that could run a part of the job.
         tree: switches above the nodes; None: not known.
+        waits: time in seconds after which busy nodes are free, as far as it is known.
     """
     resources, required = spec.resources, spec.placement.node_names
     if tree is None or resources.nodes == 1 or not nodes:
@@ -238,10 +247,31 @@ def advice(spec: JobSpec, nodes: Sequence[Node], tree: TopologyTree | None) -> P
         plan = _plan(spec, tree, found)
     else:
         plan = PlacementPlan(reason=_sentence(found.reason), changes=found.alternatives)
+    later = {
+        name: replace(node, wait_s=waits[name])
+        for name, node in available.items()
+        if name in waits and node.wait_s is None and node.free_gpus < resources.gpu.count
+    }
+    if later and not required:
+        plan = _with_waits(plan, select(tree, {**available, **later}, request))
     if spec.leaves is None:
         return plan
-    waits = {"max_leaves": spec.leaves.count, "max_leaves_wait_s": spec.leaves.wait_s}
-    return plan.model_copy(update=waits)
+    limits = {"max_leaves": spec.leaves.count, "max_leaves_wait_s": spec.leaves.wait_s}
+    return plan.model_copy(update=limits)
+
+
+def _with_waits(plan: PlacementPlan, found: Placement | Insufficient | Infeasible) -> PlacementPlan:
+    """Return a plan whose alternatives are those of a selection that includes busy nodes."""
+    if not isinstance(found, Placement):
+        return plan
+    others = [each for each in (found.candidate, *found.alternatives) if _uses(each) != plan.leaves]
+    return plan.model_copy(update={"alternatives": tuple(map(_alternative, others[:_MOST_OTHERS]))})
+
+
+def _alternative(candidate: Candidate) -> PlacementAlternative:
+    return PlacementAlternative(
+        leaves=_uses(candidate), wait_s=candidate.wait_s, score=candidate.score
+    )
 
 
 def _plan(spec: JobSpec, tree: TopologyTree, found: Placement) -> PlacementPlan:
@@ -262,10 +292,7 @@ def _plan(spec: JobSpec, tree: TopologyTree, found: Placement) -> PlacementPlan:
         ),
         score=None if spec.placement.nodes else found.candidate.score,
         reason=_sentence(found.reason),
-        alternatives=tuple(
-            PlacementAlternative(leaves=_uses(each), wait_s=each.wait_s, score=each.score)
-            for each in found.alternatives
-        ),
+        alternatives=tuple(map(_alternative, found.alternatives)),
     )
 
 

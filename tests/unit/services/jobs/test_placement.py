@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.job_to_file import job_to_file
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.node import Cluster
+from aitne.core.models.node import Cluster, GpuCount
 from aitne.core.models.resources import Resources
 from aitne.services.jobs.placement import placement_problems
 from aitne.topology.slurm import read_conf
@@ -130,6 +133,36 @@ async def test_plan_names_what_is_missing(bench: Bench) -> None:
     assert plan.nodes == ()
     assert plan.reason == "4 nodes with 0 free GPUs are requested, and 3 are free."
     assert plan.changes == ("3 nodes",)
+
+
+async def test_plan_has_busy_nodes_with_their_wait_among_the_alternatives(bench: Bench) -> None:
+    bench.topology.tree = INTERLEAVED
+    await bench.nodes(*NODES)
+    running = await bench.create(resources={"nodes": 2, "gpu": 4})
+    ends_at = bench.clock() + timedelta(minutes=10)
+    states = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
+    await bench.walk(running, *states, nodes=("n2", "n4"), expires_at=ends_at)
+    used = (GpuCount(type="a100", total=4, used=4),)
+    busy = [make_node(name).model_copy(update={"gpus": used}) for name in ("n2", "n4")]
+    await bench.nodes(*(node for node in NODES if node.name not in ("n2", "n4")), *busy)
+    four: dict[str, object] = {"commands": ["true"], "resources": {"nodes": 4, "gpu": 4}}
+    plan = (await bench.plan(four)).placement
+    assert plan is not None
+    assert (plan.nodes, plan.changes) == ((), ("3 nodes",))
+    first = plan.alternatives[0]
+    assert [(leaf.name, leaf.nodes) for leaf in first.leaves] == [("a", 2), ("b", 2)]
+    assert (first.wait_s, first.score) == (600, 14)  # four uplinks and ten minutes
+    two: dict[str, object] = {"commands": ["true"], "resources": {"nodes": 2, "gpu": 4}}
+    plan = (await bench.plan(two)).placement
+    assert plan is not None
+    assert plan.nodes == ("n1", "n3")
+    waits = {each.leaves[0].name: each.wait_s for each in plan.alternatives}
+    assert waits == {"b": 600}
+    elsewhere = make_node("n5").model_copy(update={"gpus": used})  # nothing is known about its jobs
+    await bench.nodes(elsewhere, make_node("n10"))
+    plan = (await bench.plan(two)).placement
+    assert plan is not None
+    assert plan.alternatives == ()
 
 
 async def test_compact_job_waits_for_the_fewest_leaves(bench: Bench) -> None:

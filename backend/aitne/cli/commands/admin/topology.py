@@ -36,7 +36,7 @@ def topology_import(
         typer.Argument(
             metavar="FILE",
             help="A topology.conf or topology.yaml, the output of `scontrol show topology` or "
-            "`nvidia-smi topo -m`, or an XML file of hwloc.",
+            "`nvidia-smi topo -m`, a gres.conf, or an XML file of hwloc.",
         ),
     ],
     node: Annotated[

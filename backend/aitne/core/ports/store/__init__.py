@@ -98,6 +98,7 @@ class Store(
     AdministrationStore,
     NotificationStore,
     AlertStore,
+    GpuStore,
     Protocol,
 ):
     """Complete store, composed of all its parts."""

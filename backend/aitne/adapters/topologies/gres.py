@@ -1,0 +1,286 @@
+"""Slurm's configuration file ``gres.conf``: the GPUs of nodes with their ``Cores`` and ``Links``.
+
+Format: https://slurm.schedmd.com/gres.conf.html. Other resources than GPUs are not read, and neither is
+what ``AutoDetect`` would find on the node, nor nodes with parts of GPUs (``MultipleFiles``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from typing_extensions import override
+
+from aitne.adapters.topologies._files import text_of
+from aitne.core.ports.topology import TopologySource
+from aitne.topology.errors import TopologyError
+from aitne.topology.hostlist import expand_hostlist, split_outside
+from aitne.topology.node import Device, NodeTopology, NumaNode, cpu_list
+from aitne.topology.parts import TopologyPart
+from aitne.topology.slurm import Names, conf_lines, conf_pairs
+from aitne.topology.tree import SourceLine
+
+_LINE = re.compile(
+    r"^[ \t]*(NodeName=\S+[ \t]([^\n=]+=\S*[ \t])*)?[ \t]*(Name|AutoDetect)=",
+    re.MULTILINE | re.IGNORECASE,
+)
+_INCLUDE = re.compile(r"include\s", re.IGNORECASE)
+_KEYS = frozenset({"nodename", "name", "type", "file", "multiplefiles", "count"}) | frozenset(
+    {"cores", "cpus", "links", "flags", "autodetect"}
+)
+_REMEDY = "Write lines such as NodeName=n[1-4] Name=gpu File=/dev/nvidia0 Cores=0-15 Links=-1,4."
+_LINKS = re.compile(r"(-1|[0-9]{1,3})(,(-1|[0-9]{1,3}))*", re.ASCII)
+_COUNT = re.compile(r"[0-9]{1,4}", re.ASCII)
+_MOST_GPUS = 256
+"""Maximum number of GPUs of a node."""
+_MOST_CORES = 1 << 20
+"""Maximum number of cores in all lists of a file."""
+_MOST_VALUES = 1_000_000
+"""Maximum number of GPUs and links of all nodes."""
+
+
+class GresTopology(TopologySource):
+    """GPUs of nodes as an administrator has described them to Slurm."""
+
+    name = "gres"
+
+    @override
+    def recognizes(self, path: Path, head: str) -> bool:
+        return path.name == "gres.conf" or _LINE.search(head) is not None
+
+    @override
+    def read(self, path: Path) -> TopologyPart:
+        return TopologyPart(nodes=_Reader(str(path)).read(text_of(path)))
+
+
+@dataclass(frozen=True)
+class _Gpus:
+    """GPUs that one line describes."""
+
+    source: SourceLine
+    count: int
+    cores: tuple[int, ...] = ()
+    links: tuple[int, ...] = ()
+    """Number of links to each GPU of the node, -1 for the GPU itself; none if they are unknown."""
+
+
+@dataclass
+class _Lines:
+    """Lines about one node, or about all nodes."""
+
+    gpus: list[_Gpus] = field(default_factory=list)
+    count: int = 0
+    """Number of GPUs."""
+    has_parts: bool = False
+    """Whether a line describes parts of GPUs."""
+
+
+class _Reader:
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._names = Names()
+        self._every = _Lines()
+        self._of_node: dict[str, _Lines] = {}
+        self._cores: dict[str, tuple[int, ...]] = {}
+        """Lists of cores by their text: most lines have the same ones."""
+        self._autodetect = False
+        self._values = 0
+
+    def read(self, text: str) -> tuple[NodeTopology, ...]:
+        for number, line in conf_lines(text):
+            self._line(line, SourceLine(self._file, number))
+        nodes = tuple(self._nodes())
+        if not nodes:
+            raise TopologyError(
+                "it describes no GPUs with Cores or Links",
+                "AutoDetect finds them on the node, and its jobs report them."
+                if self._autodetect
+                else _REMEDY,
+                file=self._file,
+            )
+        return nodes
+
+    def _line(self, line: str, source: SourceLine) -> None:
+        if _INCLUDE.match(line):
+            raise _error(
+                source, "it includes another file", "Put the lines of that file in its place."
+            )
+        values = conf_pairs(line, source, _REMEDY)
+        if unknown := sorted(set(values) - _KEYS):
+            raise _error(source, f"{unknown[0]} is not a key of a gres.conf", _REMEDY)
+        self._autodetect |= "autodetect" in values
+        if "nodename" in values:
+            names = self._names.expand(values["nodename"], source)
+            if not names:
+                raise _error(source, "NodeName names no node", _REMEDY)
+            targets = [self._of_node.setdefault(name, _Lines()) for name in dict.fromkeys(names)]
+        else:
+            targets = [self._every]
+        if "name" not in values:
+            if "autodetect" not in values:
+                raise _error(source, "it names no resource", _REMEDY)
+            return
+        if values["name"].lower() != "gpu":
+            return
+        gpus = self._gpus(values, source)
+        for lines in targets:
+            lines.has_parts |= "multiplefiles" in values
+            lines.count += gpus.count
+            if lines.count > _MOST_GPUS:
+                raise _error(
+                    source, f"a node has more than {_MOST_GPUS} GPUs", "Check the range of File."
+                )
+            if gpus.count:
+                lines.gpus.append(gpus)
+
+    def _gpus(self, values: dict[str, str], source: SourceLine) -> _Gpus:
+        count = values.get("count")
+        if count is not None and not _COUNT.fullmatch(count):
+            raise _error(source, f"{count[:80]!r} is not a number of GPUs", _REMEDY)
+        number = 1 if count is None else int(count)
+        if "file" in values:
+            files = _files(values["file"], source)
+            if count is not None and number != files:
+                raise _error(
+                    source,
+                    f"Count is {number}, and File names {files} files",
+                    "Leave out Count.",
+                )
+            number = files
+        links: tuple[int, ...] = ()
+        if "links" in values:
+            text = values["links"]
+            links = tuple(map(int, text.split(","))) if _LINKS.fullmatch(text) else ()
+            if links.count(-1) != 1 or number != 1:
+                raise _error(
+                    source,
+                    f"{text[:80]!r} are not the links of {number} GPUs"
+                    if number != 1
+                    else f"{text[:80]!r} are not numbers of links with one -1 for the GPU itself",
+                    "Write one line for each GPU, such as Name=gpu File=/dev/nvidia0 Links=-1,4,4,4.",
+                )
+        cores = self._core_list(values.get("cores", values.get("cpus", "")), source)
+        return _Gpus(source, number, cores, links)
+
+    def _core_list(self, text: str, source: SourceLine) -> tuple[int, ...]:
+        if text in self._cores:
+            return self._cores[text]
+        try:
+            cores = cpu_list(text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text)
+        except ValueError as error:
+            raise _error(source, str(error), "Write Cores such as 0-15 or 0,2,4.") from error
+        self._cores[text] = tuple(sorted(set(cores)))
+        if sum(map(len, self._cores.values())) > _MOST_CORES:
+            raise _error(
+                source, f"the file has more than {_MOST_CORES} cores", "Check the ranges of Cores."
+            )
+        return self._cores[text]
+
+    def _nodes(self) -> Iterator[NodeTopology]:
+        """Yield the nodes that the lines describe; one without a name if none is named."""
+        done: dict[tuple[int, ...], NodeTopology | None] = {}
+        for name, own in self._of_node.items() or [(None, _Lines())]:
+            if own.has_parts or self._every.has_parts:
+                continue
+            gpus = [*self._every.gpus, *own.gpus]
+            key = tuple(each.source.line for each in gpus)
+            if key not in done:
+                done[key] = _node(gpus, self._file)
+            node = done[key]
+            self._values += len(gpus) + (len(node.gpus) + len(node.links) if node else 0)
+            if self._values > _MOST_VALUES:
+                raise _error(
+                    gpus[-1].source,
+                    f"the nodes have more than {_MOST_VALUES} GPUs and links",
+                    "Check the host lists for a wrong range, or import several files.",
+                )
+            if node is not None:
+                yield replace(node, name=name)
+
+
+def _node(lines: Sequence[_Gpus], file: str) -> NodeTopology | None:
+    """Return the GPUs in some lines as a node without a name; None if their cores and links are not
+    known. Raises ``TopologyError``.
+    """
+    placed = _placed(lines)
+    sets = sorted({line.cores for line in placed if line.cores})
+    # Sort order: by the first core. Sets that overlap are not those of NUMA nodes.
+    if sum(map(len, sets)) > len({core for cores in sets for core in cores}):
+        sets = []
+    numa_of = {cores: index for index, cores in enumerate(sets)}
+    links: dict[tuple[str, str], str] = {}
+    for index, line in enumerate(placed):
+        for other, number in enumerate(line.links):
+            back = placed[other].links
+            if back and other != index and back[index] != number:
+                raise _error(
+                    line.source,
+                    f"GPU {index} has {number} links to GPU {other}, which has {back[index]} to it",
+                    "Write the same number in both lines.",
+                )
+            if number > 0:
+                links[f"GPU{index}", f"GPU{other}"] = f"NV{number}"
+                links[f"GPU{other}", f"GPU{index}"] = f"NV{number}"
+    if not sets and not any(line.links for line in placed):
+        return None
+    return NodeTopology(
+        name=None,
+        source=file,
+        numa_nodes=tuple(NumaNode(index, cores) for cores, index in numa_of.items()),
+        gpus=tuple(
+            Device(f"GPU{index}", numa=numa_of.get(line.cores)) for index, line in enumerate(placed)
+        ),
+        links=links,
+        is_configured=True,
+    )
+
+
+def _placed(lines: Sequence[_Gpus]) -> list[_Gpus]:
+    """Return the line of each GPU of a node, by its number. That number is the place of the -1 in its
+    links; the others follow in the order of the lines.
+    """
+    count = sum(line.count for line in lines)
+    placed: dict[int, _Gpus] = {}
+    for line in lines:
+        if not line.links:
+            continue
+        if len(line.links) != count:
+            raise _error(
+                line.source,
+                f"it has {len(line.links)} numbers of links, and its node has {count} GPUs",
+                "Write a number for each GPU, and -1 for the GPU itself.",
+            )
+        index = line.links.index(-1)
+        if index in placed:
+            raise _error(
+                line.source,
+                f"GPU {index} has links in line {placed[index].source.line} already",
+                "Write -1 at the place of the GPU itself.",
+            )
+        placed[index] = line
+    free = (index for index in range(count) if index not in placed)
+    others = [line for line in lines if not line.links for _ in range(line.count)]
+    placed.update(zip(free, others, strict=True))
+    return [placed[index] for index in range(count)]
+
+
+def _files(text: str, source: SourceLine) -> int:
+    """Return the number of device files in a list such as ``/dev/nvidia[0-3]``."""
+    count = 0
+    try:
+        for part in split_outside(text, "[]"):
+            folder, _, name = part.rpartition("/")
+            if not folder.startswith("/") or set(folder) & set("[]"):
+                raise ValueError(f"{part[:80]!r} is not a device file")
+            count += len(expand_hostlist(name))
+            if count > _MOST_GPUS:
+                break
+    except ValueError as error:
+        raise _error(source, str(error), "Write File such as /dev/nvidia[0-3].") from error
+    return count
+
+
+def _error(source: SourceLine, problem: str, remedy: str) -> TopologyError:
+    return TopologyError(problem, remedy, file=source.file, line=source.line)
