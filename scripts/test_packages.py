@@ -32,9 +32,17 @@ PACKAGES: dict[str, Callable[[], bool]] = {
     "pebble": lambda: shutil.which("pebble") is not None,
     "prometheus": lambda: shutil.which("promtool") is not None,
     "prometheus-alertmanager": lambda: shutil.which("amtool") is not None,
+    "zabbix-server-pgsql": lambda: Path("/usr/sbin/zabbix_server").exists(),
+    "zabbix-frontend-php": lambda: Path("/usr/share/zabbix/index.php").exists(),
+    "php-pgsql": lambda: any(Path("/etc/php").glob("*/cli/conf.d/*-pgsql.ini")),
+    "php-cli": lambda: shutil.which("php") is not None,
     "strace": lambda: shutil.which("strace") is not None,
 }
-SERVICES = ("nginx", "caddy", "prometheus", "prometheus-alertmanager")
+SERVICES = {
+    **{name: name for name in ("nginx", "caddy", "prometheus", "prometheus-alertmanager")},
+    "zabbix-server-pgsql": "zabbix-server",
+}
+"""Services that would start with the machine, by package."""
 POLICY = Path("/usr/sbin/policy-rc.d")
 """The program that Debian's packages ask whether to start their services."""
 
@@ -88,7 +96,7 @@ def main() -> int:
             debian.apt("update")
             with services_stopped():
                 debian.apt("install", "-y", "--no-install-recommends", *missing)
-            disable([name for name in SERVICES if name in missing])
+            disable([unit for package, unit in SERVICES.items() if package in missing])
         except SetupError as error:
             say(error.message)
             return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +10,13 @@ import pytest
 
 from aitne.client import Client, Job
 from aitne.core.errors import NotFound
-from tests.machines.platform import MachinesPlatform
+from tests.machines.machine import MachineError
+from tests.machines.platform import CONFIG, MachinesPlatform
 from tests.machines.slurm import SYSTEM_USER
 from tests.support import realtime
+from tests.support.absence import AbsenceMeter
+
+log = logging.getLogger(__name__)
 
 pytestmark = [
     pytest.mark.long(third=1),
@@ -95,6 +100,44 @@ def test_systemd_restarts_a_platform_whose_supervisor_was_killed(
     platform.cluster.wait(restarted, 120, "the platform is up again")
     ended = wait(platform, alice, job, "COMPLETED", "FAILED", within_s=60)
     assert b"".join(alice.jobs.logs(job.id)) == b"began\nended\n", ended.state
+
+
+def test_reload_replaces_the_platform_and_a_failed_one_changes_nothing(
+    platform: MachinesPlatform, alice: Client
+) -> None:
+    portal = platform.cluster.portal
+    job = alice.jobs.create(job_file("echo began; sleep 20; echo ended"))
+    wait(platform, alice, job, "RUNNING", within_s=60)
+    before = platform.supervisor_pid()
+    reload = ["systemctl", "reload", "aitne"]
+    shown = ["systemctl", "show", "aitne", "--property=MainPID,ActiveState,NRestarts"]
+
+    def unit() -> dict[str, str]:
+        lines = portal.run(shown).stdout.splitlines()
+        return dict(line.split("=", 1) for line in lines)
+
+    restarts = unit()["NRestarts"]
+    portal.run(["sed", "-i", "1i damaged", CONFIG])
+    try:
+        with pytest.raises(MachineError):
+            portal.run(reload, timeout_s=120)
+    finally:
+        portal.run(["sed", "-i", "1d", CONFIG])
+    assert platform.supervisor_pid() == before
+    assert platform.ready()
+
+    with AbsenceMeter(platform.url) as absence:
+        portal.run(reload, timeout_s=180)
+    log.info("The portal was away for %.1f s.", absence.longest_s)
+    main = platform.supervisor_pid()
+    assert main != before
+    assert unit() == {"MainPID": str(main), "ActiveState": "active", "NRestarts": restarts}
+    ended = wait(platform, alice, job, "COMPLETED", "FAILED", within_s=60)
+    assert b"".join(alice.jobs.logs(job.id)) == b"began\nended\n", ended.state
+
+    portal.run(["systemctl", "restart", "aitne"], timeout_s=180)
+    assert platform.ready()
+    assert platform.supervisor_pid() != main
 
 
 def test_a_node_that_dies_ends_its_job_as_failed_by_the_node(

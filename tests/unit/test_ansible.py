@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
+from aitne.host.settings import load_settings
+from aitne.services.platform.certificates import names_of, open_authority
 from tests.support.ansible import FOLDER, Inventory, program, recap, said
 
 EXAMPLE = (FOLDER / "inventory.example" / "hosts.yml").read_text()
@@ -24,6 +29,8 @@ def inventory(tmp_path: Path) -> Inventory:
 
 def test_playbook_accepts_the_example_and_encrypts_new_secrets(inventory: Inventory) -> None:
     inventory.write(EXAMPLE, VARIABLES)
+    roles = inventory.play("site.yml", "--syntax-check")
+    assert roles.returncode == 0, said(roles)
 
     first = inventory.play("preflight.yml")
 
@@ -33,7 +40,9 @@ def test_playbook_accepts_the_example_and_encrypts_new_secrets(inventory: Invent
     assert kept.startswith("$ANSIBLE_VAULT;1.1;AES256")
     assert "munge_key" not in first.stdout + kept
 
-    wrong = inventory.play("preflight.yml", password="wrong")
+    wrong = inventory.play(
+        "preflight.yml", "--start-at-task=Look for the secrets", password="wrong"
+    )
 
     assert wrong.returncode != 0
     assert "was encrypted with another vault password than that of" in said(wrong)
@@ -64,6 +73,51 @@ def test_playbook_refuses_an_inventory(inventory: Inventory, hosts: str, sentenc
     assert done.returncode != 0
     assert sentence in said(done)
     assert not (inventory.folder / "secrets.yml").exists()
+
+
+def test_certificates_of_the_reverse_proxy_are_renewed_before_they_expire(tmp_path: Path) -> None:
+    settings = load_settings(tmp_path / "data")
+    authority = open_authority(settings)
+    (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path / "systemctl.log"}\n')
+    (tmp_path / "systemctl").chmod(0o755)
+    portal, key = tmp_path / "portal.pem", tmp_path / "portal.key"
+
+    def run(*pairs: str) -> tuple[list[str], list[str]]:
+        """Return the certificates that were replaced, and the calls of systemctl."""
+        (tmp_path / "systemctl.log").write_text("")
+        certificates = [settings.tls_dir / "ca.pem", settings.secrets_dir / "ca_key.pem"]
+        done = subprocess.run(
+            [FOLDER / "roles/tls/files/aitne-certificates", tmp_path, *certificates, *pairs],
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.split(), (tmp_path / "systemctl.log").read_text().splitlines()
+
+    pairs = ("portal=aitne.example.org", "sessions=sessions.org,*.sessions.org")
+    reload = ["is-active --quiet nginx", "reload nginx"]
+    assert run(*pairs) == (["portal", "sessions"], reload)
+    issued = x509.load_pem_x509_certificate(portal.read_bytes())
+    issued.verify_directly_issued_by(authority.certificate)
+    sessions = x509.load_pem_x509_certificate((tmp_path / "sessions.pem").read_bytes())
+    assert names_of(sessions) == {"sessions.org", "*.sessions.org"}
+    assert key.stat().st_mode & 0o777 == 0o600
+
+    assert run(*pairs) == ([], [])
+
+    for days, replaced in ((61, []), (59, ["portal"])):
+        lifetime = timedelta(days=days)
+        old = authority.issue(issued.public_key(), ["aitne.example.org"], lifetime)
+        portal.write_bytes(old.public_bytes(serialization.Encoding.PEM))
+        assert run(*pairs) == (replaced, reload if replaced else [])
+    loaded = serialization.load_pem_private_key(key.read_bytes(), None)
+    renewed = x509.load_pem_x509_certificate(portal.read_bytes())
+    assert renewed.public_key() == loaded.public_key()
+
+    key.write_bytes((tmp_path / "sessions.key").read_bytes())
+    assert run(*pairs) == (["portal"], reload)
+    assert run("portal=aitne.example.com", pairs[1]) == (["portal"], reload)
 
 
 @pytest.mark.long(third=1)

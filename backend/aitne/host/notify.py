@@ -7,15 +7,24 @@ from __future__ import annotations
 import os
 import socket
 
-VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""Environment variables that systemd sets for the main process; they are not passed to the
+_MAIN_PID = "MAINPID"
+VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", _MAIN_PID)
+"""Environment variables that systemd sets for the processes of a unit; they are not passed to the
 platform's processes.
 """
 
 
+def reloaded_unit() -> int | None:
+    """Return the PID of the main process of the unit whose ``ExecReload=`` started this process; None
+    if none did.
+    """
+    pid = os.environ.get(_MAIN_PID, "")
+    return int(pid) if "NOTIFY_SOCKET" in os.environ and pid.isdecimal() else None
+
+
 def notify(state: str) -> None:
-    """Send a state to systemd: ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1``. Do nothing if the
-    process was not started by systemd.
+    """Send a state to systemd: ``READY=1``, ``WATCHDOG=1``, ``STOPPING=1`` or ``MAINPID=…``. Do nothing
+    if the process was not started by systemd.
 
     Raises:
         OSError: systemd's socket is missing or full.

@@ -1,8 +1,9 @@
 """Program of the supervisor, which ``aitne up`` starts: ``python -m aitne.supervisor FOLDER
-[--detach [--replace] | --with-parent PID]``.
+[--detach [--replace] | --main-process --replace | --with-parent PID]``.
 
 ``FOLDER`` contains the plan. With ``--replace`` the platform that runs there is ended when this one
-is loaded. Exit status: 0 when the platform was ended, 1 when it could not start
+is loaded. With ``--main-process`` it is detached, too, and becomes the main process of its unit of
+systemd when it replaces the earlier one. Exit status: 0 when the platform was ended, 1 when it could not start
 (the reason is in ``FOLDER/failure``), 3 when another supervisor uses this folder.
 """
 
@@ -19,6 +20,8 @@ LOCK = "supervisor.lock"
 LOCKED_WITHIN_S = 2.0
 """Seconds to wait for the lock: an earlier supervisor may be about to exit."""
 HELD = 3
+DETACH = "--detach"
+MAIN_PROCESS = "--main-process"
 
 
 def main(arguments: list[str]) -> int:
@@ -26,12 +29,13 @@ def main(arguments: list[str]) -> int:
     the exit status.
     """
     folder, options = Path(arguments[0]), arguments[1:]
+    mode = next(iter(options), "")
     replaces = "--replace" in options
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not replaces and not _locked(lock, LOCKED_WITHIN_S):
         return HELD
     (folder / "failure").unlink(missing_ok=True)
-    if options[:1] == ["--detach"]:
+    if mode in (DETACH, MAIN_PROCESS):
         # The child inherits the lock, so a process that waits for this one finds it held.
         if os.fork():
             os._exit(0)
@@ -50,11 +54,12 @@ def main(arguments: list[str]) -> int:
     try:
         with acting_as(plan.account):
             # A change of the account would clear it.
-            if options[:1] == ["--with-parent"]:
+            if mode == "--with-parent":
                 die_with(int(options[1]), signal.SIGTERM)
             supervisor = Supervisor(plan)
             lock_when_free = (lambda: _locked(lock, 0.0)) if replaces else None
-            asyncio.run(supervisor.run(replaces=lock_when_free))
+            main_process = mode == MAIN_PROCESS
+            asyncio.run(supervisor.run(replaces=lock_when_free, main_process=main_process))
     except PlatformStartError as error:
         (folder / "failure").write_text(f"{error}\n")
         return 1

@@ -26,9 +26,10 @@ from typing import Any
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
+from aitne.host import notify
 from aitne.services.platform.certificates import ensure_certificates
 from aitne.supervisor import bundles, environments, own_accounts, preflight, software
-from aitne.supervisor.__main__ import HELD
+from aitne.supervisor.__main__ import DETACH, HELD, MAIN_PROCESS
 from aitne.supervisor.child import open_log, tail
 from aitne.supervisor.identity import ProcessAccount, acting_as
 from aitne.supervisor.left_jobs import end_left_jobs
@@ -73,7 +74,9 @@ def up(
     ``progress`` is called with one line per step. ``on_ready`` is called once ``/readyz`` returns
     200, also if the platform was already running. ``bundle`` is a folder from which missing
     environments are created, without the network. With ``replace`` a running platform is ended as
-    soon as the processes of the new one are loaded; its jobs continue. In the foreground, Ctrl-C ends the platform with
+    soon as the processes of the new one are loaded; its jobs continue. It was started with
+    ``detach``, or by the unit of systemd whose reload runs this, and the new one is started in the
+    same way. In the foreground, Ctrl-C ends the platform with
     its jobs, a second Ctrl-C kills its processes; SIGTERM ends it and leaves the jobs running.
 
     Raises:
@@ -83,9 +86,11 @@ def up(
     data_dir = settings.data_dir
     ready = on_ready or (lambda: None)
     running = status(data_dir)
-    replaced = None
+    replaced, unit = None, notify.reloaded_unit() if replace else None
+    if unit is not None and (running is None or running["state"] == "stopping"):
+        raise SetupError("The platform does not run, or is being stopped. Start its unit instead.")
     if running is not None and running["state"] != "stopping" and replace:
-        replaced = _replaceable(running)
+        replaced = _replaceable(running, unit)
     elif running is not None and running["state"] != "stopping":
         progress(f"The platform in {data_dir} already runs at {running['url']}.")
         _wait_ready(data_dir, progress)
@@ -113,7 +118,9 @@ def up(
     progress(f"Starting the platform in {data_dir}.")
     for note in preflight.notes(settings):
         progress(note)
-    options = ["--detach"] if detach else ["--with-parent", str(os.getpid())]
+    options = [DETACH] if detach else ["--with-parent", str(os.getpid())]
+    if unit is not None:
+        options, detach = [MAIN_PROCESS], True
     options += ["--replace"] if replaced is not None else []
     supervisor = _launch(data_dir, options, account)
     if detach:
@@ -128,20 +135,33 @@ def up(
             _wait_end(supervisor, data_dir)
 
 
-def _replaceable(running: dict[str, Any]) -> int:
-    """Return the PID of the supervisor that is to be replaced. Raises ``SetupError``."""
+def _replaceable(running: dict[str, Any], unit: int | None) -> int:
+    """Return the PID of the supervisor that is to be replaced; ``unit`` is the PID of the main process
+    of the unit that is being reloaded. Raises ``SetupError``.
+    """
     pid = int(running["supervisor_pid"])
-    if not is_detached(pid):
+    if unit is None and not is_detached(pid):
         raise SetupError(
             "Only a platform that `aitne up --detach` started can be replaced. This one runs in the "
-            "foreground or as a unit of systemd: restart it there."
+            "foreground, where it is restarted, or as a unit of systemd: `systemctl reload aitne`."
+        )
+    if unit is not None and unit not in (pid, parent_of(pid)):
+        raise SetupError(
+            f"The process {unit}, the main process of the unit, is not the platform that runs in "
+            f"{running['data_dir']}. End that with `aitne down --keep-jobs`, and restart the unit."
         )
     return pid
 
 
+def parent_of(pid: int) -> int:
+    """Return the PID of a process's parent. Raises ``OSError`` if the process has ended."""
+    # The second field, the name, may contain any character.
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def is_detached(pid: int) -> bool:
     """Return whether the supervisor with this PID was started by `aitne up --detach`."""
-    return "--detach" in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return DETACH in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
 
 def ensure_software(settings: Settings, progress: Progress) -> None:

@@ -89,19 +89,25 @@ class Supervisor:
             return "ready"
         return "degraded" if self._was_ready else "starting"
 
-    async def run(self, *, replaces: Callable[[], bool] | None = None) -> None:
+    async def run(
+        self, *, replaces: Callable[[], bool] | None = None, main_process: bool = False
+    ) -> None:
         """Start all processes and keep them running; return when the platform has ended.
 
         Args:
             replaces: the platform that runs in the data directory is replaced. It is ended only
                 when the processes of this one are loaded, so that it is away briefly. The function
                 takes the lock of the folder and returns True, or returns False while it is held.
+            main_process: this process replaces the main process of its unit of systemd.
 
         Raises:
             PlatformStartError: the data directory could not be prepared, or a program is missing.
         """
         if replaces is not None:
             await self._load()
+            if main_process:
+                # The unit would end with its main process.
+                _notify(f"MAINPID={os.getpid()}")
             await end_replaced(self._socket(), replaces)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from aitne.client import Client
 from aitne.core.jobs.states import JobState
 from tests.support import realtime
+from tests.support.absence import AbsenceMeter
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.releases import build_wheel, install_wheel, next_release
@@ -52,34 +50,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator
         yield platform
     finally:
         platform.stop()
-
-
-class AbsenceMeter:
-    """The longest time for which the portal did not answer, in seconds."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.longest_s = 0.0
-
-    def __enter__(self) -> AbsenceMeter:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        answered = time.monotonic()
-        while not self._ended.wait(0.05):
-            try:
-                httpx.get(f"{self._url}/healthz", timeout=1, trust_env=False).raise_for_status()
-            except httpx.HTTPError:
-                continue
-            now = time.monotonic()
-            self.longest_s, answered = max(self.longest_s, now - answered), now
 
 
 def upgrade(platform: RunningPlatform, *arguments: str) -> tuple[int, list[dict[str, object]]]:

@@ -219,6 +219,29 @@ def test_service_manager_is_notified(
             assert message == b"WATCHDOG=1"
 
 
+def test_reload_makes_the_new_supervisor_the_main_process_before_the_old_one_ends(
+    supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(60)
+        manager.bind(str(tmp_path / "notify"))
+
+        def next_state() -> str:
+            while (message := manager.recv(100)) == b"WATCHDOG=1":
+                pass
+            return message.decode()
+
+        supervised.start()
+        assert next_state() == "READY=1"
+        assert supervised.start("--main-process", "--replace") == 0
+        states = [next_state() for _ in range(3)]
+        main = supervised.status()["supervisor_pid"]
+    # Without READY=1 at the end, systemd would end the unit because of STOPPING=1.
+    assert states == [f"MAINPID={main}", "STOPPING=1", "READY=1"]
+    assert not control.is_detached(main)
+
+
 def test_down_ends_the_jobs_first_and_then_everything(supervised: Supervised) -> None:
     supervised.start()
     supervised.until_ready()

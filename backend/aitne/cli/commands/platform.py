@@ -59,7 +59,7 @@ def up(
         bool,
         typer.Option(
             "--replace",
-            help="Replace the platform that `aitne up --detach` started here; its jobs continue.",
+            help="Replace the platform that --detach, or the unit that is reloaded, started here; its jobs continue.",
         ),
     ] = False,
     as_json: Json = False,
@@ -71,6 +71,7 @@ def up(
     """
     server_part.require()
     # The settings and the supervisor are heavier than everything else here.
+    from aitne.host import notify
     from aitne.host.settings import load_settings
     from aitne.supervisor import control
 
@@ -89,9 +90,10 @@ def up(
     def announce() -> None:
         _announce(settings.data_dir, settings.portal_url, as_json=as_json)
 
-    if replace and not detach:
+    if replace and not detach and notify.reloaded_unit() is None:
         raise SetupError(
-            "--replace needs --detach: a platform in the foreground ends with its terminal."
+            "--replace needs --detach: a platform in the foreground ends with its terminal. Only "
+            "ExecReload= of a unit of systemd has it alone."
         )
     control.up(
         settings,

@@ -58,8 +58,10 @@ class ThisHost:
         self.facts = ask(data_dir, account)
         """Facts of the platform's settings."""
         self.api_away_s: float | None = None
-        """Seconds for which the API did not answer during the last restart."""
-        self._stopped_at = 0.0
+        """Longest time in seconds without an answer of the API during the last restart; None before
+        the first answer.
+        """
+        self._answered_at = 0.0
 
     def install(self, version: str, requirement: str) -> None:
         """Install a release beside the others, and let it create its environments."""
@@ -87,7 +89,7 @@ class ThisHost:
 
     def stop(self) -> None:
         """End the platform, if it runs; its jobs and sessions continue."""
-        self._stopped_at, self.api_away_s = time.monotonic(), None
+        self._answered_at, self.api_away_s = time.monotonic(), None
         self._service.stop()
 
     def select(self, version: str) -> None:
@@ -101,7 +103,7 @@ class ThisHost:
 
     def restart(self) -> None:
         """End the platform, if it runs, and start the selected release."""
-        self._stopped_at, self.api_away_s = time.monotonic(), None
+        self._answered_at, self.api_away_s = time.monotonic(), None
         self._service.restart(self._selected_program(), self._note_api)
         self._note_api()
 
@@ -147,15 +149,16 @@ class ThisHost:
         return self._releases.program(selected)
 
     def _note_api(self) -> None:
-        if self.api_away_s is None:
-            try:
-                status = asyncio.run(
-                    http_status(f"{self.facts.internal_url}/healthz", within_s=ANSWER_WITHIN_S)
-                )
-            except (OSError, TimeoutError, ValueError):
-                return
-            if status == 200:
-                self.api_away_s = round(time.monotonic() - self._stopped_at, 1)
+        try:
+            status = asyncio.run(
+                http_status(f"{self.facts.internal_url}/healthz", within_s=ANSWER_WITHIN_S)
+            )
+        except (OSError, TimeoutError, ValueError):
+            return
+        if status == 200:
+            now = time.monotonic()
+            self.api_away_s = max(self.api_away_s or 0.0, round(now - self._answered_at, 1))
+            self._answered_at = now
 
     def _run(self, version: str, *arguments: str) -> None:
         program = self._releases.program(version)

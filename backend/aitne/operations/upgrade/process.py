@@ -72,16 +72,17 @@ class Service:
         """End the platform, leave its jobs running, and start it. The arguments and errors are
         those of ``start``.
         """
-        if self.unit is not None:
-            self.stop()
-        with self._starting(program, "--replace") as process:
+        with self._starting(program, replaces=True) as process:
             _wait(process, waiting)
 
-    def _starting(self, program: Path, *options: str) -> subprocess.Popen[str]:
+    def _starting(self, program: Path, *, replaces: bool = False) -> subprocess.Popen[str]:
         if self.unit is not None:
-            argv, environ = ["systemctl", "start", self.unit], dict(os.environ)
+            # A unit without ExecReload= is restarted.
+            verb = "reload-or-restart" if replaces else "start"
+            argv, environ = ["systemctl", verb, self.unit], dict(os.environ)
         else:
-            argv = [str(program), "up", "--detach", *options, "--data-dir", str(self.data_dir)]
+            argv = [str(program), "up", "--detach", "--data-dir", str(self.data_dir)]
+            argv += ["--replace"] if replaces else []
             environ = start_environment(self.data_dir, self.account)
         return subprocess.Popen(
             argv,
@@ -213,7 +214,7 @@ def require_main(unit: str, pid: int, account: ProcessAccount | None) -> None:
         check=False,
     )
     main = int(done.stdout.strip() or 0)
-    # The supervisor is a child of `aitne up`.
+    # The supervisor is a child of `aitne up`, or was started by a reload.
     if main == 0 or main not in (pid, int(_status(pid)["PPid"])):
         raise SetupError(
             f"The process {pid}, which answers as the platform, is not the main process of the unit "
