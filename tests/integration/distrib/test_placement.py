@@ -257,6 +257,34 @@ def test_slurm_stores_the_nodes_that_a_job_requests(
     assert alice.jobs.wait(job.id, timeout_s=120).state == "CANCELLED"
 
 
+def engines_of(group: str) -> list[str]:
+    """The nodes in the order of the ranks to which alice's notebook is connected."""
+    path = Path("/home/alice/.aitne/ranks") / group / "client.json"
+    until("the ranks are connected", path.exists)
+    ranks = sorted(json.loads(path.read_text())["ranks"], key=lambda each: int(each["rank"]))
+    return [str(rank["node"]) for rank in ranks]
+
+
+def test_ranks_of_notebooks_follow_the_order(on_rest: RunningPlatform) -> None:
+    """Ranks beside a session, and ranks that its notebook starts."""
+    alice = alice_of(on_rest)
+    size = {"nodes": 4, "cpu": 1, "memory": "700M"}
+    session = alice.jobs.create({"type": "session", "template": "jupyterlab", "resources": size})
+    until("it is ready", lambda: alice.jobs.get(session.id).state == "READY")
+    group = alice.sessions.start_ranks(session.id, 4, nodes=4, memory="700M")
+    for job in (session.id, group.id):
+        found = engines_of(job)
+        placement = alice.jobs.placement(job)
+        assert found == placement["order"]
+        assert_ordered(log_of(alice, job), found)
+        assert placement["crossings"]["chosen"] == placement["crossings"]["best"]
+    # The app runs on the node that the scheduler names first.
+    assert engines_of(session.id)[0] == alice.jobs.placement(session.id)["given"][0]
+    alice.jobs.cancel(session.id)
+    for job in (session.id, group.id):
+        assert alice.jobs.wait(job, timeout_s=120).state == "CANCELLED"
+
+
 def agents_of(number: str, node: str) -> list[int]:
     """The processes of the platform's agent of a Slurm job on a node."""
     found = []
