@@ -231,6 +231,7 @@ def test_aitne_run_in_a_batch_script_orders_its_hosts(interleaved: DevCluster) -
 def test_slurm_stores_the_nodes_that_a_job_requests(
     on_rest: RunningPlatform, interleaved: DevCluster, tmp_path: Path
 ) -> None:
+    """By sbatch: slurmrestd of 22.05 has no fields for them. The contract of schedulers has 24.11."""
     alice = alice_of(on_rest)
     placement = {"nodes": ["n3"], "exclude": ["n[1,4]"], "compact": "require", "wait": "30s"}
     file = on_four("true", placement=placement, hold=True)
