@@ -26,6 +26,7 @@ from tests.integration.distrib.conftest import log_of
 from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
 from tests.support.slurm import cluster_name, root_or_skip, run_as, say, sbatch, wait_ended
+from tests.support.training import shared_environment
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -46,11 +47,24 @@ CHANGED = re.compile(
     r"^aitne: rank order: (\d+) -> (\d+) crossings, busiest uplink (\d+) -> (\d+)$", re.M
 )
 SAY = 'echo "place $RANK $SLURMD_NODENAME $MASTER_ADDR"'
-AS_TORCHRUN = (
-    'python3 -c \'import os; e = os.environ; first = open(e["AITNE_HOSTFILE"]).readline(); '
-    'print("torchrun", e["AITNE_NODE_RANK"], e["SLURMD_NODENAME"], first.split()[0])\''
+ALL_REDUCE = """\
+import os
+import torch
+from torch import distributed
+
+distributed.init_process_group("gloo")
+total = torch.tensor([1.0 + distributed.get_rank()])
+distributed.all_reduce(total)
+e = os.environ
+print("place", e["RANK"], e["SLURMD_NODENAME"], e["MASTER_ADDR"], flush=True)
+print("sum", int(total), flush=True)
+distributed.destroy_process_group()
+"""
+TORCHRUN = (
+    "{python} -m torch.distributed.run --nnodes $AITNE_NODES --node-rank $AITNE_NODE_RANK "
+    "--nproc-per-node 1 --master-addr $MASTER_ADDR --master-port $MASTER_PORT all_reduce.py"
 )
-"""What torchrun is started with on each node: the number of the node, and the master's host."""
+"""What docs/howto/placement.md starts on each node."""
 STARTED_BY_THE_USER = (
     "SLURM_HOSTFILE=$AITNE_SLURM_HOSTFILE srun --overlap --distribution=arbitrary --ntasks=4 sh -c "
     "'echo \"place $SLURM_PROCID $SLURMD_NODENAME $MASTER_ADDR\"'"
@@ -117,10 +131,10 @@ def assert_ordered(log: str, order: list[str]) -> None:
 def test_job_of_four_nodes_has_the_same_order_everywhere(
     on_rest: RunningPlatform, distributed: bool
 ) -> None:
-    """Ranks of the platform, and programs such as torchrun that the user starts on each node."""
+    """Ranks of the platform, and programs that the user starts on each node with srun."""
     alice = alice_of(on_rest)
     file = (
-        on_four(f"{SAY}\n{AS_TORCHRUN}", distributed={"ranks_per_node": 1, "backend": "gloo"})
+        on_four(SAY, distributed={"ranks_per_node": 1, "backend": "gloo"})
         if distributed
         else on_four(STARTED_BY_THE_USER)
     )
@@ -145,15 +159,36 @@ def test_job_of_four_nodes_has_the_same_order_everywhere(
     assert list(map(int, match.groups())) == costs
     found = places(log)
     assert [node for node, _ in found] == order
-    numbered = sorted(line.split()[1:] for line in log.splitlines() if line.startswith("torchrun "))
-    assert numbered == [
-        [str(rank), node, order[0]] for rank, node in enumerate(order) if distributed
-    ]
     # All nodes are this machine, whose name the ranks get.
     assert {master for _, master in found} == {socket.gethostname() if distributed else order[0]}
     environ = {"AITNE_URL": on_rest.url, "AITNE_TOKEN": on_rest.token_of("alice")}
     shown = on_rest.aitne("topology", "show", "--job", job.id, "--json", env=environ)
     assert json.loads(shown.stdout) == placement, shown.stderr
+
+
+def test_torchrun_has_its_first_rank_on_the_first_node_of_the_order(
+    on_rest: RunningPlatform, interleaved: DevCluster
+) -> None:
+    alice = alice_of(on_rest)
+    run_as(interleaved, "alice", "sh", "-c", "cat > ~/all_reduce.py", stdin=ALL_REDUCE)
+    with shared_environment() as shared:
+        command = TORCHRUN.format(python=shared / "venv/bin/python")
+        file = on_four(
+            command,
+            resources={"nodes": 4, "cpu": 1, "memory": "1G"},
+            distributed={"ranks_per_node": 1, "backend": "gloo"},
+        )
+        job = alice.jobs.create(file)
+        ended = alice.jobs.wait(job.id, timeout_s=240)
+    log = log_of(alice, job.id)
+    assert ended.state == "COMPLETED", log
+    until("the placement is reported", lambda: alice.jobs.placement(job.id)["order"])
+    placement = alice.jobs.placement(job.id)
+    order = placement["order"]
+    assert_ordered(log, order)
+    assert order != placement["given"]
+    assert places(log) == [(node, socket.gethostname()) for node in order]
+    assert log.splitlines().count("sum 10") == 4
 
 
 def test_first_node_of_an_order_in_a_file_is_the_master(
@@ -196,6 +231,7 @@ def test_aitne_run_in_a_batch_script_orders_its_hosts(interleaved: DevCluster) -
 def test_slurm_stores_the_nodes_that_a_job_requests(
     on_rest: RunningPlatform, interleaved: DevCluster, tmp_path: Path
 ) -> None:
+    """By sbatch: slurmrestd of 22.05 has no fields for them. The contract of schedulers has 24.11."""
     alice = alice_of(on_rest)
     placement = {"nodes": ["n3"], "exclude": ["n[1,4]"], "compact": "require", "wait": "30s"}
     file = on_four("true", placement=placement, hold=True)
@@ -220,6 +256,34 @@ def test_slurm_stores_the_nodes_that_a_job_requests(
     assert facts["Switches"] == "2@00:00:30"
     alice.jobs.cancel(job.id)
     assert alice.jobs.wait(job.id, timeout_s=120).state == "CANCELLED"
+
+
+def engines_of(group: str) -> list[str]:
+    """The nodes in the order of the ranks to which alice's notebook is connected."""
+    path = Path("/home/alice/.aitne/ranks") / group / "client.json"
+    until("the ranks are connected", path.exists)
+    ranks = sorted(json.loads(path.read_text())["ranks"], key=lambda each: int(each["rank"]))
+    return [str(rank["node"]) for rank in ranks]
+
+
+def test_ranks_of_notebooks_follow_the_order(on_rest: RunningPlatform) -> None:
+    """Ranks beside a session, and ranks that its notebook starts."""
+    alice = alice_of(on_rest)
+    size = {"nodes": 4, "cpu": 1, "memory": "700M"}
+    session = alice.jobs.create({"type": "session", "template": "jupyterlab", "resources": size})
+    until("it is ready", lambda: alice.jobs.get(session.id).state == "READY")
+    group = alice.sessions.start_ranks(session.id, 4, nodes=4, memory="700M")
+    for job in (session.id, group.id):
+        found = engines_of(job)
+        placement = alice.jobs.placement(job)
+        assert found == placement["order"]
+        assert_ordered(log_of(alice, job), found)
+        assert placement["crossings"]["chosen"] == placement["crossings"]["best"]
+    # The app runs on the node that the scheduler names first.
+    assert engines_of(session.id)[0] == alice.jobs.placement(session.id)["given"][0]
+    alice.jobs.cancel(session.id)
+    for job in (session.id, group.id):
+        assert alice.jobs.wait(job, timeout_s=120).state == "CANCELLED"
 
 
 def agents_of(number: str, node: str) -> list[int]:

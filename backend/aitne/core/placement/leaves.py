@@ -66,7 +66,8 @@ def select_with(
     ]
     missing = sorted(set(required) - set(ready), key=natural_key)
     if missing:
-        reason = f"{compress_hostlist(missing)} {'is' if len(missing) == 1 else 'are'} not free"
+        what = "node {} is" if len(missing) == 1 else "nodes {} are"
+        reason = f"{what.format(compress_hostlist(missing))} not free"
         return Insufficient(len(missing), reason, ())
     if len(ready) < request.nodes:
         reason = f"{request.nodes} nodes are requested, and {len(ready)} are free"

@@ -124,6 +124,16 @@ async def test_plan_shows_nodes_leaves_and_order(bench: Bench) -> None:
     assert named.reason == "The job file names 1 of 2 nodes."
 
 
+async def test_plan_names_the_requested_nodes_that_are_not_free(bench: Bench) -> None:
+    await bench.nodes(*NODES[:2], make_node("n3", cpu_used=8), make_node("n4", cpu_used=8))
+    bench.topology.tree = INTERLEAVED
+    for nodes, reason in (("n3", "Node n3 is not free."), ("n[3-4]", "Nodes n[3-4] are not free.")):
+        two: dict[str, object] = {"commands": ["true"], "resources": {"nodes": 2}}
+        plan = (await bench.plan({**two, "placement": {"nodes": nodes}})).placement
+        assert plan is not None
+        assert plan.reason == reason
+
+
 async def test_plan_names_what_is_missing(bench: Bench) -> None:
     await bench.nodes(*NODES[:3], make_node("n4", cpu_used=8))
     bench.topology.tree = INTERLEAVED
