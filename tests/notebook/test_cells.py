@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -9,6 +11,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -18,6 +22,7 @@ from IPython.core.error import UsageError
 from aitne.notebook import cell, connection
 from aitne.notebook.cell import RankCellError, RanksInterrupt
 from aitne.notebook.groups import RankGroup, RanksError
+from aitne.notebook.table import LiveTable
 from tests.notebook.conftest import Group, Notebook
 from tests.support.requirements import lacking
 
@@ -47,6 +52,26 @@ def test_options_that_do_not_fit_are_sentences(notebook: Notebook) -> None:
     assert "2 ranks are attached already" in notebook.printed()
     with pytest.raises(RanksError, match="2 ranks are attached already"):
         notebook.run("%ranks start 3")
+
+
+def test_versions_that_differ_are_said_before_the_cell_runs(
+    groups: Callable[..., Group], notebooks: Callable[[Group], Notebook], tmp_path: Path
+) -> None:
+    """The rank finds the description of another NumPy before the installed one."""
+    own = importlib.metadata.version("numpy")
+    described = tmp_path / "other" / "numpy-0.1.dist-info"
+    described.mkdir(parents=True)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
+    notebook = notebooks(groups(1, PYTHONPATH=str(described.parent)))
+    with contextlib.redirect_stderr(sys.stdout):
+        notebook.ranks("print('runs')")
+        notebook.ranks("print('runs')")
+    shown = notebook.printed()
+    sentence = (
+        f"The ranks have numpy 0.1, and this notebook has {own}: values that one of them pickles "
+    )
+    assert shown.index(sentence) < shown.index("[0] runs")
+    assert (shown.count(sentence), shown.count("[0] runs")) == (1, 2)
 
 
 def test_a_cell_sees_no_key_and_no_torch_that_it_did_not_import(
@@ -155,6 +180,31 @@ def test_ranks_for_which_others_are_done_are_named_with_their_line(
     assert "[1] line 4: time.sleep(3)" in shown
 
 
+@pytest.mark.usefixtures("harmless_interrupts")
+def test_ranks_that_wait_for_each_other_are_named_with_their_lines(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell, "STILL_S", 0.5)
+    shown: list[str] = []
+
+    def interrupt() -> None:
+        while "get()" not in "".join(shown) or "wait()" not in "".join(shown):
+            time.sleep(0.05)
+            shown.append(notebook.printed())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupts = threading.Thread(target=interrupt)
+    interrupts.start()
+    code = f"{RANK}\nimport queue, threading\nif rank == 0:\n    queue.Queue().get()\nthreading.Event().wait()"
+    with pytest.raises(RanksInterrupt, match=r"interrupted on ranks \[0-1\]"):
+        notebook.ranks(code)
+    interrupts.join()
+    lines = "".join(shown)
+    assert "ranks stand in different lines of the cell" in lines
+    assert "[0] line 4: queue.Queue().get()" in lines
+    assert "[1] line 5: threading.Event().wait()" in lines
+
+
 def test_output_beyond_the_bound_of_a_cell_is_in_a_file(notebook: Notebook, group: Group) -> None:
     notebook.ranks(
         f"{RANK}\nif rank == 1:\n    for i in range(40_000): print('%06d' % i + 'x' * 93)"
@@ -168,8 +218,29 @@ def test_output_beyond_the_bound_of_a_cell_is_in_a_file(notebook: Notebook, grou
     path.unlink()
 
 
-def test_cells_of_two_kernels_wait_for_each_other(
-    notebook: Notebook, group: Group, monkeypatch: pytest.MonkeyPatch
+def test_100_mb_of_prints_fill_no_memory_and_are_kept(notebook: Notebook, group: Group) -> None:
+    """As while the page is closed: `%ranks output` shows what a page that was open has got."""
+    before = {process.pid: process.memory_info().rss for process in group.processes()}
+    notebook.ranks(
+        f"{RANK}\nif rank == 0:\n    for i in range(100): print(('x' * 99 + '\\n') * 10_000)"
+    )
+    shown = notebook.printed()
+    assert len(shown) < 4 << 20
+    note = next(line for line in shown.splitlines() if "MB more" in line)
+    path = Path(note.rpartition(" in ")[2])
+    kept = path.stat().st_size
+    path.unlink()
+    sent = sum(len(line) - len("[0] ") + 1 for line in shown.splitlines() if "] x" in line)
+    assert abs(kept + sent - 100_000_000) <= 100  # the empty line after each print
+    for process in group.processes():
+        assert process.memory_info().rss - before[process.pid] < 60 << 20, process
+    notebook.run("%ranks output")
+    assert notebook.printed() == shown
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["two kernels", "restarted kernel"])
+def test_a_cell_waits_for_that_of_another_kernel(
+    notebook: Notebook, group: Group, monkeypatch: pytest.MonkeyPatch, ended: bool
 ) -> None:
     monkeypatch.setattr(cell, "WAIT_S", 0.2)
     notebook.ranks(f"{RANK}\norder = []\nimport time")
@@ -184,12 +255,15 @@ def test_cells_of_two_kernels_wait_for_each_other(
         [0, 1],
     )
     assert slow.next(30) is not None  # it has begun
+    if ended:
+        other.close()
     notebook.ranks("order.append('mine')")
     notebook.run("%pull order --all")
     assert notebook.run("order") == [["other", "end", "mine"]] * 2
     assert "still execute a cell of another kernel" in notebook.printed()
-    other.link.finish(slow)
-    other.close()
+    if not ended:
+        other.link.finish(slow)
+        other.close()
 
 
 def test_a_new_kernel_finds_the_ranks_and_their_variables(notebook: Notebook, group: Group) -> None:
@@ -198,20 +272,26 @@ def test_a_new_kernel_finds_the_ranks_and_their_variables(notebook: Notebook, gr
     assert notebook.ranks("kept") == "'from before'"
 
 
-def test_the_table_names_rank_node_and_memory(notebook: Notebook) -> None:
+def test_the_table_names_rank_node_and_memory_and_is_updated(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LiveTable, "PERIOD_S", 0.1)
     notebook.ranks("pass")
     notebook.printed()
     notebook.run("%ranks")
-    head, *rows = notebook.printed().strip().splitlines()
+    head, *rows = notebook.printed().strip().splitlines()[:3]
     assert head.split()[:4] == ["Rank", "Node", "GPU", "Memory"]
     assert [row.split()[0] for row in rows] == ["0", "1"]
     assert all("MiB" in row for row in rows)
+    while head not in notebook.printed():  # the age of the ranks grows
+        time.sleep(0.05)
 
 
 _STRANGER = """
-import sys, time, zmq
+import os, socket, stat, sys, zmq
 context, poller = zmq.Context(), zmq.Poller()
-for address in sys.argv[2:]:
+paths = [path for path in sys.argv[1:] if path.startswith('/')]
+for address in set(sys.argv[1:]).difference(paths):
     for kind in (zmq.SUB, zmq.DEALER):
         for curve in (False, True):
             public, secret = zmq.curve_keypair()
@@ -229,10 +309,16 @@ for address in sys.argv[2:]:
 print('ready', flush=True)
 sys.stdin.readline()
 print('answers', len(poller.poll(500)))
-try:
-    open(sys.argv[1])
-except PermissionError:
-    print('no file')
+refused = 0
+for path in paths:
+    try:
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            socket.socket(socket.AF_UNIX).connect(path)
+        else:
+            os.listdir(path) if os.path.isdir(path) else open(path)
+    except (FileNotFoundError, PermissionError):
+        refused += 1
+print('refused', refused)
 """
 
 
@@ -244,10 +330,18 @@ def test_strangers_get_no_answer_and_no_file(notebook: Notebook, group: Group) -
         if line.status == psutil.CONN_LISTEN and "aitne.launch" not in process.cmdline()
     }
     assert len(ports) > 5
+    private = {
+        str(line.laddr)
+        for process in group.processes()
+        for line in process.net_connections("unix")
+        if str(line.laddr).startswith("/")
+    }
+    paths = {str(group.folder), *map(str, group.folder.rglob("*")), *private}
+    assert str(group.folder / connection.CLIENT) in paths
     as_root = os.geteuid() == 0
     become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if as_root else []
     stranger = subprocess.Popen(
-        [*become, sys.executable, "-c", _STRANGER, str(group.folder / connection.CLIENT), *ports],
+        [*become, sys.executable, "-c", _STRANGER, *paths, *ports],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -259,4 +353,4 @@ def test_strangers_get_no_answer_and_no_file(notebook: Notebook, group: Group) -
     out, _ = stranger.communicate("\n", timeout=60)
     assert "answers 0" in out
     if as_root:
-        assert "no file" in out
+        assert f"refused {len(paths)}\n" in out

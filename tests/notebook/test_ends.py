@@ -37,13 +37,38 @@ def test_a_killed_rank_is_named_and_the_notebook_continues(
     notebook.ranks("x = 1")
     pid = group.pid(1)
     threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
-    expected = rf"rank 1 on {socket.gethostname()} was ended by signal 9 \(SIGKILL\)"
+    expected = (
+        rf"rank 1 on {socket.gethostname()} was ended by signal 9 \(SIGKILL\), "
+        "which the kernel also sends when memory runs out"
+    )
     with pytest.raises(RanksLostError, match=expected):
         notebook.ranks("import time\ntime.sleep(1000)")
     assert group.ended() == 128 + signal.SIGKILL
     assert notebook.run("kept") == 1
     with pytest.raises(RanksError, match="No ranks are attached"):
         notebook.ranks("pass")
+    _nothing_left(group)
+
+
+def test_ranks_that_are_told_to_end_in_a_cell_are_named(
+    groups: Groups, notebooks: Notebooks
+) -> None:
+    """As at the time limit of their job, or when it is preempted."""
+    group = groups(2)
+    notebook = notebooks(group)
+    notebook.shell.user_ns["kept"] = 1
+
+    def tell() -> None:
+        notebook.wait_for_all("ready", 2)
+        group.process.terminate()
+
+    told = threading.Thread(target=tell)
+    told.start()
+    with pytest.raises(RanksLostError, match=r"rank \d on .* has ended.*attaches new ranks"):
+        notebook.ranks("import time\nprint('ready')\ntime.sleep(1000)")
+    told.join()
+    group.ended()
+    assert notebook.run("kept") == 1
     _nothing_left(group)
 
 

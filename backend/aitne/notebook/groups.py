@@ -308,14 +308,16 @@ class SessionRanks:
             "`%ranks` waits on if they are only slow"
         )
 
-    def why_ended(self, group: str) -> str | None:
-        """Return the platform's message about a group that has ended; None if it has none."""
-        if not self._with_platform:
+    def why_ended(self, group: str, wait_s: float = 0.0) -> str | None:
+        """Return the platform's message about a group that has ended; None if it has none, or has
+        not reported the end within ``wait_s`` seconds and the next sign of life of its events."""
+        if not self._with_platform or group == self.session:
             return None
         from aitne.core.errors import AitneError
 
+        jobs = self.client.jobs
         try:
-            job = self.client.jobs.get(group)
+            job = jobs.wait(group, timeout_s=wait_s) if wait_s else jobs.get(group)
         except (AitneError, OSError):
             return None
         return str(job.message) if job.ended and job.message else None

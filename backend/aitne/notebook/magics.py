@@ -18,6 +18,8 @@ from IPython.display import publish_display_data
 from aitne.notebook.groups import RankGroup, RanksError, SessionRanks
 from aitne.notebook.table import LiveTable
 
+_WHY_S = 5.0
+"""Seconds after the loss of ranks for which a cell waits for the platform's reason."""
 _OPTIONS = (
     ("--nodes", int, "number of nodes, on each of which as many ranks run"),
     ("--gpu", str, "GPUs of each rank: a type, a number, or type:number"),
@@ -133,7 +135,7 @@ class RankMagics(Magics):
             return DistributedCell(group.link, cell, ranks, display).run()
         except RanksLostError as error:
             self._detach()
-            why = self._session.why_ended(group.id)
+            why = self._session.why_ended(group.id, wait_s=_WHY_S)
             if why and why not in str(error):
                 raise RanksLostError(f"{error}. The platform says: {why}") from None
             raise

@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any
@@ -89,6 +90,13 @@ class Engine(module.IPEngine):
         stop.start()
 
 
+class _NoOutputs(defaultdict[int, list[Any]]):
+    """Outputs of cells of which none is kept."""
+
+    def __missing__(self, _cell: int) -> list[Any]:
+        return []
+
+
 class RankKernel(IPythonParallelKernel):
     """Kernel of a rank."""
 
@@ -99,6 +107,8 @@ class RankKernel(IPythonParallelKernel):
         self.shell_handlers["push_request"] = self.push_request
         self.shell_handlers["pull_request"] = self.pull_request
         self.control_handlers["where_request"] = self.where_request
+        # As it comes, IPython keeps all that cells have ever printed and shown.
+        self.shell.history_manager.outputs = _NoOutputs()
         self._cells_in = get_tmp_directory()
         self._communication = CellCommunication()
         self._bound_rich_output()

@@ -111,7 +111,7 @@ def test_notebook_runs_with_its_parameters_and_a_harmless_bounded_page(
         "lr = 1.0",
         "import os; print(lr, os.path.basename(os.getcwd()))\n%ranks output",
         EVIL,
-        "for _ in range(40): print('x' * 10**6)",
+        "for _ in range(200): print('x' * 10**6)",
     ]
     job = prepare(tmp_path, cells, parameters={"lr": 0.5, "rate": 2})
     code, log = run(python, job)

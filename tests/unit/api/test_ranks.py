@@ -8,7 +8,10 @@ import httpx
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
+from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Role
+from aitne.topology.parts import TopologyPart
+from aitne.topology.record import to_record
 from tests.support.jobs import make_session
 from tests.support.stage import Stage
 
@@ -107,6 +110,24 @@ async def test_ranks_beyond_the_limits_are_refused_by_the_fields_of_the_request(
             for target in (path, f"{path}:plan"):
                 answer = await client.post(target, json=body)
                 assert field in problems(answer), answer.text
+        assert (await client.get(path)).json()["total"] == 0
+
+
+async def test_ranks_are_refused_where_the_python_of_the_nodes_is_too_old(stage: Stage) -> None:
+    await stage.add_node()
+    content = {**to_record(TopologyPart()), "python": "3.9"}
+    await stage.store.save_topology(TopologyOrigin.NODES, "node01", content)
+    ada = await stage.add_user("ada")
+    session = await session_of(stage, ada, *RUNNING)
+    path = f"/api/v1/sessions/{session.id}/ranks"
+    async with stage.client(await stage.token(ada)) as client:
+        for target in (path, f"{path}:plan"):
+            sentence, remedy = problems(await client.post(target, json={"ranks": 1}))["nodes"]
+            assert "need Python 3.11 or newer" in sentence
+            assert "(node01) have Python 3.9" in sentence
+            assert remedy is not None
+        own = await client.post(f"{path}:plan", json={"ranks": 1, "python": "/opt/python3.12"})
+        assert own.status_code == 200, own.text
         assert (await client.get(path)).json()["total"] == 0
 
 

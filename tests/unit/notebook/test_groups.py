@@ -1,0 +1,48 @@
+"""What the platform says about the end of a rank group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from aitne.notebook.groups import SessionRanks
+from tests.support.fake_api import JOB_ID, FakeApi, event, job, serve, sse
+
+SESSION = "11111111-0000-4000-8000-000000000001"
+LIMIT = "The time limit of 2h was reached."
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def ranks(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[SessionRanks]:
+    """The ranks of a session whose platform is ``api``."""
+    with serve(api) as url:
+        monkeypatch.setenv("AITNE_URL", url)
+        monkeypatch.setenv("AITNE_TOKEN", "secret")
+        yield SessionRanks({"AITNE_SESSION": SESSION, "AITNE_TOKEN": "secret"})
+
+
+def test_reason_of_an_end_is_waited_for(ranks: SessionRanks, api: FakeApi) -> None:
+    """Ranks end before the scheduler reports why: at their time limit, or when they are preempted."""
+    ended = job("TIMED_OUT", version=2, message=LIMIT)
+    api.on("GET", f"/jobs/{JOB_ID}", job("RUNNING"), ended)
+    api.on("GET", "/events", sse(event(8)))
+    assert ranks.why_ended(JOB_ID, wait_s=60) == LIMIT
+
+
+def test_reason_is_not_waited_for_where_none_can_follow(ranks: SessionRanks, api: FakeApi) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job("RUNNING"))
+    assert ranks.why_ended(JOB_ID) is None
+    assert ranks.why_ended(SESSION, wait_s=60) is None, "a session continues without its ranks"
+    assert [request.path for request in api.requests] == [f"/jobs/{JOB_ID}"]
+
+
+def test_platform_that_does_not_answer_hides_no_error(ranks: SessionRanks, api: FakeApi) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job("RUNNING"))
+    api.on("GET", "/events", sse())
+    assert ranks.why_ended(JOB_ID, wait_s=0.1) is None
