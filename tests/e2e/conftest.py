@@ -1,26 +1,25 @@
-"""The browser and its walks, platforms that may be given the shipped images, and the data that is read there."""
+"""Platforms that may be given the shipped images, and the data that is read there."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from pwd import getpwnam
 
-import httpx
 import pytest
 
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.supervisor.node import find_node
+from tests.support.browser import ROOT as ROOT
+from tests.support.browser import chromium as chromium
+from tests.support.browser import show as show
+from tests.support.browser import walk as walk
 from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
-from tests.support.requirements import lacking
 from tests.support.stock import offer_stock, shared_folder, shared_stock
 
 DATASET = "digits:1"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,15 +28,6 @@ def _ended_like_ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> str:
-    """The browser's program; skip where there is none, unless it is required."""
-    found = os.environ.get("AITNE_CHROMIUM") or shutil.which("chromium")
-    if found is None:
-        lacking("browser", "no chromium: apt-get install chromium, or set AITNE_CHROMIUM")
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -105,50 +95,3 @@ def _add(platform: RunningPlatform, token: str, folder: Path, uid: int = -1, gid
         env={"AITNE_TOKEN": token, "AITNE_URL": platform.url},
     )
     assert done.returncode == 0, done.stderr
-
-
-def walk(
-    script: str,
-    platform: RunningPlatform,
-    token: str,
-    chromium: str,
-    tmp_path: Path,
-    *arguments: str,
-) -> None:
-    """Log in with a link of the token's owner, then what the script says, step by step."""
-    shots = Path(os.environ.get("AITNE_SCREENSHOTS") or tmp_path)
-    shots.mkdir(parents=True, exist_ok=True)
-    done = show(script, platform, token, chromium, shots, *arguments)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\nscreenshots: {shots}"
-
-
-def show(
-    script: str,
-    platform: RunningPlatform,
-    token: str,
-    chromium: str,
-    shots: Path,
-    *arguments: str,
-) -> subprocess.CompletedProcess[str]:
-    """Run a script of this folder in a browser whose pictures go to ``shots``."""
-    answer = httpx.post(
-        f"{platform.url}/api/v1/auth/login-links",
-        headers={"Authorization": f"Bearer {token}"},
-        trust_env=False,
-    )
-    answer.raise_for_status()
-    return subprocess.run(
-        [
-            str(find_node().program),
-            str(ROOT / "tests" / "e2e" / script),
-            platform.url,
-            answer.json()["url"],
-            str(shots),
-            *arguments,
-        ],
-        env={**os.environ, "AITNE_CHROMIUM": chromium},
-        capture_output=True,
-        text=True,
-        timeout=1_500,
-        check=False,
-    )

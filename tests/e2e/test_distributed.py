@@ -11,11 +11,14 @@ from pwd import getpwnam
 
 import pytest
 
+from aitne.client import Client
 from tests.e2e.conftest import walk
 from tests.support import realtime
+from tests.support.browser import assert_portal_shows_order
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.requirements import need_torch
 from tests.support.training import shared_environment
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.platform,
@@ -28,11 +31,17 @@ PROGRAM = Path(__file__).with_name("train.py")
 
 
 @pytest.fixture(scope="module")
-def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """This machine's own scheduler, which pretends to have two nodes."""
+def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """This machine as four nodes, on two leaves that their names interleave."""
     need_torch()
     environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), "[local]\nnodes = 2")
+    root = tmp_path_factory.mktemp("platform")
+    (root / "topology.conf").write_text(
+        "SwitchName=a Nodes=node01,node03\nSwitchName=b Nodes=node02,node04\n"
+        "SwitchName=top Switches=a,b\n"
+    )
+    network = f'[topology]\nfile = "{root}/topology.conf"'
+    running = RunningPlatform(root, f"[local]\nnodes = 4\n{network}")
     try:
         running.start()
         yield running
@@ -42,15 +51,37 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatf
 
 @pytest.mark.long(third=2)
 def test_a_person_watches_what_ranks_say_to_each_other(
-    two_nodes: RunningPlatform, chromium: str, tmp_path: Path
+    four_nodes: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
-    folder = two_nodes.home / tmp_path.name
+    folder = four_nodes.home / tmp_path.name
     folder.mkdir()
     shutil.copy(PROGRAM, folder)
     walk(
-        *("distributed.mjs", two_nodes, two_nodes.token, chromium, tmp_path),
+        *("distributed.mjs", four_nodes, four_nodes.token, chromium, tmp_path),
         *(str(folder), sys.prefix),
     )
+
+
+@pytest.mark.long(third=2)
+def test_portal_shows_the_order_of_ranks(
+    four_nodes: RunningPlatform, chromium: str, tmp_path: Path
+) -> None:
+    owner = Client(four_nodes.url, four_nodes.token)
+    eventually("the topology is read", lambda: owner.nodes.topology()["switches"] != [])
+    job = owner.jobs.create(
+        {
+            "commands": ["echo rank $RANK $SLURMD_NODENAME"],
+            "resources": {"nodes": 4, "cpu": 1, "memory": "200M"},
+            "distributed": {"ranks_per_node": 1},
+        }
+    )
+    assert owner.jobs.wait(job.id, timeout_s=60).state == "COMPLETED"
+    log = b"".join(owner.jobs.logs(job.id)).decode()
+    said = sorted(line for line in log.splitlines() if line.startswith("rank "))
+    order = ["node01", "node03", "node02", "node04"]
+    assert said == [f"rank {rank} {node}" for rank, node in enumerate(order)]
+    assert owner.jobs.placement(job.id)["order"] == order
+    assert_portal_shows_order(four_nodes, four_nodes.token, job.id, chromium, tmp_path)
 
 
 @pytest.mark.long(third=2)

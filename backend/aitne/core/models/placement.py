@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from math import prod
 from typing import Annotated, Self
@@ -39,6 +40,18 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def _order(value: str) -> str:
+    if not re.fullmatch(_ORDER, value):
+        raise ValueError("must be auto, given or file:PATH, with a path from / or ~/")
+    return passable(value)
+
+
+def _node_list(value: str) -> str:
+    if not re.fullmatch(NODE_LIST, value):
+        raise ValueError("must be a host list without spaces, such as gpu[03-05],gpu07")
+    return value
+
+
 class MeshSpec(Strict):
     """Sizes of the mesh of a job's ranks, the innermost dimension first."""
 
@@ -60,7 +73,10 @@ class MeshSpec(Strict):
 
 
 NodeLists = Annotated[
-    tuple[Annotated[str, Field(pattern=NODE_LIST)], ...],
+    tuple[
+        Annotated[str, Field(json_schema_extra={"pattern": NODE_LIST}), AfterValidator(_node_list)],
+        ...,
+    ],
     BeforeValidator(_listed, json_schema_input_type=list[str] | str),
     Field(max_length=_MOST_LISTS),
 ]
@@ -80,8 +96,10 @@ class PlacementSpec(Strict):
     )
     order: Annotated[
         str,
-        Field(pattern=_ORDER, max_length=4_096, examples=["file:~/order.txt"]),
-        AfterValidator(passable),
+        Field(
+            max_length=4_096, examples=["file:~/order.txt"], json_schema_extra={"pattern": _ORDER}
+        ),
+        AfterValidator(_order),
     ] = Field(
         "auto",
         description="Order of the nodes in which ranks are numbered. auto: the order with the least "
@@ -128,7 +146,9 @@ class PlacementSpec(Strict):
     def _consistent(self) -> Self:
         both = sorted(set(self.node_names) & set(self.excluded_names))
         if both:
-            raise ValueError(f"{both[0]} is in nodes and in exclude: remove it from one of the two")
+            raise ValueError(
+                f"the node {both[0]} is in nodes and in exclude: remove it from one of the two"
+            )
         if self.wait is not None and self.compact is Compact.OFF:
             raise ValueError("wait has no effect without compact: set compact to prefer or require")
         return self

@@ -33,6 +33,7 @@ import { IdleAlert } from "@/features/sessions/IdleAlert";
 import { ExtendMenu, MoreEntryPoints, OpenButton, SessionRanks } from "@/features/sessions/SessionCard";
 import { SweepPanel } from "@/features/sweeps/SweepPanel";
 import { useJobActions } from "@/hooks/use-job-actions";
+import { useSelectedInView } from "@/hooks/use-selected-in-view";
 import { describeExit, describeResources, nameOfJob } from "@/lib/describe";
 import { isFailure } from "@/lib/states";
 import { CommunicationPanel } from "./CommunicationPanel";
@@ -93,6 +94,7 @@ function LoadedJob({ job }: { job: Job }) {
   };
   const defaultTab: JobTab = tabs.notebook ? "notebook" : sweep ? "sweep" : tabs.tasks ? "tasks" : tabs.log ? "log" : "history";
   const activeTab = tab !== undefined && tabs[tab] ? tab : defaultTab;
+  const strip = useSelectedInView<HTMLDivElement>(activeTab);
   return (
     <>
       <Head job={job} />
@@ -114,7 +116,7 @@ function LoadedJob({ job }: { job: Job }) {
             }
             keepMounted={false}
           >
-            <Tabs.List pt={6} px={8}>
+            <Tabs.List ref={strip} pt={6} px={8}>
               {tabs.notebook && (
                 <Tabs.Tab value="notebook" leftSection={<NotebookText size={15} />}>
                   {t("Notebook")}

@@ -2,7 +2,7 @@ import { Network } from "lucide-react";
 import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";
 import { nodesBelow } from "@/lib/switches";
-import { type Arc, arcsOf, type JobBranch, type Line, loadsOf, ranksText } from "./placement";
+import { type Arc, arcsOf, type JobBranch, type Line, ranksText, shownLoads } from "./placement";
 import classes from "./Placement.module.css";
 
 interface Props {
@@ -26,10 +26,8 @@ const RING_PX = 200;
 export function PlacementPicture({ lines, folded, tree, order, each, ring, busiest }: Props) {
   const { t } = useTranslation();
   const arcs = ring ? arcsOf(order, lines) : [];
-  const loads = loadsOf(order, tree);
-  const largest = Math.max(0, ...loads.values());
-  // A mesh exchanges data between others than neighbours too: then the ring's loads are not what the platform counts.
-  const marks = busiest !== null && busiest > 0 && largest === busiest;
+  const loads = shownLoads(order, tree, busiest);
+  const marks = loads.size > 0 && busiest !== 0;
   const height = lines.length * LINE_PX;
   return (
     <div>
@@ -42,7 +40,7 @@ export function PlacementPicture({ lines, folded, tree, order, each, ring, busie
             const isSwitch = node === null;
             const below = folded || branch.nodes.length === 0 ? nodesBelow(branch).length : 0;
             return (
-              <div key={key} className={classes.line} data-switch={isSwitch || undefined} style={{ "--level": level } as CSSProperties}>
+              <div key={key} className={classes.line} data-switch={isSwitch || undefined} data-node={node ?? undefined} style={{ "--level": level } as CSSProperties}>
                 {isSwitch && <Network size={14} aria-hidden />}
                 <span className="truncate">{isSwitch && branch.content === null ? t("Without a switch") : (node ?? branch.name)}</span>
                 {isSwitch && ring && above >= 0 && load > 0 && (
@@ -51,7 +49,12 @@ export function PlacementPicture({ lines, folded, tree, order, each, ring, busie
                   </span>
                 )}
                 {isSwitch && below > 0 && <span className={classes.load}>{t("{{count}} nodes", { count: below })}</span>}
-                {nodes.length > 0 && (!isSwitch || folded) && <b className="tabular">{ranksText(order, nodes, each)}</b>}
+                {nodes.length > 0 && (!isSwitch || folded) && (
+                  <b className="tabular">
+                    <span className="visually-hidden">{t("Ranks")} </span>
+                    {ranksText(order, nodes, each)}
+                  </b>
+                )}
               </div>
             );
           })}
@@ -59,7 +62,7 @@ export function PlacementPicture({ lines, folded, tree, order, each, ring, busie
         {ring && (
           <svg viewBox={`0 0 ${RING_PX} ${height}`} height={height} preserveAspectRatio="none" className={classes.ring} aria-hidden>
             {arcs.map((arc) => (
-              <path key={`${arc.from} ${arc.to}`} d={arcPath(arc, lines.length)} data-crosses={arc.crosses || undefined} style={{ strokeWidth: Math.min(6, (arc.crosses ? 1.6 : 1.2) + Math.log2(arc.count)) }} />
+              <path key={`${arc.from} ${arc.to}`} d={arcPath(arc, lines.length)} data-from={lines[arc.from]?.node} data-to={lines[arc.to]?.node} data-crosses={arc.crosses || undefined} style={{ strokeWidth: Math.min(6, (arc.crosses ? 1.6 : 1.2) + Math.log2(arc.count)) }} />
             ))}
           </svg>
         )}

@@ -107,6 +107,15 @@ function ringOf(order: readonly string[]): [string, string][] {
   return order.map((node, index) => [node, order[(index + 1) % order.length] ?? node]);
 }
 
+/**
+ * The loads of the uplinks by the ring, by the names of their switches. With a mesh, others than neighbours exchange data too, and
+ * the platform counts another load of the busiest uplink (null: unknown): then there are none.
+ */
+export function shownLoads(order: readonly string[], tree: readonly JobBranch[], busiest: number | null): Map<string, number> {
+  const loads = loadsOf(order, tree);
+  return Math.max(0, ...loads.values()) === busiest ? loads : new Map();
+}
+
 /** The larger of both directions on the uplink of each switch, by its name: how many neighbours exchange data over it. */
 export function loadsOf(order: readonly string[], tree: readonly JobBranch[]): Map<string, number> {
   const switches = new Map<string, ReadonlySet<string>>();

@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Select, SegmentedControl, SimpleGrid, TagsInput, Textarea, TextInput } from "@mantine/core";
+import { ActionIcon, Button, Input, Select, SegmentedControl, SimpleGrid, TagsInput, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Plus, Trash2 } from "lucide-react";
 import { useState } from "react";
@@ -148,6 +148,14 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
           <TextInput label={t("Pipeline parallel")} placeholder="1" inputMode="numeric" {...numberField("placement", "mesh", "pipeline")} />
           <TextInput label={t("Data parallel")} placeholder="1" inputMode="numeric" {...numberField("placement", "mesh", "data")} />
         </SimpleGrid>
+        {["placement.mesh", "placement"].map(
+          (name) =>
+            errors[name] !== undefined && (
+              <Input.Error key={name} data-testid={`compose-error-${name}`}>
+                {errors[name]}
+              </Input.Error>
+            ),
+        )}
       </fieldset>
     </div>
   );
