@@ -1,5 +1,5 @@
 /** The portal's query cache. The live feed updates it, so it seldom refetches by itself. */
-import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
+import { MutationCache, type Query, QueryCache, QueryClient } from "@tanstack/react-query";
 import { ApiProblem } from "@/api/problem";
 
 type Listener = () => void;
@@ -12,6 +12,22 @@ export function setLoggedOutHandler(handler: Listener): void {
 
 function onError(error: unknown): void {
   if (error instanceof ApiProblem && error.status === 401) onLoggedOut();
+}
+
+/**
+ * Keeps the error of a query that has no data while it is fetched again, until that succeeds. The library would forget it
+ * at once, and the page would show its skeletons again.
+ */
+export function keepErrors(cache: QueryCache): void {
+  const errors = new WeakMap<Query, Error>();
+  cache.subscribe((event) => {
+    if (event.type !== "updated") return;
+    const { query, action } = event;
+    const kept = errors.get(query);
+    if (query.state.error !== null && query.state.data === undefined) errors.set(query, query.state.error);
+    else if (action.type === "fetch" && kept !== undefined) query.setState({ status: "error", error: kept });
+    else errors.delete(query);
+  });
 }
 
 export const queryClient = new QueryClient({
@@ -29,3 +45,5 @@ export const queryClient = new QueryClient({
     mutations: { networkMode: "always", retry: false },
   },
 });
+
+keepErrors(queryClient.getQueryCache());

@@ -1,11 +1,13 @@
 import { Button, Code, Stack, Text, Title } from "@mantine/core";
 import { CloudOff, RotateCw, SearchX, ShieldX, TriangleAlert } from "lucide-react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiProblem, langOf, messageOf } from "@/api/problem";
 
 interface Props {
   error: unknown;
-  onRetry?: (() => void) | undefined;
+  /** Its result, if a promise, is awaited: the button shows that the retry is under way. */
+  onRetry?: (() => unknown) | undefined;
   compact?: boolean;
   /** Whether the error replaces the whole page: its title is then the page's heading. */
   whole?: boolean;
@@ -14,6 +16,12 @@ interface Props {
 /** An error with its description and a retry button where retrying can help. */
 export function PageError({ error, onRetry, compact, whole }: Props) {
   const { t } = useTranslation();
+  const [retrying, setRetrying] = useState(false);
+  const retry = async () => {
+    setRetrying(true);
+    await onRetry?.();
+    setRetrying(false);
+  };
   const problem = error instanceof ApiProblem ? error : null;
   const Icon = problem?.unreachable
     ? CloudOff
@@ -33,7 +41,7 @@ export function PageError({ error, onRetry, compact, whole }: Props) {
       </Text>
       {problem && problem.status >= 500 && !problem.unreachable && <Code>{problem.code}</Code>}
       {onRetry && problem?.status !== 404 && problem?.status !== 403 && (
-        <Button variant="default" size="sm" mt="xs" leftSection={<RotateCw size={15} />} onClick={onRetry}>
+        <Button variant="default" size="sm" mt="xs" leftSection={<RotateCw size={15} />} loading={retrying} onClick={() => void retry()}>
           {t("Try again")}
         </Button>
       )}

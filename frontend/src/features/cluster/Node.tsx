@@ -33,7 +33,7 @@ export function NodePage() {
   const query = useQuery(nodesQuery);
   useDocumentTitle(`${name} · Aitne`);
   if (query.isPending) return <PageLoading />;
-  if (!query.data) return <PageError whole error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError whole error={query.error} onRetry={() => query.refetch()} />;
   const node = query.data.items.find((entry) => entry.name === name);
   return (
     <>

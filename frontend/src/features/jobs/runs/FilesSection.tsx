@@ -23,7 +23,7 @@ export function FilesSection({ job }: { job: Job }) {
         {t("Output files")}
       </Title>
       {query.isPending && <Skeleton h={60} />}
-      {query.isError && result === undefined && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && result === undefined && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
       {result === null && (
         <Text size="sm" c="dimmed">
           {job.ended_at === null
