@@ -32,8 +32,8 @@ export function PageError({ error, onRetry, compact, whole }: Props) {
         : TriangleAlert;
   return (
     <Stack align="center" gap="xs" py={compact ? "lg" : 72} px="md" ta="center" role="alert">
-      <Icon size={compact ? 26 : 40} strokeWidth={1.5} color="var(--neutral)" aria-hidden />
-      <Title order={whole ? 1 : compact ? 3 : 2} size={compact ? "h5" : "h3"}>
+      <Icon size={whole ? 40 : 26} strokeWidth={1.5} color="var(--neutral)" aria-hidden />
+      <Title order={whole ? 1 : compact ? 3 : 2} size={whole ? "h3" : "h5"}>
         {problem?.status === 403 ? t("Not allowed") : (problem?.title ?? t("This section could not be displayed"))}
       </Title>
       <Text c="dimmed" size="sm" maw={520} lang={langOf(error)}>
