@@ -3,6 +3,7 @@ import { CloudOff, RotateCw, SearchX, ShieldX, TriangleAlert } from "lucide-reac
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiProblem, langOf, messageOf } from "@/api/problem";
+import { CodeText } from "@/components/CodeText";
 
 interface Props {
   error: unknown;
@@ -37,7 +38,7 @@ export function PageError({ error, onRetry, compact, whole }: Props) {
         {problem?.status === 403 ? t("Not allowed") : (problem?.title ?? t("This section could not be displayed"))}
       </Title>
       <Text c="dimmed" size="sm" maw={520} lang={langOf(error)}>
-        {messageOf(error)}
+        <CodeText>{messageOf(error)}</CodeText>
       </Text>
       {problem && problem.status >= 500 && !problem.unreachable && <Code>{problem.code}</Code>}
       {onRetry && problem?.status !== 404 && problem?.status !== 403 && (
