@@ -1,5 +1,5 @@
 /** The portal's query cache. The live feed updates it, so it seldom refetches by itself. */
-import { MutationCache, type Query, QueryCache, QueryClient } from "@tanstack/react-query";
+import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
 import { ApiProblem } from "@/api/problem";
 
 type Listener = () => void;
@@ -19,12 +19,13 @@ function onError(error: unknown): void {
  * at once, and the page would show its skeletons again.
  */
 export function keepErrors(cache: QueryCache): void {
-  const errors = new WeakMap<Query, Error>();
+  const errors = new WeakMap<object, Error>();
   cache.subscribe((event) => {
     if (event.type !== "updated") return;
     const { query, action } = event;
+    const error = query.state.error as Error | null;
     const kept = errors.get(query);
-    if (query.state.error !== null && query.state.data === undefined) errors.set(query, query.state.error);
+    if (error !== null && query.state.data === undefined) errors.set(query, error);
     else if (action.type === "fetch" && kept !== undefined) query.setState({ status: "error", error: kept });
     else errors.delete(query);
   });
