@@ -14,6 +14,23 @@ function onError(error: unknown): void {
   if (error instanceof ApiProblem && error.status === 401) onLoggedOut();
 }
 
+/**
+ * Keeps the error of a query that has no data while it is fetched again, until that succeeds. The library would forget it
+ * at once, and the page would show its skeletons again.
+ */
+export function keepErrors(cache: QueryCache): void {
+  const errors = new WeakMap<object, Error>();
+  cache.subscribe((event) => {
+    if (event.type !== "updated") return;
+    const { query, action } = event;
+    const error = query.state.error as Error | null;
+    const kept = errors.get(query);
+    if (error !== null && query.state.data === undefined) errors.set(query, error);
+    else if (action.type === "fetch" && kept !== undefined) query.setState({ status: "error", error: kept });
+    else errors.delete(query);
+  });
+}
+
 export const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),
   mutationCache: new MutationCache({ onError }),
@@ -29,3 +46,5 @@ export const queryClient = new QueryClient({
     mutations: { networkMode: "always", retry: false },
   },
 });
+
+keepErrors(queryClient.getQueryCache());

@@ -207,7 +207,7 @@ export const stages = (ids) => [
   { name: "job-repo", path: `/jobs/${ids.repo}` },
   { name: "job-tree", path: `/jobs/${ids.tree}?tab=snapshot` },
   { name: "job-array-history", path: `/jobs/${ids.array}?tab=history` },
-  { name: "cluster-week", path: "/cluster", prepare: async (page) => { await page.getByTestId("load").getByRole("radiogroup").locator("label").nth(1).click(); await page.waitForTimeout(1_200); } },
+  { name: "cluster-week", path: "/cluster", prepare: async (page) => { await page.getByTestId("load").getByRole("radiogroup").locator("label").nth(1).click(); await drawn(page); } },
   { name: "cluster-drains", path: "/admin/nodes", changes: { "/me": { platform: { can_drain: true } } } },
   { ...dialog("drain", "/admin/nodes", "node-drain"), changes: { "/me": { platform: { can_drain: true } } } },
   { name: "impersonated", path: "/jobs", changes: { "/me": { impersonation: { impersonator: "root", until: inHours(1) } } } },

@@ -32,6 +32,9 @@ await step("attach four ranks on two nodes", async () => {
   expect(group.nodes.length === 2, `they are on ${group.nodes}`);
   await shot(lab, "ranks-attached");
 });
+await step("the bar of JupyterLab shows them, long before it asks again by itself", async () => {
+  await lab.locator("#aitne-bar button.ranks").filter({ hasText: "4 ranks · 2 nodes" }).waitFor({ timeout: 15_000 });
+});
 await step("the session's card shows them", async () => {
   await page.goto(portal);
   await card.getByText(/4 ranks/).first().waitFor(SLOW);

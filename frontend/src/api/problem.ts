@@ -2,6 +2,7 @@
 import i18next from "i18next";
 import type { FieldProblem } from "@/api/types";
 import { PROBLEM_TITLES, translateServerText } from "@/i18n/server";
+import { withoutMarks } from "@/lib/without-marks";
 
 export class ApiProblem extends Error {
   constructor(
@@ -71,7 +72,7 @@ function fieldProblems(value: unknown): FieldProblem[] {
   if (!Array.isArray(value)) return [];
   return value.filter(isRecord).map((entry) => ({
     field: typeof entry.field === "string" ? entry.field : "",
-    message: typeof entry.message === "string" ? translateServerText(entry.message).text : i18next.t("Not accepted."),
+    message: typeof entry.message === "string" ? withoutMarks(translateServerText(entry.message).text) : i18next.t("Not accepted."),
     value: typeof entry.value === "string" ? entry.value : null,
     allowed: typeof entry.allowed === "string" ? entry.allowed : null,
   }));

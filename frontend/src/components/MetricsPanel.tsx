@@ -19,7 +19,7 @@ export function MetricsPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery({ ...resultsQuery(job.id), refetchInterval: job.ended_at === null ? 10_000 : false });
   if (query.isPending) return <Skeleton h={320} m={20} />;
-  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const results = query.data;
   if (results === null || Object.keys(results.values).length === 0) {
     return (

@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import type { Plan } from "@/api/types";
+import { CodeText } from "@/components/CodeText";
 import { PlanPlacement } from "@/components/PlanPlacement";
 import { ServerText } from "@/components/ServerText";
 import { translateServerText } from "@/i18n/server";
@@ -64,7 +65,9 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
       >
         <Icon size={18} aria-hidden className={tone} />
         <span className={classes.planText}>
-          <strong className={tone}>{text}</strong>
+          <strong className={tone}>
+            <CodeText>{text}</CodeText>
+          </strong>
           <span className={classes.planSub}>
             {partsOf(plan).join(" · ")} ·{" "}
             <Anchor

@@ -37,7 +37,7 @@ export function QueryCard<Item>({ query, items, rows = 8, empty, scrolls = false
   return (
     <div className={`card ${classes.card ?? ""}`} data-old={query.isPlaceholderData === true || undefined}>
       {query.isPending && <TableSkeleton rows={rows} />}
-      {!query.isPending && items === undefined && <PageError error={query.error} onRetry={() => void query.refetch()} />}
+      {!query.isPending && items === undefined && <PageError error={query.error} onRetry={() => query.refetch()} />}
       {items !== undefined && (items.length === 0 ? empty : children(items))}
       {(scrolls ? failed : query.hasNextPage === true) && (
         <div className={classes.more}>

@@ -1,11 +1,12 @@
 import { notifications } from "@mantine/notifications";
 import { CircleCheck, TriangleAlert } from "lucide-react";
 import { langOf, messageOf } from "@/api/problem";
+import { CodeText } from "@/components/CodeText";
 
 export function notifyProblem(title: string, error: unknown): void {
   notifications.show({
     title,
-    message: <span lang={langOf(error)}>{messageOf(error)}</span>,
+    message: <span lang={langOf(error)}><CodeText>{messageOf(error)}</CodeText></span>,
     color: "red",
     icon: <TriangleAlert size={17} />,
     autoClose: 10_000,

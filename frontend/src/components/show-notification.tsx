@@ -3,9 +3,11 @@ import { notifications } from "@mantine/notifications";
 import i18next from "i18next";
 import { Bell, CircleAlert, CircleCheck, Moon, TriangleAlert } from "lucide-react";
 import { keepSession, type Level, type InboxNotification } from "@/api/notifications";
+import { CodeText } from "@/components/CodeText";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { known } from "@/lib/known";
 import { bodyOf, titleOf } from "@/lib/notifications";
+import { withoutMarks } from "@/lib/without-marks";
 
 export type NewNotification = Pick<InboxNotification, "id" | "kind" | "level" | "title" | "text" | "data" | "job_id">;
 
@@ -32,11 +34,11 @@ export function showNotification(notification: NewNotification): void {
       autoClose: idle ? 60_000 : 8_000,
       role: "status",
       "data-testid": "told",
-      message: idle && notification.job_id !== null ? <KeepSession notification={notification} id={notification.job_id} tag={tag} /> : firstLine(bodyOf(notification)),
+      message: idle && notification.job_id !== null ? <KeepSession notification={notification} id={notification.job_id} tag={tag} /> : <CodeText>{firstLine(bodyOf(notification))}</CodeText>,
     });
   }
   if (document.hidden && typeof Notification !== "undefined" && Notification.permission === "granted") {
-    new Notification(title, { body: firstLine(bodyOf(notification)), tag });
+    new Notification(title, { body: withoutMarks(firstLine(bodyOf(notification))), tag });
   }
 }
 
@@ -51,7 +53,9 @@ function KeepSession({ notification, id, tag }: { notification: NewNotification;
   };
   return (
     <Group justify="space-between" wrap="nowrap">
-      <Text size="sm">{bodyOf(notification)}</Text>
+      <Text size="sm">
+        <CodeText>{bodyOf(notification)}</CodeText>
+      </Text>
       <Button size="compact-xs" variant="light" onClick={keep}>
         {i18next.t("Keep session")}
       </Button>

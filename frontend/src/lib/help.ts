@@ -67,7 +67,7 @@ export const ANSWERS: readonly Answer[] = [
   {
     id: "command-line",
     question: msg("How do I use the command line?"),
-    text: msg("Create an access token and pass it to “aitne login URL --token -” on the other machine. “aitne --help” lists the commands."),
+    text: msg("Create an access token and pass it to `aitne login URL --token -` on the other machine. `aitne --help` lists the commands."),
     link: { to: "/account/tokens", label: msg("Access tokens") },
     words: msg("API token terminal Python"),
   },

@@ -21,6 +21,13 @@ describe("filters", () => {
     expect(moreCount(none)).toBe(0);
   });
 
+  it("count as the user's only where the page does not set them", () => {
+    const ofPage = { node: "node01", state: "running", all: true } as const;
+    expect(isFiltered({ ...ofPage, sort: "started" }, ofPage)).toBe(false);
+    expect(isFiltered({ ...ofPage, type: "session" }, ofPage)).toBe(true);
+    expect(isFiltered(ofPage)).toBe(true);
+  });
+
   it("select the user's own jobs unless all are requested", () => {
     expect(toSearch(FILTER_DEFAULTS, "ada")).toEqual({ owner: "ada", top_level: true });
     expect(toSearch({ all: true }, "ada")).toEqual({ top_level: true });

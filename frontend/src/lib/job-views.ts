@@ -9,9 +9,11 @@ export function moreCount(filters: JobFilters): number {
   return MORE.filter((name) => filters[name] !== undefined).length;
 }
 
-export function isFiltered(filters: JobFilters): boolean {
-  const named = filters.q !== undefined && filters.q !== "";
-  return named || filters.state !== undefined || filters.type !== undefined || moreCount(filters) > 0;
+/** Whether the user filters the jobs; the filters that the page itself sets do not count. */
+export function isFiltered(filters: JobFilters, ofPage: JobFilters = {}): boolean {
+  const chosen: JobFilters = { ...filters, ...Object.fromEntries(Object.keys(ofPage).map((name) => [name, undefined])) };
+  const named = chosen.q !== undefined && chosen.q !== "";
+  return named || chosen.state !== undefined || chosen.type !== undefined || moreCount(chosen) > 0;
 }
 
 function dayOf(moment: string, days = 0): string {

@@ -5,6 +5,7 @@ import { BookOpen } from "lucide-react";
 import { useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { meQuery } from "@/api/queries";
+import { CodeText } from "@/components/CodeText";
 import { PageTitle } from "@/components/PageTitle";
 import { ANSWERS } from "@/lib/help";
 import classes from "./Help.module.css";
@@ -33,7 +34,7 @@ export function HelpPage() {
             <Title order={2} size="h5" id={`${id}-question`}>
               {t(question)}
             </Title>
-            <p>{t(text)}</p>
+            <p><CodeText>{t(text)}</CodeText></p>
             <Link {...link} className={classes.link}>
               {t(label)}
             </Link>

@@ -45,7 +45,7 @@ export function AccountNotificationsPage() {
       </section>
     );
   }
-  if (!query.data) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError error={query.error} onRetry={() => query.refetch()} />;
   const { settings } = query.data;
   return (
     <div className={classes.cards}>

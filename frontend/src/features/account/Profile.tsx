@@ -15,7 +15,7 @@ import classes from "./Account.module.css";
 export function ProfilePage() {
   const query = useQuery(accountQuery);
   if (query.isPending) return <Skeleton h={320} maw={720} radius="md" />;
-  if (query.data === undefined) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError error={query.error} onRetry={() => query.refetch()} />;
   return <Profile account={query.data} />;
 }
 

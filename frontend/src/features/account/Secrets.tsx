@@ -5,6 +5,7 @@ import { type SubmitEvent, useState } from "react";
 import { Trans, useTranslation } from "react-i18next";
 import { ApiProblem, messageOf } from "@/api/problem";
 import { ChangeButton } from "@/components/ChangeButton";
+import { CodeText } from "@/components/CodeText";
 import { Confirm } from "@/components/Confirm";
 import { EmptyState } from "@/components/EmptyState";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -139,7 +140,7 @@ function SecretModal({ name: existingName, onClose }: { name: string; onClose: (
         <Stack gap="md">
           {save.error !== null && nameProblem === undefined && (
             <Alert color="red" role="alert">
-              {messageOf(save.error)}
+              <CodeText>{messageOf(save.error)}</CodeText>
             </Alert>
           )}
           <TextInput

@@ -9,7 +9,7 @@ import classes from "./Account.module.css";
 export function SecurityPage() {
   const query = useQuery(accountQuery);
   if (query.isPending) return <Skeleton h={420} maw={720} radius="md" />;
-  if (query.data === undefined) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError error={query.error} onRetry={() => query.refetch()} />;
   return (
     <div className={classes.cards}>
       <PasswordCard account={query.data} />

@@ -8,6 +8,7 @@ import { ApiProblem, messageOf } from "@/api/problem";
 import { keys, meQuery, tokensQuery } from "@/api/queries";
 import type { NewToken, Token } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
+import { CodeText } from "@/components/CodeText";
 import { Confirm } from "@/components/Confirm";
 import { CopyButton } from "@/components/CopyButton";
 import { EmptyState } from "@/components/EmptyState";
@@ -181,7 +182,7 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
           <Stack gap="md">
             {create.error !== null && nameProblem === undefined && (
               <Alert color="red" role="alert">
-                {messageOf(create.error)}
+                <CodeText>{messageOf(create.error)}</CodeText>
               </Alert>
             )}
             <TextInput

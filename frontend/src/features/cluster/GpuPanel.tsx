@@ -30,7 +30,7 @@ export function GpuPanel() {
         </Anchor>
       </Group>
       {capacity.isPending && <PanelSkeleton rows={3} />}
-      {capacity.isError && !capacity.data && <PageError compact error={capacity.error} onRetry={() => void capacity.refetch()} />}
+      {capacity.isError && !capacity.data && <PageError compact error={capacity.error} onRetry={() => capacity.refetch()} />}
       {capacity.data && <Gpus capacity={capacity.data} />}
       <NodeSummary />
     </section>

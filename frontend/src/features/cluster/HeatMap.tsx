@@ -41,7 +41,7 @@ export function HeatMap({ partition }: { partition: string | undefined }) {
       {query.isPending ? (
         <Skeleton h={120} />
       ) : shown === undefined ? (
-        <PageError compact error={query.error} onRetry={() => void query.refetch()} />
+        <PageError compact error={query.error} onRetry={() => query.refetch()} />
       ) : shown.length === 0 ? (
         <EmptyState icon={Server} title={t("No node data yet")}>
           {t("The controller polls the scheduler every few seconds. If no nodes appear, check the controller's log.")}

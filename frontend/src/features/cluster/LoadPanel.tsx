@@ -98,7 +98,7 @@ export function LoadSection({ period, partition, jobs, title, children }: Sectio
       {query.isPending ? (
         <Skeleton h={320} />
       ) : query.data === undefined ? (
-        <PageError compact error={query.error} onRetry={() => void query.refetch()} />
+        <PageError compact error={query.error} onRetry={() => query.refetch()} />
       ) : query.data.items.length < 2 ? (
         <EmptyState icon={ChartLine} title={t("No history yet")}>
           {t("The platform samples the load of the cluster every minute. Charts appear after some minutes.")}

@@ -33,7 +33,7 @@ export function NodePage() {
   const query = useQuery(nodesQuery);
   useDocumentTitle(`${name} · Aitne`);
   if (query.isPending) return <PageLoading />;
-  if (!query.data) return <PageError whole error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError whole error={query.error} onRetry={() => query.refetch()} />;
   const node = query.data.items.find((entry) => entry.name === name);
   return (
     <>
@@ -129,7 +129,8 @@ const COLUMNS = columnsOf(["state", "owner", "resources", "started"], true);
 function Jobs({ name, me }: { name: string; me: Me }) {
   const { t } = useTranslation();
   const [order, setOrder] = useState<Pick<JobFilters, "sort" | "order">>({ sort: "started", order: "desc" });
-  const filters = useMemo(() => ({ ...order, node: name, state: "running" as const, all: true }), [order, name]);
+  const ofPage = useMemo(() => ({ node: name, state: "running" as const, all: true }), [name]);
+  const filters = useMemo(() => ({ ...order, ...ofPage }), [order, ofPage]);
   return (
     <section aria-labelledby="jobs-title" style={{ minWidth: 0 }}>
       <Title order={2} size="h5" id="jobs-title">
@@ -137,6 +138,7 @@ function Jobs({ name, me }: { name: string; me: Me }) {
       </Title>
       <JobList
         filters={filters}
+        ofPage={ofPage}
         columns={COLUMNS}
         onChange={(change) => setOrder((old) => ({ ...old, ...change }))}
         empty={() => (

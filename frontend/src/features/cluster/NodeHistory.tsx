@@ -22,7 +22,7 @@ export function NodeHistory({ name }: { name: string }) {
   const { t } = useTranslation();
   const query = useInfiniteQuery(nodeHistoryQuery(name));
   if (query.isPending) return <Skeleton height={120} radius={8} />;
-  if (query.isError && !query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.isError && !query.data) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const events = query.data.pages.flatMap((page) => page.items);
   if (events.length === 0) {
     return (

@@ -34,7 +34,7 @@ export function QueuePanel({ period, partition }: Props) {
       {query.isPending ? (
         <TableSkeleton rows={3} />
       ) : items === undefined ? (
-        <PageError compact error={query.error} onRetry={() => void query.refetch()} />
+        <PageError compact error={query.error} onRetry={() => query.refetch()} />
       ) : items.length === 0 ? (
         <EmptyState icon={ListOrdered} title={t("No jobs in this period")}>
           {t("No job is pending or running, and none started in this period.")}

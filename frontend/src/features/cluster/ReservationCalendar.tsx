@@ -31,7 +31,7 @@ export function ReservationCalendar() {
       {query.isPending ? (
         <Skeleton h={96} />
       ) : partitions.data === undefined || maintenance.data === undefined ? (
-        <PageError compact error={query.error} onRetry={() => void query.refetch()} />
+        <PageError compact error={query.error} onRetry={() => query.refetch()} />
       ) : (
         <Calendar items={bookings(partitions.data.reservations, maintenance.data, now)} now={now} />
       )}

@@ -26,7 +26,7 @@ export default function TopologyTab() {
       {query.isPending ? (
         <TableSkeleton rows={8} />
       ) : topology === undefined ? (
-        <PageError error={query.error} onRetry={() => void query.refetch()} />
+        <PageError error={query.error} onRetry={() => query.refetch()} />
       ) : topology.switches.length === 0 ? (
         <NoTopology topology={topology} />
       ) : (

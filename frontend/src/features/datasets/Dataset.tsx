@@ -25,7 +25,7 @@ export function DatasetPage() {
   const query = useQuery(datasetQuery(name, version));
   useDocumentTitle(`${name} ${version} · Aitne`);
   if (query.isPending) return <PageLoading />;
-  if (!query.data) return <PageError whole error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError whole error={query.error} onRetry={() => query.refetch()} />;
   return <LoadedDataset key={`${name}:${version}`} dataset={query.data} />;
 }
 

@@ -30,7 +30,7 @@ export function ImagePage() {
   const query = useQuery(imageQuery(name, version));
   useDocumentTitle(`${name} ${version} · Aitne`);
   if (query.isPending) return <PageLoading />;
-  if (!query.data) return <PageError whole error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError whole error={query.error} onRetry={() => query.refetch()} />;
   return <LoadedImage key={`${name}:${version}`} image={query.data} />;
 }
 

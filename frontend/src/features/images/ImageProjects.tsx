@@ -6,6 +6,7 @@ import { catalogKeys, changeImage, type Image } from "@/api/catalog";
 import { messageOf } from "@/api/problem";
 import { projectsQuery } from "@/api/projects";
 import { ChangeButton } from "@/components/ChangeButton";
+import { CodeText } from "@/components/CodeText";
 import { notifyDone } from "@/components/notify";
 
 /** The visibility of an image: all users, or the members of selected projects. */
@@ -33,7 +34,7 @@ export function ImageProjects({ image, onClose }: { image: Image; onClose: () =>
         <Stack gap="md">
           {save.error !== null && (
             <Alert color="red" role="alert">
-              {messageOf(save.error)}
+              <CodeText>{messageOf(save.error)}</CodeText>
             </Alert>
           )}
           <Radio.Group aria-label={t("Visibility")} value={allUsers ? "all" : "some"} onChange={(value) => setAllUsers(value === "all")}>

@@ -24,7 +24,7 @@ export function CommunicationPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(profileQuery(job.id));
   if (query.isPending) return <Skeleton h={320} m={20} />;
-  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   if (query.data === null) {
     return (
       <EmptyState icon={RadioTower} title={job.ended_at === null ? t("No data yet") : t("No data recorded")}>

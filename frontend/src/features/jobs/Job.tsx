@@ -59,7 +59,7 @@ export function JobPage() {
   const { t } = useTranslation();
   useDocumentTitle(`${query.data?.name ?? t("Job")} · Aitne`);
   if (query.isPending) return <PageLoading />;
-  if (!query.data) return <PageError whole error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError whole error={query.error} onRetry={() => query.refetch()} />;
   return <LoadedJob key={jobId} job={query.data} />;
 }
 

@@ -17,7 +17,7 @@ export function JobHistory({ job }: { job: Job }) {
   const query = useQuery({ ...jobEventsQuery(job.id), staleTime: 0 });
   const now = useSlowNow();
   if (query.isPending) return <TableSkeleton rows={5} />;
-  if (!query.data) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError error={query.error} onRetry={() => query.refetch()} />;
   const lines = historyOf(query.data.items, job.type === "session");
   if (lines.length === 0) {
     return (

@@ -13,7 +13,7 @@ export function JobScript({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(scriptQuery(job.id, job.attempt));
   if (query.isPending) return <Skeleton h={320} radius={0} />;
-  if (query.data === undefined) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError error={query.error} onRetry={() => query.refetch()} />;
   return (
     <>
       <div className={logClasses.tools}>

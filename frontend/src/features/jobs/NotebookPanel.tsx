@@ -33,7 +33,7 @@ export function NotebookPanel({ job }: { job: Job }) {
       </EmptyState>
     );
   }
-  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const name = notebookName(job);
   return (
     <>

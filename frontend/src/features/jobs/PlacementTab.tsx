@@ -29,7 +29,7 @@ export default function PlacementTab({ job }: { job: Job }) {
       </EmptyState>
     );
   }
-  return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
 }
 
 function LoadedPlacement({ job, placement }: { job: Job; placement: JobPlacement }) {

@@ -23,7 +23,7 @@ export function RankMetricsPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery({ ...rankMetricsQuery(job.id), refetchInterval: isActive(job.state) ? REFRESH_MS : false });
   if (query.isPending) return <Skeleton h={260} m={20} aria-busy="true" />;
-  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const quantities = quantitiesOf(query.data);
   if (quantities.length === 0) {
     return (

@@ -30,7 +30,7 @@ function AttachedGroups({ session, own }: { session: Job; own: boolean }) {
   const { t } = useTranslation();
   const query = useQuery(ranksQuery(session.id));
   if (query.isPending) return <Skeleton h={260} m={20} aria-busy="true" />;
-  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const started = query.data.items.filter((group) => group.started_at !== null);
   const running = started.filter((group) => isActive(group.state));
   const shown = running.length > 0 ? running : started.slice(0, 1);

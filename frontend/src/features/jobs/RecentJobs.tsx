@@ -25,7 +25,7 @@ export function RecentJobs({ user }: { user: string }) {
       </Group>
       {recent.isPending && <PanelSkeleton rows={4} />}
       {recent.isError && !recent.data && (
-        <PageError compact error={recent.error} onRetry={() => void recent.refetch()} />
+        <PageError compact error={recent.error} onRetry={() => recent.refetch()} />
       )}
       {recent.data?.items.length === 0 && (
         <Text size="sm" c="dimmed">

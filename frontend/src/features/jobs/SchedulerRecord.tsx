@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import { recordQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
+import { CodeText } from "@/components/CodeText";
 import classes from "./SchedulerRecord.module.css";
 
 /** The scheduler's record of the job, collapsed by default. */
@@ -24,7 +25,7 @@ function Record({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(recordQuery(job.id, job.version));
   if (query.isPending) return <Skeleton h={120} mt="xs" />;
-  if (query.data === undefined) return <p className={classes.none}>{messageOf(query.error)}</p>;
+  if (query.data === undefined) return <p className={classes.none}><CodeText>{messageOf(query.error)}</CodeText></p>;
   const entries = Object.entries(query.data.record ?? {});
   if (entries.length === 0) return <p className={classes.none}>{t("No record yet.")}</p>;
   return (

@@ -31,7 +31,7 @@ export function UsagePanel({ job }: { job: Job }) {
   });
   if (!hasStarted && !active) return <Note>{t("Resource usage appears when the job is running.")}</Note>;
   if (query.isPending) return <Skeleton h={150} />;
-  if (!query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   if (query.data.samples.length === 0) {
     if (isExpired(job.ended_at, new Date())) return <Note>{t("Measurements are kept for 90 days. This job ended earlier.")}</Note>;
     return <Note>{active ? t("Waiting for the first measurements.") : t("The job ended before the first measurement.")}</Note>;

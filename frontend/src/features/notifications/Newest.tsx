@@ -36,7 +36,7 @@ export function Newest({ onClose }: { onClose: () => void }) {
             <PanelSkeleton rows={4} />
           </div>
         )}
-        {query.isError && !query.data && <PageError error={query.error} onRetry={() => void query.refetch()} />}
+        {query.isError && !query.data && <PageError error={query.error} onRetry={() => query.refetch()} />}
         {query.data && items.length === 0 && (
           <EmptyState icon={BellOff} title={t("No notifications yet")}>
             {t("Notifications about ready sessions, ended jobs and expiring time limits appear here.")}

@@ -3,6 +3,7 @@ import { CircleAlert, CircleCheck, Info, TriangleAlert } from "lucide-react";
 import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";
 import type { Level, InboxNotification } from "@/api/notifications";
+import { CodeText } from "@/components/CodeText";
 import { RelativeTime } from "@/components/Time";
 import { known } from "@/lib/known";
 import { bodyOf, logOf, titleOf } from "@/lib/notifications";
@@ -48,7 +49,7 @@ export function NotificationList({ items, onFollow }: Props) {
             ) : (
               <span />
             )}
-            {body !== "" && <p className={classes.text}>{body}</p>}
+            {body !== "" && <p className={classes.text}><CodeText>{body}</CodeText></p>}
             {log.length > 0 && <pre className={classes.log}>{log.join("\n")}</pre>}
             <span className={classes.time}>
               <RelativeTime at={notification.created_at} />

@@ -57,7 +57,7 @@ export function NotificationsPage() {
             <PanelSkeleton rows={6} />
           </div>
         )}
-        {query.isError && !query.data && <PageError error={query.error} onRetry={() => void query.refetch()} />}
+        {query.isError && !query.data && <PageError error={query.error} onRetry={() => query.refetch()} />}
         {query.data && items.length === 0 && (
           <EmptyState icon={BellOff} title={filter === "unread" ? t("No unread notifications") : t("No notifications yet")}>
             {t("Notifications about ready sessions, ended jobs and expiring time limits appear here.")}

@@ -45,7 +45,7 @@ export function Webhooks() {
         </Text>
       </div>
       {query.isPending && <PanelSkeleton rows={2} />}
-      {query.isError && !query.data && <PageError error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && !query.data && <PageError error={query.error} onRetry={() => query.refetch()} />}
       {query.data && query.data.length > 0 && (
         <div>
           {query.data.map((hook) => (
@@ -193,7 +193,7 @@ function DeliveryLog({ id }: { id: string }) {
   const { t } = useTranslation();
   const query = useQuery(deliveriesQuery(id));
   if (query.isPending) return <PanelSkeleton rows={3} />;
-  if (!query.data) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError error={query.error} onRetry={() => query.refetch()} />;
   if (query.data.length === 0) {
     return (
       <Text size="sm" c="dimmed" mt="sm">

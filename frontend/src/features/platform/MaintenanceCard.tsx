@@ -19,7 +19,7 @@ export function MaintenanceCard() {
   return (
     <section className="card" style={{ padding: "18px 20px" }} data-testid="maintenance-card">
       {query.isPending && <Skeleton height={48} radius={8} />}
-      {query.isError && !query.data && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && !query.data && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
       {query.data && <MaintenanceStatus maintenance={query.data} />}
     </section>
   );

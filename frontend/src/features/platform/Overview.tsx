@@ -44,7 +44,7 @@ export function AdminOverviewPage() {
         )}
       </PageTitle>
       {health.isPending && <Skeleton height={92} radius={12} />}
-      {health.isError && !health.data && <PageError compact error={health.error} onRetry={() => void health.refetch()} />}
+      {health.isError && !health.data && <PageError compact error={health.error} onRetry={() => health.refetch()} />}
       {health.data && <HealthSummary health={health.data} stale={health.isError} />}
       <Tiles />
       {health.data && <HealthyComponents parts={health.data.parts.filter((part) => part.state === "ok")} />}

@@ -26,7 +26,7 @@ export function BalanceView({ name, compact = false }: { name: string; compact?:
         {t("Usage unavailable")}
       </Text>
     ) : (
-      <PageError compact error={query.error} onRetry={() => void query.refetch()} />
+      <PageError compact error={query.error} onRetry={() => query.refetch()} />
     );
   }
   return compact ? <CompactBalance balance={query.data} /> : <FullBalance balance={query.data} />;

@@ -47,7 +47,7 @@ function Datasets({ project, rights, me }: { project: Project; rights: Rights; m
         )}
       </div>
       {query.isPending && <TableSkeleton rows={2} />}
-      {query.isError && !all && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && !all && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
       {all && granted.length === 0 && (
         <EmptyState icon={Database} title={t("No datasets yet")}>
           {t("Dataset owners can grant this project read access here or on the dataset's page.")}
@@ -134,7 +134,7 @@ function Images({ name }: { name: string }) {
         </Title>
       </div>
       {query.isPending && <TableSkeleton rows={2} />}
-      {query.isError && !images && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && !images && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
       {images?.length === 0 && (
         <EmptyState icon={Box} title={t("No images yet")}>
           {t("Administrators control which projects can use an image.")}

@@ -79,7 +79,7 @@ function Invitation({ token }: { token: string }) {
   const query = useQuery(invitationQuery(token));
   const { t } = useTranslation();
   if (query.isPending) return <Loader size="sm" role="status" aria-busy="true" aria-label={t("Loading")} />;
-  if (!query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   return <InvitationDetails token={token} invitation={query.data} />;
 }
 

@@ -53,7 +53,7 @@ export function Members({ project, rights, me }: { project: Project; rights: Rig
           )}
         </div>
         {query.isPending && <TableSkeleton rows={3} />}
-        {query.isError && !members && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+        {query.isError && !members && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
         {members && (
           <div className={tableClasses.wrap}>
             <table className={tableClasses.table}>

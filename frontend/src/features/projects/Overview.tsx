@@ -77,7 +77,7 @@ function PendingJobs({ name }: { name: string }) {
         )}
       </div>
       {query.isPending && <TableSkeleton rows={3} />}
-      {query.isError && !jobs && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && !jobs && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
       {jobs?.length === 0 && (
         <EmptyState icon={Hourglass} title={t("No pending jobs")}>
           {t("Pending jobs of this project appear here with the reason.")}
@@ -146,7 +146,7 @@ function LimitUsage({ name }: { name: string }) {
         </Title>
       </div>
       {query.isPending && <TableSkeleton rows={3} />}
-      {query.isError && !query.data && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && !query.data && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
       {query.data && <LimitList limits={query.data.value} />}
     </section>
   );

@@ -27,7 +27,7 @@ export function ProjectPage() {
   const title = query.data?.value.title ?? "";
   useDocumentTitle(`${title === "" ? name : title} · Aitne`);
   if (query.isPending) return <PageLoading />;
-  if (!query.data) return <PageError whole error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError whole error={query.error} onRetry={() => query.refetch()} />;
   return <LoadedProject key={name} seen={query.data} />;
 }
 

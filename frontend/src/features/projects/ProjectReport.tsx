@@ -56,7 +56,7 @@ export function ProjectReportPage() {
         </Group>
       </Group>
       {query.isPending && <PageLoading />}
-      {query.isError && !query.data && <PageError error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && !query.data && <PageError error={query.error} onRetry={() => query.refetch()} />}
       {query.data && <Report report={query.data} />}
     </>
   );

@@ -49,7 +49,7 @@ export function ProjectsPage() {
           <TableSkeleton rows={4} />
         </div>
       )}
-      {query.isError && !projects && <PageError error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && !projects && <PageError error={query.error} onRetry={() => query.refetch()} />}
       {projects?.length === 0 && (
         <div className="card">
           <EmptyState icon={filtered ? SearchX : FolderOpen} title={filtered ? t("No matching projects") : t("No projects")}>

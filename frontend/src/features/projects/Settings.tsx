@@ -45,7 +45,7 @@ export function Settings({ seen, rights }: Props) {
           <TableSkeleton rows={3} />
         </div>
       )}
-      {limits.isError && !limits.data && <PageError compact error={limits.error} onRetry={() => void limits.refetch()} />}
+      {limits.isError && !limits.data && <PageError compact error={limits.error} onRetry={() => limits.refetch()} />}
       {limits.data && (
         <Panel id="own" title={t("Project limits")} about={t("Cannot exceed the administrator's limits. Leave blank to inherit.")}>
           <OwnLimits limits={limits.data.value} applied={applied} />

@@ -53,7 +53,7 @@ export function Usage({ name }: { name: string }) {
       )}
       {query.isError && !query.data && (
         <div className="card">
-          <PageError compact error={query.error} onRetry={() => void query.refetch()} />
+          <PageError compact error={query.error} onRetry={() => query.refetch()} />
         </div>
       )}
       {query.data && <Month report={query.data} />}

@@ -27,7 +27,7 @@ export function SessionList({ user }: { user: string }) {
   if (!sessions.data) {
     return (
       <div className="card">
-        <PageError compact error={sessions.error} onRetry={() => void sessions.refetch()} />
+        <PageError compact error={sessions.error} onRetry={() => sessions.refetch()} />
       </div>
     );
   }

@@ -19,7 +19,7 @@ export function StoragePanel() {
         {t("Storage")}
       </Title>
       {storage.isPending && <PanelSkeleton rows={2} />}
-      {storage.isError && !storage.data && <PageError compact error={storage.error} onRetry={() => void storage.refetch()} />}
+      {storage.isError && !storage.data && <PageError compact error={storage.error} onRetry={() => storage.refetch()} />}
       {storage.data?.account === null && (
         <Text size="sm" c="dimmed" data-testid="storage-none">
           {storage.data.problems.join(" ")}

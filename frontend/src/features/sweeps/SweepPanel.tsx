@@ -23,7 +23,7 @@ import { SweepPlot } from "./SweepPlot";
 export function SweepPanel({ job }: { job: Job }) {
   const query = useQuery(sweepQuery(job.id));
   if (query.isPending) return <Skeleton h={320} m={20} />;
-  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   return <SweepTasks job={job} sweep={query.data} />;
 }
 

@@ -37,7 +37,7 @@ export function UserDrawer({ user, onClose }: { user: User; onClose: () => void 
           </Group>
         </div>
         {protection.isPending && <Skeleton height={120} radius={8} />}
-        {protection.isError && !protection.data && <PageError compact error={protection.error} onRetry={() => void protection.refetch()} />}
+        {protection.isError && !protection.data && <PageError compact error={protection.error} onRetry={() => protection.refetch()} />}
         {protection.data && <Facts protection={protection.data} />}
         <Role user={user} />
         {protection.data && <Actions user={user} protection={protection.data} />}

@@ -7,6 +7,7 @@ import { useTranslation } from "react-i18next";
 import { accountsQuery, type UserFilters } from "@/api/admin";
 import { meQuery } from "@/api/queries";
 import { ChangeButton } from "@/components/ChangeButton";
+import { CodeText } from "@/components/CodeText";
 import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
@@ -43,7 +44,7 @@ export function AdminUsersPage() {
       <SharedAccountNote />
       {!me.platform.user_domains && total !== undefined && total > 1 && (
         <Alert color="orange" icon={<ShieldAlert size={18} />} mb="md" data-testid="users-shared-origin">
-          {t("Sessions of all users share one origin: users of this platform must trust each other. Set `sessions_url` to https://*.HOST, which gives each user a domain.")}
+          <CodeText>{t("Sessions of all users share one origin: users of this platform must trust each other. Set `sessions_url` to https://*.HOST, which gives each user a domain.")}</CodeText>
         </Alert>
       )}
       <div className={classes.filters} role="search">

@@ -2,8 +2,8 @@
 it, its attached ranks, and the open notebook as a batch job.
 
 JupyterLab's page requests these from this server, which requests them from the platform: status and
-extension with the job's token that it received from the agent, ranks and batch jobs with the session
-token. No page has either of them; the job's token is in no file or environment variable.
+extension with the job's token that it received from the agent, ranks, batch jobs and events with the
+session token. No page has either of them; the job's token is in no file or environment variable.
 
 Runs in the session's environment: it may import only the standard library and Jupyter, and no other
 module of this package.
@@ -11,26 +11,34 @@ module of this package.
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import json
 import os
 import re
 import ssl
+import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 from tornado.ioloop import IOLoop
+from tornado.iostream import StreamClosedError
 
 _ANSWER_S = 10.0
+_SILENCE_S = 45.0
+"""Seconds without a line after which a stream of events is broken: the platform sends a comment
+every 15 s."""
+_MOST_STREAMS = 8
 _MOST_BYTES = 1 << 20
 _EXTENSION_S = 3_600
 _OK = 200
 _threads = ThreadPoolExecutor(2, thread_name_prefix="aitne-session")
-
+_streams = threading.BoundedSemaphore(_MOST_STREAMS)
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _KEY = re.compile(r"[a-z0-9-]{1,100}")
@@ -81,6 +89,29 @@ class PlatformApi:
                 return answer.status, answer.read(_MOST_BYTES)
         except urllib.error.HTTPError as error:
             return error.code, error.read(_MOST_BYTES)
+
+    def changes(self, session: str) -> Iterator[bool]:
+        """Yield True for each event of ``session`` or its ranks, and where events may have been
+        missed; False for other events and for the comments that the platform sends in silence.
+
+        Blocks, so it must be called in a thread. Raises ``OSError`` if the stream breaks, and
+        ``urllib.error.HTTPError`` if the platform refuses it.
+        """
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "text/event-stream"}
+        request = urllib.request.Request(self._url + "/events", headers=headers)  # noqa: S310 (the agent's own URL)
+        with self._opener.open(request, timeout=_SILENCE_S) as answer:
+            for line in answer:
+                if line.startswith(b"data:"):
+                    yield _concerns(session, json.loads(line.removeprefix(b"data:")))
+                elif line.startswith(b":"):
+                    yield False
+
+
+def _concerns(session: str, event: dict[str, Any]) -> bool:
+    """Return whether the session or one of its rank groups changed, or events were skipped."""
+    if "last_event_id" in event:
+        return True
+    return session in (event.get("job_id"), (event.get("data") or {}).get("session_id"))
 
 
 _platform: dict[str, PlatformApi] = {}
@@ -180,6 +211,70 @@ class StatusHandler(_Handler):
         await self.answer("session")
 
 
+class ChangesHandler(_Handler):
+    """Handler of the stream by which the bar follows the session and its ranks."""
+
+    _track_activity = False
+
+    def initialize(self) -> None:
+        """Create the handler of one stream."""
+        self._closed = threading.Event()
+
+    @web.authenticated  # type: ignore[untyped-decorator]
+    async def get(self) -> None:
+        """Stream one line per change of the session or its ranks, and empty lines in between.
+
+        The stream ends when the platform ends its own; it is refused if the platform refuses it.
+        """
+        api = self.api("jobs")
+        if not _streams.acquire(blocking=False):
+            raise web.HTTPError(429, "Too many pages of this session are open. Close one.")
+        lines: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+        follow = (api, asyncio.get_running_loop(), lines, self._closed)
+        # The server's end must not wait for the next line: no thread of a pool.
+        threading.Thread(target=_follow, args=follow, daemon=True).start()
+        self.set_header("Content-Type", "text/plain")
+        while (line := await lines.get()) is not None:
+            if isinstance(line, Exception):
+                if self._headers_written:
+                    return  # the page opens another stream
+                code = line.code if isinstance(line, urllib.error.HTTPError) else 503
+                raise web.HTTPError(code, "The platform sends no events.") from line
+            self.write(line)
+            try:
+                await self.flush()
+            except StreamClosedError:
+                return
+
+    def on_connection_close(self) -> None:
+        """End the thread that follows the platform: it sees this at its next line."""
+        self._closed.set()
+
+
+def _follow(
+    api: PlatformApi,
+    loop: asyncio.AbstractEventLoop,
+    lines: asyncio.Queue[bytes | Exception | None],
+    closed: threading.Event,
+) -> None:
+    """Put a line into ``lines`` for each line of the platform's events until ``closed`` is set;
+    then None, or the error that ended them."""
+
+    def put(line: bytes | Exception | None) -> None:
+        loop.call_soon_threadsafe(lines.put_nowait, line)
+
+    try:
+        for changed in api.changes(_session()):
+            if closed.is_set():
+                break
+            put(b"changed\n" if changed else b"\n")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        put(error)
+    finally:
+        _streams.release()
+        put(None)
+
+
 class ExtendHandler(_Handler):
     """Handler of the button in JupyterLab that extends the session."""
 
@@ -236,6 +331,7 @@ def _load_jupyter_server_extension(server: Any) -> None:
     base = server.web_app.settings["base_url"].rstrip("/")
     handlers = {
         "session": StatusHandler,
+        "changes": ChangesHandler,
         "extend": ExtendHandler,
         "ranks": RanksHandler,
         "ranks/release": ReleaseHandler,

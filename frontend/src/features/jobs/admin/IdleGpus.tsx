@@ -21,7 +21,7 @@ export function IdleGpus() {
   const { t } = useTranslation();
   const query = useQuery(idleGpusQuery);
   if (query.isPending) return <PanelSkeleton rows={3} />;
-  if (!query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   if (query.data.items.length === 0) {
     return (
       <EmptyState icon={CircleCheck} title={t("No idle GPUs")}>

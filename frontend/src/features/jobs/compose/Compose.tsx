@@ -10,6 +10,7 @@ import { useRememberLaunch } from "@/api/preferences";
 import { messageOf } from "@/api/problem";
 import { jobFileQuery, keys, meQuery, templatesQuery } from "@/api/queries";
 import type { ImportNote } from "@/api/types";
+import { CodeText } from "@/components/CodeText";
 import { CopyButton } from "@/components/CopyButton";
 import { notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
@@ -190,7 +191,7 @@ export function ComposePage() {
       <div className={classes.foot}>
         {compose.other !== null && (
           <Alert color="red" icon={<CircleAlert size={18} />} mb="sm" role="alert" title={t("Not launched")}>
-            {messageOf(compose.other)}
+            <CodeText>{messageOf(compose.other)}</CodeText>
           </Alert>
         )}
         <div className={classes.footRow}>

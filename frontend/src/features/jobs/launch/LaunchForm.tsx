@@ -12,6 +12,7 @@ import { ApiProblem } from "@/api/problem";
 import { messageOf } from "@/api/problem";
 import { keys, partitionsQuery, planQuery } from "@/api/queries";
 import type { ClusterNode, JobFile, JobPage, Me, Template } from "@/api/types";
+import { CodeText } from "@/components/CodeText";
 import { PlanView } from "@/components/PlanView";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { useRefusal } from "@/hooks/use-refusal";
@@ -183,7 +184,7 @@ export function LaunchForm({ template, preset, last, me, nodes, onClose }: Props
         <div className={classes.foot}>
           {requestError !== null && (
             <Alert color="red" icon={<CircleAlert size={18} />} mb="sm" role="alert" title={t("Launch failed")}>
-              {messageOf(requestError)}
+              <CodeText>{messageOf(requestError)}</CodeText>
             </Alert>
           )}
           {problems?.general.map((text) => (

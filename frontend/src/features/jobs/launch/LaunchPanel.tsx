@@ -47,7 +47,7 @@ export function LaunchPanel() {
   if (!templates.data) {
     return (
       <div className="card">
-        <PageError compact error={templates.error} onRetry={() => void templates.refetch()} />
+        <PageError compact error={templates.error} onRetry={() => templates.refetch()} />
       </div>
     );
   }

@@ -66,7 +66,7 @@ function ComparisonLoader({ first, others }: { first: string; others: readonly s
   const queries = useQueries({ queries: others.map((id) => compareQuery(first, id)) });
   const failed = queries.find((query) => query.isError);
   const [one, ...more] = queries.flatMap((query) => (query.data === undefined ? [] : [query.data]));
-  if (failed !== undefined) return <PageError error={failed.error} onRetry={() => void failed.refetch()} />;
+  if (failed !== undefined) return <PageError error={failed.error} onRetry={() => failed.refetch()} />;
   if (one === undefined || more.length + 1 < others.length) return <Skeleton h={420} radius="md" />;
   return <ComparisonTable comparison={mergeComparisons([one, ...more])} />;
 }

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { filesQuery } from "@/api/runs";
 import type { Job } from "@/api/types";
+import { CodeText } from "@/components/CodeText";
 import { PageError } from "@/components/PageError";
 import { RelativeTime } from "@/components/Time";
 import tableClasses from "@/components/table.module.css";
@@ -23,7 +24,7 @@ export function FilesSection({ job }: { job: Job }) {
         {t("Output files")}
       </Title>
       {query.isPending && <Skeleton h={60} />}
-      {query.isError && result === undefined && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && result === undefined && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
       {result === null && (
         <Text size="sm" c="dimmed">
           {job.ended_at === null
@@ -75,7 +76,7 @@ export function FilesSection({ job }: { job: Job }) {
           </div>
           {result.files.length > MAX_ROWS && (
             <Text size="sm" c="dimmed">
-              {t("{{count}} more. Run `aitne files` to list all.", { count: result.files.length - MAX_ROWS })}
+              <CodeText>{t("{{count}} more. Run `aitne files` to list all.", { count: result.files.length - MAX_ROWS })}</CodeText>
             </Text>
           )}
         </>

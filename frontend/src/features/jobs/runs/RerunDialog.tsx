@@ -27,7 +27,7 @@ export function RerunDialog({ job, opened, action, busy, onConfirm, onClose }: P
     <Modal opened={opened} onClose={onClose} title={<strong>{t("Run {{name}} again?", { name: nameOfJob(job) })}</strong>} size="lg">
       <Stack gap="sm" mih={72} data-testid="rerun">
         {query.isPending && <Skeleton h={64} />}
-        {query.isError && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+        {query.isError && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
         {check?.problems.map((problem) => (
           <Alert key={problem.field} color="red" variant="light" icon={<OctagonX size={18} />} title={t("Cannot be run again unchanged")}>
             <ServerText>{problem.message}</ServerText>

@@ -22,7 +22,7 @@ export function SnapshotPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(snapshotQuery(job.id));
   if (query.isPending) return <Skeleton h={320} m={20} />;
-  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const snapshot = query.data;
   return (
     <div className={classes.panel} data-testid="snapshot">

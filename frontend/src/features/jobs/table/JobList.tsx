@@ -18,6 +18,8 @@ const NO_IDS: ReadonlySet<string> = new Set();
 
 interface Props {
   filters: JobFilters;
+  /** Those of the filters that the page itself sets. */
+  ofPage?: JobFilters;
   columns: readonly Column[];
   onChange: (change: JobFilters) => void;
   /** The empty state of the table. */
@@ -25,7 +27,7 @@ interface Props {
 }
 
 /** The table of matching jobs, with their number or the actions for the selected ones. */
-export function JobList({ filters, columns, onChange, empty }: Props) {
+export function JobList({ filters, ofPage, columns, onChange, empty }: Props) {
   const { t } = useTranslation();
   const navigate = useNavigate();
   const { data: me } = useSuspenseQuery(meQuery);
@@ -60,7 +62,7 @@ export function JobList({ filters, columns, onChange, empty }: Props) {
   const more = useCallback(() => {
     if (!isFetchingNextPage && !isFetchNextPageError) void fetchNextPage();
   }, [isFetchingNextPage, isFetchNextPageError, fetchNextPage]);
-  const filtered = isFiltered(filters);
+  const filtered = isFiltered(filters, ofPage);
   const selected = jobs.filter((job) => picked.has(job.id));
   return (
     <>

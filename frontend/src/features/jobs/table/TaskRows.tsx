@@ -5,6 +5,7 @@ import { type CSSProperties, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import { tasksQuery } from "@/api/queries";
+import { CodeText } from "@/components/CodeText";
 import { uniqueJobs } from "@/live/patch";
 import { cellOf } from "./cells";
 import { type Column, columnsOf, minWidthOf } from "./job-columns";
@@ -42,7 +43,7 @@ export function TaskRows({ id, columns }: { id: string; columns: readonly Column
             {query.isPending && <Skeleton h={14} w={240} />}
             {query.isError && (
               <span role="alert" style={{ marginRight: 12 }}>
-                {messageOf(query.error)}
+                <CodeText>{messageOf(query.error)}</CodeText>
               </span>
             )}
             {(query.isError || query.hasNextPage) && (

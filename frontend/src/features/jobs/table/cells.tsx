@@ -4,6 +4,7 @@ import { ChevronDown, ChevronRight, Cpu, Layers, NotebookPen } from "lucide-reac
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
+import { CodeText } from "@/components/CodeText";
 import { NodeLinks } from "@/components/NodeLinks";
 import { StateBadge } from "@/components/StateBadge";
 import { GpuIdleMark } from "@/features/jobs/GpuIdle";
@@ -15,6 +16,7 @@ import { shortId } from "@/lib/id";
 import { isTerminal } from "@/lib/states";
 import { formatAbsolute, formatRelative } from "@/lib/time";
 import { formatBytes } from "@/lib/units";
+import { withoutMarks } from "@/lib/without-marks";
 import type { ColumnName } from "./job-columns";
 import { RunTime } from "./RunTime";
 import classes from "./JobTable.module.css";
@@ -34,8 +36,8 @@ function Timestamp({ at }: { at: string }) {
 function Message({ text }: { text: string }) {
   const message = translateServerText(text);
   return (
-    <span lang={message.lang} title={message.text}>
-      {message.text}
+    <span lang={message.lang} title={withoutMarks(message.text)}>
+      <CodeText>{message.text}</CodeText>
     </span>
   );
 }

@@ -30,7 +30,7 @@ export function TerminalPage() {
   const query = useQuery(jobQuery(jobId));
   useDocumentTitle(`${t("Terminal")} · ${query.data?.name ?? ""} · Aitne`);
   if (query.isPending) return <PageLoading />;
-  if (!query.data) return <PageError whole error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError whole error={query.error} onRetry={() => query.refetch()} />;
   return <LoadedTerminal key={jobId} job={query.data} />;
 }
 

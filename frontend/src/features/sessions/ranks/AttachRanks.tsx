@@ -30,7 +30,7 @@ export function AttachRanks({ session, onClose }: Props) {
   if (nodes.data !== undefined) return <Form session={session} nodes={nodes.data.items} onClose={onClose} />;
   return (
     <FormModal title={t("Attach ranks")} action={t("Attach ranks")} busy={false} disabled error={null} onClose={onClose} onSubmit={() => undefined}>
-      {nodes.isPending ? <PanelSkeleton rows={5} /> : <PageError compact error={nodes.error} onRetry={() => void nodes.refetch()} />}
+      {nodes.isPending ? <PanelSkeleton rows={5} /> : <PageError compact error={nodes.error} onRetry={() => nodes.refetch()} />}
     </FormModal>
   );
 }

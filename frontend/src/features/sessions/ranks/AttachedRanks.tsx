@@ -54,7 +54,7 @@ export function AttachedRanks({ session }: { session: Job }) {
           </ChangeButton>
         )}
       </div>
-      {query.isError && query.data === undefined && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isError && query.data === undefined && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
       {groups !== undefined && (
         <ul className={classes.list}>
           {session.distributed !== null && (

@@ -4,6 +4,8 @@
 
 (() => {
   const REFRESH_MS = 60_000;
+  const RECONNECT_MS = 15_000;
+  const CHANGE_MS = 300;
   const TICK_MS = 1_000;
   const SOON_MS = 15 * 60_000;
   const GERMAN = {
@@ -62,13 +64,31 @@
   };
 
   const base = () => JSON.parse(document.getElementById("jupyter-config-data").textContent).baseUrl;
-  const ask = async (path, method, fields) => {
+  const send = (path, method, fields) => {
     const token = /(?:^|; )_xsrf=([^;]*)/.exec(document.cookie)?.[1] ?? "";
-    const response = await fetch(`${base()}aitne/${path}`, { method, headers: { "X-XSRFToken": token }, body: fields === undefined ? undefined : JSON.stringify(fields) });
+    return fetch(`${base()}aitne/${path}`, { method, headers: { "X-XSRFToken": token }, body: fields === undefined ? undefined : JSON.stringify(fields) });
+  };
+  const ask = async (path, method, fields) => {
+    const response = await send(path, method, fields);
     const body = await response.json().catch(() => ({}));
     if (!response.ok) throw new Error(sentence(body));
     const date = Date.parse(response.headers.get("Date"));
     return { ...body, ahead: Number.isNaN(date) ? 0 : Date.now() - date };
+  };
+
+  /** Calls `changed` for each change of the session or its ranks, from wherever it comes; it ends where the platform refuses to tell. */
+  const follow = async (changed) => {
+    for (;;) {
+      try {
+        const response = await send("changes", "GET");
+        if (response.status >= 400 && response.status < 500 && response.status !== 429) return;
+        const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+        for (let part = await reader.read(); response.ok && !part.done; part = await reader.read()) if (part.value.trim() !== "") changed();
+      } catch {
+        // The connection broke: the next one begins with what changed meanwhile.
+      }
+      await new Promise((over) => window.setTimeout(over, RECONNECT_MS));
+    }
   };
 
   const STYLE = `
@@ -149,8 +169,8 @@
   const number = (label, name, value) => ({ label, name, value, type: "number", min: 1, required: true });
   const text = (label, name, value = "") => ({ label, name, value, type: "text" });
 
-  /** The bar in `node`; it draws the last status again each second, and asks for another each minute while it is seen. `notebook` returns
-   * the document of the open notebook, or undefined. */
+  /** The bar in `node`; it draws the last status again each second, and asks for another when the session or its ranks change, and each
+   * minute, for what is in use, while it is seen. `notebook` returns the document of the open notebook, or undefined. */
   const fill = (node, notebook) => {
     const part = (name, look) => {
       const element = document.createElement(name);
@@ -304,6 +324,15 @@
       else draw();
     }, TICK_MS);
     void refresh();
+    let soon;
+    void follow(() => {
+      // Several changes at once are one question.
+      soon ??= window.setTimeout(() => {
+        soon = undefined;
+        if (document.hidden) askedAt = 0;
+        else void refresh();
+      }, CHANGE_MS);
+    });
   };
 
   let shared = {};
