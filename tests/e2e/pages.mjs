@@ -141,7 +141,7 @@ export const pages = (ids) => [
   { name: "job-script", path: `/jobs/${ids.running}?tab=script` },
   { name: "job-history", path: `/jobs/${ids.finished}?tab=history` },
   { name: "session", path: `/jobs/${ids.session}` },
-  { name: "cluster", path: "/cluster" },
+  { name: "cluster", path: "/cluster", prepare: drawn },
   { name: "topology", path: "/cluster?tab=topology" },
   { name: "node", path: "/cluster/nodes/node04" },
   { name: "help", path: "/help#waiting" },
@@ -159,7 +159,7 @@ export const pages = (ids) => [
   { name: "notifications", path: "/notifications" },
   ...["profile", "security", "sign-ins", "tokens", "secrets", "notifications"].map((tab) => ({ name: `account-${tab}`, path: `/account/${tab}` })),
   { name: "admin", path: "/admin" },
-  { name: "admin-load", path: "/admin/load" },
+  { name: "admin-load", path: "/admin/load", prepare: drawn },
   ...["jobs", "nodes", "users", "announcements", "catalogue", "audit", "settings"].map((page) => ({ name: `admin-${page}`, path: `/admin/${page}` })),
   { name: "nowhere", path: "/nowhere" },
   {
