@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
 from pathlib import Path
@@ -14,6 +16,7 @@ from aitne.core.jobs.failure import explain
 from aitne.core.jobs.stages import _TITLES
 from aitne.core.settings import Settings
 from aitne.host.settings_source import shown
+from aitne.services.platform import health_checks
 from tests.support.jobs import make_job
 
 I18N = Path(__file__).resolve().parents[2] / "frontend" / "src" / "i18n"
@@ -39,6 +42,16 @@ def test_every_explanation_of_an_error_is_known(known: list[str]) -> None:
 def test_every_description_of_a_setting_is_known(known: list[str]) -> None:
     described = {setting.description for setting in shown(Settings.model_construct())}
     assert described - set(known) == set(), "add it to server.json, and its German to de.json"
+
+
+def test_every_result_and_advice_of_a_health_check_is_known(known: list[str]) -> None:
+    calls = (
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(health_checks)))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "HealthCheckResult"
+    )
+    texts = {arg.value for call in calls for arg in call.args if isinstance(arg, ast.Constant)}
+    assert {text for text in texts if isinstance(text, str)} - set(known) == set()
 
 
 def test_every_stage_is_known_to_the_portal() -> None:

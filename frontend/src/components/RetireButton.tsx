@@ -9,6 +9,8 @@ import { notifyDone, notifyProblem } from "@/components/notify";
 interface Props {
   title: string;
   retired: boolean;
+  /** Whether it is in the row of a table, and as small as the actions there. */
+  inRow?: boolean;
   /** Consequences of retiring, shown in the confirmation. */
   children: string;
   queryKey: readonly unknown[];
@@ -16,7 +18,7 @@ interface Props {
 }
 
 /** Retires a version for new jobs after a confirmation, or restores it. */
-export function RetireButton({ title, retired, children, queryKey, change }: Props) {
+export function RetireButton({ title, retired, inRow = false, children, queryKey, change }: Props) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const [confirming, setConfirming] = useState(false);
@@ -32,8 +34,8 @@ export function RetireButton({ title, retired, children, queryKey, change }: Pro
   if (retired) {
     return (
       <ChangeButton
-        variant="default"
-        size="sm"
+        variant={inRow ? "subtle" : "default"}
+        size={inRow ? "compact-sm" : "sm"}
         leftSection={<ArchiveRestore size={15} />}
         loading={toggle.isPending}
         onClick={() => toggle.mutate(false)}
@@ -46,9 +48,9 @@ export function RetireButton({ title, retired, children, queryKey, change }: Pro
   return (
     <>
       <ChangeButton
-        variant="outline"
+        variant={inRow ? "subtle" : "outline"}
         color="red"
-        size="sm"
+        size={inRow ? "compact-sm" : "sm"}
         leftSection={<Archive size={15} />}
         onClick={() => setConfirming(true)}
         data-testid="catalog-retire"

@@ -165,6 +165,7 @@ function ImageRow({ image }: { image: Image }) {
         <RetireButton
           title={`${name}:${version}`}
           retired={state === "retired"}
+          inRow
           queryKey={catalogKeys.images}
           change={(retired) => changeImage(image, { state: retired ? "retired" : "offered" })}
         >

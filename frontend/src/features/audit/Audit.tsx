@@ -10,11 +10,23 @@ import { EmptyState } from "@/components/EmptyState";
 import { notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
+import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
 import { formatAbsolute } from "@/lib/time";
 import { AUDIT_ACTIONS, auditAction } from "./audit-actions";
 import { targetOf } from "./audit-target";
 import { Actor, AuditTable, outcomeLook, OUTCOMES, Target } from "./AuditTable";
 import classes from "@/components/Admin.module.css";
+
+/** The names of an entry's details; others are shown as they are recorded. */
+const DETAILS: Readonly<Record<string, string>> = {
+  status: msg("HTTP status"),
+  reason: msg("Reason"),
+  name: msg("Name"),
+  scopes: msg("Scopes"),
+  session: msg("Session"),
+  token_created_by: msg("Token created by"),
+};
 
 /** Audit log with filters, export and verification. */
 export function AuditPage() {
@@ -165,6 +177,7 @@ function FilterField({ label, placeholder, value, onChange }: FilterFieldProps) 
 function EntryModal({ entry, jobNames, onClose }: { entry: AuditEntry; jobNames: Readonly<Record<string, string>>; onClose: () => void }) {
   const { t } = useTranslation();
   const target = targetOf(entry, jobNames);
+  const labelOf = (name: string) => t(known(DETAILS, name, name));
   const facts: [string, React.ReactNode][] = [
     [t("Time"), formatAbsolute(new Date(entry.time))],
     [t("Actor"), <Actor key="actor" entry={entry} />],
@@ -172,7 +185,7 @@ function EntryModal({ entry, jobNames, onClose }: { entry: AuditEntry; jobNames:
     [t("Target"), target === null ? null : <Target key="target" target={target} />],
     [t("Result"), t(outcomeLook(entry.outcome).label)],
     [t("Address"), entry.address],
-    ...Object.entries(entry.details).map(([name, value]): [string, React.ReactNode] => [name, typeof value === "string" ? value : JSON.stringify(value)]),
+    ...Object.entries(entry.details).map(([name, value]): [string, React.ReactNode] => [labelOf(name), typeof value === "string" ? value : JSON.stringify(value)]),
     [t("Hash"), <span key="hash" className={classes.value}>{entry.hash}</span>],
     [t("Previous hash"), <span key="previous" className={classes.value}>{entry.previous}</span>],
   ];

@@ -48,7 +48,7 @@ export function PlacementPicture({ lines, folded, tree, order, each, ring, busie
                     {t("uplink {{load}}", { load })}
                   </span>
                 )}
-                {isSwitch && below > 0 && <span className={classes.load}>{t("{{count}} nodes", { count: below })}</span>}
+                {isSwitch && below > 0 && <span className={`${classes.load ?? ""} ${classes.count ?? ""}`}>{t("{{count}} nodes", { count: below })}</span>}
                 {nodes.length > 0 && (!isSwitch || folded) && (
                   <b className="tabular">
                     <span className="visually-hidden">{t("Ranks")} </span>

@@ -22,7 +22,9 @@ function useSummaries(metrics: RankMetrics, quantity: Quantity): (key: string) =
     const row = rows.get(key);
     const figures = row === undefined ? null : figuresOf(row);
     if (figures === null) return "–";
-    return [t("avg {{mean}}", { mean: formatQuantity(quantity, figures.mean) }), t("peak {{most}}", { most: formatQuantity(quantity, figures.peak) })].join(", ");
+    const parts = [t("avg {{mean}}", { mean: formatQuantity(quantity, figures.mean) }), t("peak {{most}}", { most: formatQuantity(quantity, figures.peak) })];
+    // A narrow column breaks between the two figures, and not between a figure and its unit.
+    return parts.map((part) => part.replaceAll(" ", "\u00a0")).join(", ");
   };
 }
 

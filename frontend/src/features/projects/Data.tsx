@@ -103,7 +103,7 @@ function GrantField({ datasets, busy, onGrant }: { datasets: readonly Dataset[];
   const [reference, setReference] = useState<string | null>(null);
   const selected = datasets.find((dataset) => datasetReference(dataset) === reference);
   return (
-    <Group gap="xs" wrap="nowrap">
+    <Group gap="xs">
       <Select
         aria-label={t("Select dataset")}
         placeholder={t("Select dataset")}
@@ -112,7 +112,7 @@ function GrantField({ datasets, busy, onGrant }: { datasets: readonly Dataset[];
         onChange={setReference}
         searchable={datasets.length > 8}
         size="sm"
-        miw={0}
+        miw={200}
         data-testid="project-grant-dataset"
       />
       <ChangeButton size="sm" variant="default" flex="none" leftSection={<FolderPlus size={15} />} disabled={selected === undefined} loading={busy} onClick={() => selected && onGrant(selected)} data-testid="project-grant">

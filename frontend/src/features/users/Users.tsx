@@ -49,6 +49,7 @@ export function AdminUsersPage() {
       )}
       <div className={classes.filters} role="search">
         <TextInput
+          className={classes.search ?? ""}
           aria-label={t("Search users")}
           placeholder={t("Name or mail address")}
           leftSection={<Search size={16} />}

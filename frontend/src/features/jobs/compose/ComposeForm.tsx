@@ -78,7 +78,7 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
         <legend>{t("Resources")}</legend>
         <SimpleGrid cols={{ base: 2, xs: 3 }} spacing="sm">
           <TextInput label={t("Nodes")} placeholder="1" inputMode="numeric" {...numberField("resources", "nodes")} />
-          <TextInput label={t("CPUs")} inputMode="numeric" {...numberField("resources", "cpu")} />
+          <TextInput label={t("CPUs")} placeholder="8" inputMode="numeric" {...numberField("resources", "cpu")} />
           <TextInput label={t("Memory")} placeholder="16G" {...textField("resources", "memory")} />
           <TextInput label={t("GPUs")} placeholder="a100:2" {...numberField("resources", "gpu")} />
           <TextInput label={t("Time limit")} placeholder="4h" {...textField("max_duration")} />

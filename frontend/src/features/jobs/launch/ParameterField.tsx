@@ -79,7 +79,7 @@ export function ParameterField({ parameter, value, error, onChange }: Props) {
           onChange={(event) => onChange(event.currentTarget.value)}
           spellCheck={false}
           autoCapitalize="none"
-          {...(parameter.type === "path" ? { placeholder: "~/folder", styles: mono } : {})}
+          {...(parameter.type === "path" ? { placeholder: "~/path", styles: mono } : {})}
         />
       );
   }

@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Menu, TextInput } from "@mantine/core";
+import { ActionIcon, Button, Divider, Menu, Popover, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Bookmark, BookmarkPlus, ChevronDown, Columns3, Trash2 } from "lucide-react";
 import { type SubmitEvent, useState } from "react";
@@ -25,6 +25,7 @@ const NO_VIEWS: JobViews = { columns: [], views: [] };
 export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
   const { t } = useTranslation();
   const refusal = useRefusal();
+  const [opened, setOpened] = useState(false);
   const views = useQuery(jobViewsQuery).data ?? NO_VIEWS;
   const save = useSaveJobViews((error) => notifyProblem(t("Could not save the view"), error));
   const visible = columnsOf(columns, filters.all === true).map((column) => column.name);
@@ -46,19 +47,37 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
   };
   return (
     <>
-      <Menu position="bottom-end" width={260} closeOnItemClick={false}>
-        <Menu.Target>
-          <Button variant="default" leftSection={<Bookmark size={16} />} rightSection={<ChevronDown size={13} />} data-testid="jobs-views">
+      {/* Not a menu: a menu holds choices only, and this one has a field and buttons. */}
+      <Popover position="bottom-end" width={260} shadow="md" opened={opened} onChange={setOpened} trapFocus returnFocus>
+        <Popover.Target>
+          <Button
+            variant="default"
+            leftSection={<Bookmark size={16} />}
+            rightSection={<ChevronDown size={13} />}
+            onClick={() => setOpened(!opened)}
+            data-testid="jobs-views"
+          >
             {t("Views")}
           </Button>
-        </Menu.Target>
-        <Menu.Dropdown>
+        </Popover.Target>
+        <Popover.Dropdown p={4} aria-label={t("Views")}>
           {views.views.length === 0 && <div className={classes.menuNote}>{t("Views store filters, sort order and columns.")}</div>}
           {views.views.map((view) => (
             <div key={view.name} className={classes.view}>
-              <Menu.Item onClick={() => onView(fromSearch(view.search, view.sort, view.descending, me), view.columns)} closeMenuOnClick>
+              <Button
+                variant="subtle"
+                color="gray"
+                size="compact-md"
+                fw={400}
+                flex={1}
+                justify="flex-start"
+                onClick={() => {
+                  setOpened(false);
+                  onView(fromSearch(view.search, view.sort, view.descending, me), view.columns);
+                }}
+              >
                 {view.name}
-              </Menu.Item>
+              </Button>
               <ActionIcon
                 variant="subtle"
                 color="gray"
@@ -71,10 +90,10 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
               </ActionIcon>
             </div>
           ))}
-          <Menu.Divider />
+          <Divider my={4} />
           <SaveView onSave={saveView} />
-        </Menu.Dropdown>
-      </Menu>
+        </Popover.Dropdown>
+      </Popover>
       <Menu position="bottom-end" width={220} closeOnItemClick={false}>
         <Menu.Target>
           <Button variant="default" className={classes.columns ?? ""} leftSection={<Columns3 size={16} />} data-testid="jobs-columns">
@@ -121,8 +140,6 @@ function SaveView({ onSave }: { onSave: (name: string) => void }) {
         maxLength={60}
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
-        // Typed keys must not reach the menu.
-        onKeyDown={(event) => event.key !== "Escape" && event.stopPropagation()}
         data-testid="jobs-view-name"
       />
       <ActionIcon type="submit" variant="light" size={30} aria-label={t("Save")} title={refusal ?? undefined} disabled={refusal !== null || name.trim() === ""}>
