@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import hashlib
-import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -150,7 +148,7 @@ class JobService:
         """
         body: Any = file.model_dump(mode="json")
         body = body if rank_group is None else [body, rank_group.model_dump(mode="json")]
-        idempotency = _idempotency(actor, idempotency_key, "create", body)
+        idempotency = Idempotency.of(actor.name, idempotency_key, "create", body)
         if (earlier := await self._replay(actor, idempotency)) is not None:
             return earlier
         admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE, rank_group)
@@ -175,7 +173,7 @@ class JobService:
             NotAllowed: the credential may not create jobs.
             IdempotencyConflict: the key was used with another request.
         """
-        whole = _idempotency(actor, idempotency_key, "create_many", body)
+        whole = Idempotency.of(actor.name, idempotency_key, "create_many", body)
         # No key of a client has a space, so these are not the keys of other requests.
         wishes = [
             None if whole is None else whole.model_copy(update={"key": f"{whole.key} {number}"})
@@ -312,7 +310,7 @@ class JobService:
         verb = "continue" if continues else "resubmit"
         changes = {} if options is None else options.model_dump(exclude_none=True)
         body = [str(job_id), changes] if changes else str(job_id)
-        idempotency = _idempotency(actor, idempotency_key, verb, body)
+        idempotency = Idempotency.of(actor.name, idempotency_key, verb, body)
         if (earlier := await self._replay(actor, idempotency)) is not None:
             return earlier
         admitted = await self._admission.again(actor, old, continues=continues, options=options)
@@ -327,7 +325,7 @@ class JobService:
         ``verb`` and ``body`` identify the request. Raises ``IdempotencyConflict`` if the key was
         used with another request, and ``NotAllowed``.
         """
-        return await self._replay(actor, _idempotency(actor, key, verb, body))
+        return await self._replay(actor, Idempotency.of(actor.name, key, verb, body))
 
     async def script(self, actor: Actor, job_id: UUID) -> str:
         """Return the batch script of the job's current attempt.
@@ -495,11 +493,3 @@ def _check_scope(action: PolicyAction, actor: Actor) -> None:
     decision = decide(action, actor, owner=actor.name, project=actor.user.default_project)
     if not decision.allowed and decision.visible:
         raise NotAllowed(decision.reason)
-
-
-def _idempotency(actor: Actor, key: str | None, verb: str, body: Any) -> Idempotency | None:
-    if key is None:
-        return None
-    text = json.dumps([verb, body], sort_keys=True, separators=(",", ":"))
-    request_hash = hashlib.sha256(text.encode()).hexdigest()
-    return Idempotency(owner=actor.name, key=key, request_hash=request_hash)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,6 +41,17 @@ class Idempotency(Frozen):
     owner: str
     key: str
     request_hash: str
+
+    @classmethod
+    def of(cls, owner: str, key: str | None, verb: str, body: Any) -> Idempotency | None:
+        """Return the key of a request of the user ``owner`` with its hash; None without a key.
+        ``body`` is the request as JSON values.
+        """
+        if key is None:
+            return None
+        text = json.dumps([verb, body], sort_keys=True, separators=(",", ":"))
+        request_hash = hashlib.sha256(text.encode()).hexdigest()
+        return cls(owner=owner, key=key, request_hash=request_hash)
 
 
 class CreatedJob(Frozen):
