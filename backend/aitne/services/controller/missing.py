@@ -116,6 +116,23 @@ class MissingRunResolver:
             return RunVerdict(*state_from_agent(job, outcome))
         return await self._dead(job, since, cluster)
 
+    async def lost_since_backup(self, job: Job, verdict: RunVerdict) -> RunVerdict:
+        """Return what becomes of a run without a trace in a restored database: the next attempt, if
+        the scheduler has it, otherwise an unknown end.
+
+        Raises ``SchedulerUnavailable``.
+        """
+        following = run_of(job).model_copy(
+            update={"attempt": job.attempt + 1, "scheduler_id": None}
+        )
+        if await self._scheduler.find([following]):
+            return RunVerdict(verdict.state, verdict.changes, again=True)
+        message = (
+            "The platform was restored from a backup, and the scheduler has no record of this job "
+            "any more, so its end is not known. Check its results before you submit it again."
+        )
+        return RunVerdict(verdict.state, verdict.changes.model_copy(update={"message": message}))
+
     async def turned_away(
         self, job: Job, record: SchedulerJob, since: datetime, cluster: Cluster
     ) -> RunVerdict | FenceOwner | None:

@@ -314,7 +314,7 @@ class Poller:
         if verdict is None:
             return
         if verdict.state is JobState.LOST and self._restored.submitted_before(job):
-            verdict = await self._lost_since_backup(job, verdict)
+            verdict = await self._missing.lost_since_backup(job, verdict)
             if not verdict.again:
                 # Without a retry: it may have completed.
                 self._counts.add(RECONCILE, "lost")
@@ -323,23 +323,6 @@ class Poller:
                 )
                 return
         self._judged(job, verdict)
-
-    async def _lost_since_backup(self, job: Job, verdict: RunVerdict) -> RunVerdict:
-        """Return what becomes of a run without a trace in a restored database: the next attempt, if
-        the scheduler has it, otherwise an unknown end.
-
-        Raises ``SchedulerUnavailable``.
-        """
-        following = run_of(job).model_copy(
-            update={"attempt": job.attempt + 1, "scheduler_id": None}
-        )
-        if await self._scheduler.find([following]):
-            return RunVerdict(verdict.state, verdict.changes, again=True)
-        message = (
-            "The platform was restored from a backup, and the scheduler has no record of this job "
-            "any more, so its end is not known. Check its results before you submit it again."
-        )
-        return RunVerdict(verdict.state, verdict.changes.model_copy(update={"message": message}))
 
     def _judged(self, job: Job, verdict: RunVerdict) -> None:
         self._doubt.sign()
