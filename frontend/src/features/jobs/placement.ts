@@ -113,7 +113,7 @@ function ringOf(order: readonly string[]): [string, string][] {
  */
 export function shownLoads(order: readonly string[], tree: readonly JobBranch[], busiest: number | null): Map<string, number> {
   const loads = loadsOf(order, tree);
-  return Math.max(0, ...loads.values()) === busiest ? loads : new Map();
+  return Math.max(0, ...loads.values()) === busiest ? loads : new Map<string, number>();
 }
 
 /** The larger of both directions on the uplink of each switch, by its name: how many neighbours exchange data over it. */
