@@ -50,7 +50,7 @@ await step("on a phone the tab is in view, and nothing is wider than it", async 
   await page.setViewportSize({ width: 390, height: 844 });
   await page.waitForFunction(() => {
     const tab = document.querySelector("[role=tab][aria-selected=true]").getBoundingClientRect();
-    return tab.left >= 0 && tab.right <= innerWidth - 40 && document.documentElement.scrollWidth <= document.documentElement.clientWidth;
+    return tab.left >= 0 && tab.right <= window.innerWidth - 40 && document.documentElement.scrollWidth <= document.documentElement.clientWidth;
   }, undefined, SLOW);
   await page.setViewportSize(before);
 });
