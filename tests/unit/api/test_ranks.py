@@ -115,7 +115,7 @@ async def test_ranks_beyond_the_limits_are_refused_by_the_fields_of_the_request(
 
 async def test_ranks_are_refused_where_the_python_of_the_nodes_is_too_old(stage: Stage) -> None:
     await stage.add_node()
-    content = {**to_record(TopologyPart()), "python": "3.9"}
+    content = {**to_record(TopologyPart()), "python": "3.9", "owner": "ada"}
     await stage.store.save_topology(TopologyOrigin.NODES, "node01", content)
     ada = await stage.add_user("ada")
     session = await session_of(stage, ada, *RUNNING)
