@@ -325,7 +325,7 @@ class AgentService:
 
 
 async def job_of_token(store: JobStore, token: str, job_id: UUID) -> Job:
-    """Return the job that has the job token ``token``, and ``job_id`` or it as its array job.
+    """Return the job of the job token ``token``. ``job_id`` is its id, or that of its array job.
 
     Raises ``NotAuthenticated`` if the token is not the job's, or the job has ended.
     """
