@@ -160,7 +160,7 @@ def _image(admin: Api, platform: RunningPlatform) -> None:
         "artifacts": [{"runtime": "apptainer", "digest": digest, "path": str(file)}],
         "packages": [
             {"name": "bash", "version": "5.2.15", "source": "debian"},
-            {"name": "torch", "version": "2.9.0", "source": "pypi"},
+            {"name": "torch", "version": "2.9.0", "source": "python"},
         ],
         "projects": ["vision"],
     }

@@ -54,7 +54,7 @@ export const KINDS: readonly { kind: Kind; label: string }[] = [
   { kind: "project_expiring", label: msg("Project ends soon") },
   { kind: "announcement", label: msg("Announcement") },
   { kind: "maintenance", label: msg("Maintenance") },
-  { kind: "alert", label: msg("Alert of the monitoring (administrators)") },
+  { kind: "alert", label: msg("Monitoring alert (administrators)") },
 ];
 
 type NotificationContent = Pick<InboxNotification, "kind" | "title" | "text" | "data">;

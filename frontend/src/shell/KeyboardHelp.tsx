@@ -21,10 +21,10 @@ export function KeyboardHelp({ onClose }: { onClose: () => void }) {
             <Row keys={["/"]}>{t("Search and commands")}</Row>
             <Row keys={["?"]}>{t("Show keyboard shortcuts")}</Row>
             {pagesFor(me.user.role).map(
-              ({ to, label, letter }) =>
+              ({ to, label, letter, area }) =>
                 letter !== undefined && (
                   <Row key={to} keys={["g", letter]}>
-                    {t("Go to {{page}}", { page: t(label) })}
+                    {t("Go to {{page}}", { page: area === "admin" ? t("Administration") : t(label) })}
                   </Row>
                 ),
             )}

@@ -32,7 +32,7 @@ export function DevicePage() {
   const empty = code.trim() === "";
   return (
     <>
-      <PageTitle title={t("Log in a program")} />
+      <PageTitle title={t("Log in from the command line")} />
       <section className="card" style={{ padding: 20, maxWidth: 560 }}>
         {answer.isSuccess ? (
           answer.variables ? (
@@ -40,7 +40,7 @@ export function DevicePage() {
               {t("Return to your terminal. The access token is valid for 90 days; you can revoke it under Account, Access tokens.")}
             </Alert>
           ) : (
-            <Alert color="gray" icon={<CircleX size={18} />} role="status" title={t("Refused")} data-testid="device-refused">
+            <Alert color="gray" icon={<CircleX size={18} />} role="status" title={t("Denied")} data-testid="device-refused">
               {t("The program gets no access.")}
             </Alert>
           )
@@ -76,7 +76,7 @@ export function DevicePage() {
                   {t("Confirm")}
                 </ChangeButton>
                 <ChangeButton variant="default" disabled={empty || answer.isPending} onClick={() => answer.mutate(false)} data-testid="device-refuse">
-                  {t("Refuse")}
+                  {t("Deny")}
                 </ChangeButton>
               </Group>
             </Stack>

@@ -115,7 +115,7 @@ function GpuLinks({ links }: { links: readonly (readonly (string | null)[])[] })
   return (
     <section aria-labelledby="links-title">
       <Title order={3} size="h6" mb={4} id="links-title">
-        {t("Links of GPUs")}
+        {t("GPU links")}
       </Title>
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard */}
       <div className={classes.scroll} tabIndex={0} role="group" aria-labelledby="links-title">

@@ -105,7 +105,7 @@ function Details({ dataset }: { dataset: Dataset }) {
         </DetailRow>
         <DetailRow name={t("Verified")}>
           {dataset.verified_at === null ? (
-            t("not since creation")
+            t("not since it was added")
           ) : (
             <span>
               <RelativeTime at={dataset.verified_at} />

@@ -49,7 +49,7 @@ function LimitModal({ job, limit, onClose }: { job: Job; limit: number | null; o
     <FormModal title={t("Limit running tasks")} action={t("Save")} testId="array-limit-save" size="sm" busy={save.isPending} error={save.error} onClose={onClose} onSubmit={() => save.mutate()}>
       <NumberInput
         label={t("Tasks at once")}
-        description={t("Empty: no limit. Running tasks continue.")}
+        description={t("Leave blank for no limit. Running tasks continue.")}
         value={value}
         onChange={setValue}
         min={1}

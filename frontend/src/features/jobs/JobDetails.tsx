@@ -66,7 +66,7 @@ export function JobDetails({ job }: { job: Job }) {
           </DetailRow>
         )}
         {job.tree !== null && (
-          <DetailRow name={t("Tree")}>
+          <DetailRow name={t("Working tree")}>
             <span>
               {[
                 t("{{count}} files", { count: job.tree.files }),

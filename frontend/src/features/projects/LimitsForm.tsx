@@ -122,7 +122,7 @@ export function LimitsForm({ limits, within, prefix = "", busy, error, onSave }:
         ))}
         <TagsInput
           label={t("Allowed QOS")}
-          description={within === undefined ? t("Leave blank to inherit from the cluster") : t("Leave blank to inherit from the project")}
+          description={within === undefined ? t("Leave blank to inherit from the cluster") : t("Leave blank to inherit")}
           inputWrapperOrder={["label", "input", "description", "error"]}
           placeholder={form.qos.length > 0 ? "" : within?.qos.length ? within.qos.join(", ") : t("no limit")}
           data={within?.qos ?? []}

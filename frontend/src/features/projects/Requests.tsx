@@ -117,7 +117,7 @@ function ApproveModal({ project, extension, onClose }: { project: Project; exten
           <Group grow align="flex-end">
             <NumberInput
               label={t("GPU-hour budget")}
-              placeholder={t("No budget")}
+              placeholder={t("no budget")}
               value={hours}
               onChange={setHours}
               min={0}

@@ -179,8 +179,8 @@ function BudgetForm({ seen: { value: project, tag } }: { seen: Seen<Project> }) 
     <div className={classes.form}>
       <FormProblem error={save.error} />
       <div className={classes.limits}>
-        <NumberInput label={t("GPU-hours")} placeholder={t("No budget")} value={gpu} onChange={setGpu} min={0} allowDecimal={false} thousandSeparator=" " />
-        <NumberInput label={t("CPU-hours")} placeholder={t("No budget")} value={cpu} onChange={setCpu} min={0} allowDecimal={false} thousandSeparator=" " />
+        <NumberInput label={t("GPU-hours")} placeholder={t("no budget")} value={gpu} onChange={setGpu} min={0} allowDecimal={false} thousandSeparator=" " />
+        <NumberInput label={t("CPU-hours")} placeholder={t("no budget")} value={cpu} onChange={setCpu} min={0} allowDecimal={false} thousandSeparator=" " />
         <PeriodSelect value={period} onChange={setPeriod} />
       </div>
       <Group>

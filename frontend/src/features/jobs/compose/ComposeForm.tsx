@@ -63,7 +63,7 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
         />
         <Select
           label={t("Template")}
-          placeholder={t("No template (custom commands)")}
+          placeholder={t("No template")}
           clearable
           data={templates.map(({ name, title }) => ({ value: name, label: title }))}
           {...field("template")}

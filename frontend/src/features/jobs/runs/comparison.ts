@@ -117,7 +117,7 @@ const FIELDS: Partial<Record<string, string>> = {
   diff_bytes: msg("Diff size"),
   diff: msg("Diff"),
   untracked: msg("Untracked"),
-  tree: msg("Tree"),
+  tree: msg("Working tree"),
   environment: msg("Environment"),
   modules: msg("Modules"),
   image: msg("Image"),

@@ -88,7 +88,7 @@ function Form({ session, nodes, onClose }: Props & { nodes: readonly ClusterNode
       testId="ranks-start"
     >
       <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="md" verticalSpacing="sm">
-        <NumberInput label={t("Ranks")} description={t("Programs that execute each cell together.")} max={MOST_RANKS} {...count("ranks")} data-autofocus data-testid="ranks-count" />
+        <NumberInput label={t("Ranks")} description={t("Processes that execute each cell together.")} max={MOST_RANKS} {...count("ranks")} data-autofocus data-testid="ranks-count" />
         <NumberInput label={t("Nodes")} description={t("Each runs the same number of ranks.")} max={Math.max(1, nodes.length)} {...count("nodes")} data-testid="ranks-nodes" />
         <Select
           label={t("GPU of each rank")}

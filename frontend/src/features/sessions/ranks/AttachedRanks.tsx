@@ -92,7 +92,7 @@ function RankGroup({ session, group, mine }: { session: Job; group: Job; mine: b
         {group.expires_at !== null && !isTerminal(group.state) && <TimeLeft until={group.expires_at} />}
         {group.gpu_idle_since !== null && !isTerminal(group.state) && (
           <span className={classes.idle}>
-            {t("GPUs idle since")} <RelativeTime at={group.gpu_idle_since} />
+            {t("GPUs last used")} <RelativeTime at={group.gpu_idle_since} />
           </span>
         )}
       </span>
