@@ -19,8 +19,8 @@ import table from "@/components/table.module.css";
 import classes from "@/components/Admin.module.css";
 
 const STATES: Record<Image["state"], { label: string; tone: Tone }> = {
-  offered: { label: msg("active"), tone: "good" },
-  retired: { label: msg("retired"), tone: "neutral" },
+  offered: { label: msg("Available"), tone: "good" },
+  retired: { label: msg("Retired"), tone: "neutral" },
 };
 
 /** Job templates with the errors in their files, and images to retire. */

@@ -92,7 +92,10 @@ def test_jobs_keep_together_and_leave_gpus_to_who_needs_them() -> None:
     ("wanted", "reason"),
     [
         (demand(2), "Waits for 2 CPUs on one node: 1 of 2 is free"),
-        (demand(1, nodes=2), "Waits for 2 nodes with 1 CPU and 1 GiB each: 1 of 2 have that free"),
+        (
+            demand(1, nodes=2),
+            "Waits for 2 nodes with 1 CPU and 1 GiB each: 1 of 2 nodes have that free",
+        ),
         (Demand(1, 1, 4 * G), "Waits for 4 GiB of memory on one node: 3 GiB are free"),
         (demand(1, gpus=1), "Waits for 1 GPU on one node: 0 of 0 are free"),
     ],

@@ -212,7 +212,7 @@ def _sum(month: str, stored_month: StoredMonth | None, project: str) -> MonthSum
 def _waiting(job: Job) -> WaitingJob:
     wish = job.spec.resources
     parts = [] if not wish.gpu.count else [f"{wish.gpu.count} {wish.gpu.type or 'GPU'}"]
-    parts.append(f"{wish.cpu} CPUs")
+    parts.append(f"{wish.cpu} CPU{'s' * (wish.cpu != 1)}")
     per_node = ", ".join(parts)
     return WaitingJob(
         id=str(job.id),

@@ -16,7 +16,7 @@ import own from "@/components/Admin.module.css";
 export const OUTCOMES: Record<Outcome, { label: string; tone: Tone }> = {
   allowed: { label: msg("Success"), tone: "good" },
   denied: { label: msg("Denied"), tone: "warn" },
-  failed: { label: msg("Failed"), tone: "neutral" },
+  failed: { label: msg("Failed"), tone: "bad" },
 };
 
 export function outcomeLook(outcome: string): { label: string; tone: Tone } {

@@ -69,7 +69,7 @@ export function RankHeatMap({ rows, span, label, quantity }: Props) {
       </div>
       <div className={classes.legend}>
         <span>
-          <i style={{ background: "color-mix(in srgb, var(--mantine-color-indigo-5) 8%, transparent)" }} aria-hidden /> {t("idle")}
+          <i style={{ background: "color-mix(in srgb, var(--mantine-color-indigo-5) 8%, transparent)" }} aria-hidden /> {t("Idle")}
         </span>
         <span>
           <i style={{ background: "var(--mantine-color-indigo-5)" }} aria-hidden /> {formatQuantity(quantity, rows[0]?.limit ?? 0)}

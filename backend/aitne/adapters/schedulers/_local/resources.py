@@ -204,7 +204,7 @@ class FreeResources:
             able = sum(self._fits(name, demand) for name in self.nodes)
             return (
                 f"Waits for {demand.nodes} nodes with {describe(demand)} each: "
-                f"{able} of {len(self.nodes)} have that free"
+                f"{able} of {len(self.nodes)} nodes have that free"
             )
         kind = "GPUs" if demand.gpu_type is None else f"{demand.gpu_type} GPUs"
         for need, unit, free in (
