@@ -11,7 +11,7 @@ import { ServerText } from "@/components/ServerText";
 import { translateServerText } from "@/i18n/server";
 import { describeRanks, describeResources } from "@/lib/describe";
 import { BARE, runtimeTitle } from "@/lib/runtimes";
-import { durationWords, formatRelative } from "@/lib/time";
+import { formatDuration, formatRelative } from "@/lib/time";
 import classes from "./PlanView.module.css";
 
 interface Props {
@@ -124,7 +124,7 @@ function Remarks({ plan }: { plan: Plan }) {
 
 function partsOf(plan: Plan): string[] {
   const { resources, max_duration_s: limit, project } = plan.spec;
-  const parts = [describeResources(resources), describeRanks(plan.spec), i18next.t("max. {{time}}", { time: durationWords(limit) })];
+  const parts = [describeResources(resources), describeRanks(plan.spec), i18next.t("max. {{time}}", { time: formatDuration(limit) })];
   return [...parts, i18next.t("project {{name}}", { name: project }), imageOf(plan)].filter(Boolean);
 }
 

@@ -25,7 +25,7 @@ it("keeps names and numbers of a message", () => {
 });
 
 it("translates what is said of placements", () => {
-  expect(translateServerText("Rank order: 63 -> 7 crossings, busiest uplink 12 -> 1.").text).toBe("Reihenfolge der Ranks: 63 -> 7 Übergänge, meistbelasteter Uplink 12 -> 1.");
+  expect(translateServerText("Rank order: 63 -> 7 crossings, busiest uplink 12 -> 1.").text).toBe("Reihenfolge der Ranks: 63 → 7 Übergänge, meistbelasteter Uplink 12 → 1.");
   expect(translateServerText("Job train has no placement yet: it is QUEUED. Wait until it runs.").text).toBe("Job train hat noch keine Platzierung: Wartet. Sie erscheint, sobald er läuft.");
   expect(translateServerText("4 nodes are requested, and 2 are free.").text).toBe("Angefordert sind 4 Knoten, frei 2.");
 });

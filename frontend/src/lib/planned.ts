@@ -1,7 +1,7 @@
 /** The rows of a planned placement. */
 import i18next from "i18next";
 import type { LeafUse, PlacementPlan } from "@/api/topology";
-import { durationWords } from "@/lib/time";
+import { formatDuration } from "@/lib/time";
 import { formatNumber } from "@/lib/units";
 
 /** More names are counted. */
@@ -30,11 +30,11 @@ export function waitText({ max_leaves: count, max_leaves_wait_s: wait }: Pick<Pl
   if (count === null) return null;
   return wait === null
     ? i18next.t("waits for {{count}} leaf switches without a limit", { count })
-    : i18next.t("waits for {{count}} leaf switches for up to {{time}}", { count, time: durationWords(wait) });
+    : i18next.t("waits for {{count}} leaf switches for up to {{time}}", { count, time: formatDuration(wait) });
 }
 
-/** "leaf2 (4), in 10m, score 2.4". */
+/** "leaf2 (4), in 10 min, score 2.4". */
 export function alternativeText({ leaves, wait_s: wait, score }: PlacementPlan["alternatives"][number]): string {
-  const later = wait > 0 ? [i18next.t("in {{time}}", { time: durationWords(Math.ceil(wait)) })] : [];
+  const later = wait > 0 ? [i18next.t("in {{time}}", { time: formatDuration(Math.ceil(wait)) })] : [];
   return [leavesText(leaves), ...later, i18next.t("score {{score}}", { score: formatNumber(score) })].join(", ");
 }

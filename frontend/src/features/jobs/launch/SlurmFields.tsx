@@ -1,7 +1,7 @@
 import { Select, TextInput } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Partitions } from "@/api/types";
-import { durationWords } from "@/lib/time";
+import { formatDuration } from "@/lib/time";
 import type { LaunchValues } from "./launch";
 
 interface Props {
@@ -27,7 +27,7 @@ export function SlurmFields({ values, partitions, errors, onChange }: Props) {
           label: [
             partition.name,
             t("{{count}} nodes", { count: partition.node_count }),
-            ...(partition.max_time_s === null ? [] : [t("max. {{time}}", { time: durationWords(partition.max_time_s) })]),
+            ...(partition.max_time_s === null ? [] : [t("max. {{time}}", { time: formatDuration(partition.max_time_s) })]),
           ].join(" · "),
           disabled: !partition.up,
         }))}
