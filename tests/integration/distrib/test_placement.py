@@ -24,10 +24,13 @@ from aitne.core.platform.dev_cluster import DevCluster
 from aitne.dev.cluster import down, up
 from tests.integration.distrib.conftest import log_of
 from tests.support import realtime
+from tests.support.browser import assert_portal_shows_order, chromium
 from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
 from tests.support.slurm import cluster_name, root_or_skip, run_as, say, sbatch, wait_ended
 from tests.support.training import shared_environment
 from tests.support.waiting import eventually
+
+__all__ = ["chromium"]
 
 pytestmark = [
     pytest.mark.platform,
@@ -129,9 +132,9 @@ def assert_ordered(log: str, order: list[str]) -> None:
 
 @pytest.mark.parametrize("distributed", [True, False], ids=["ranks", "programs"])
 def test_job_of_four_nodes_has_the_same_order_everywhere(
-    on_rest: RunningPlatform, distributed: bool
+    on_rest: RunningPlatform, distributed: bool, chromium: str, tmp_path: Path
 ) -> None:
-    """Ranks of the platform, and programs that the user starts on each node with srun."""
+    """Ranks of the platform, also in the portal, and programs that the user starts on each node with srun."""
     alice = alice_of(on_rest)
     file = (
         on_four(SAY, distributed={"ranks_per_node": 1, "backend": "gloo"})
@@ -164,6 +167,8 @@ def test_job_of_four_nodes_has_the_same_order_everywhere(
     environ = {"AITNE_URL": on_rest.url, "AITNE_TOKEN": on_rest.token_of("alice")}
     shown = on_rest.aitne("topology", "show", "--job", job.id, "--json", env=environ)
     assert json.loads(shown.stdout) == placement, shown.stderr
+    if distributed:
+        assert_portal_shows_order(on_rest, environ["AITNE_TOKEN"], job.id, chromium, tmp_path)
 
 
 def test_torchrun_has_its_first_rank_on_the_first_node_of_the_order(
