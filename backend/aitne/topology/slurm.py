@@ -54,13 +54,10 @@ def read_conf(text: str, file: str) -> list[Switch]:
         elif keys == {"blocksizes"}:
             sizes = block_sizes(values["blocksizes"].split(","), source)
         else:
-            raise _error(source, f"{line[:80]!r} is not a line of a topology", _EXAMPLE)
+            raise source.error(f"{line[:80]!r} is not a line of a topology", _EXAMPLE)
     if switches and blocks:
-        raise _error(
-            max(switches[0].source, blocks[0].source, key=lambda source: source.line),
-            "the file has switches and blocks",
-            "Use one of the two.",
-        )
+        later = max(switches[0].source, blocks[0].source, key=lambda source: source.line)
+        raise later.error("the file has switches and blocks", "Use one of the two.")
     if not switches and not blocks:
         raise TopologyError("there is no switch and no block in it", _EXAMPLE, file=file)
     return switches or above_blocks(blocks, sizes)
@@ -134,11 +131,10 @@ class Names:
         try:
             names = expand_hostlist(text)
         except ValueError as error:
-            raise _error(source, str(error), "Write a host list such as n[01-16,20].") from error
+            raise source.error(str(error), "Write a host list such as n[01-16,20].") from error
         self._count += len(names)
         if self._count > MAX_NODES:
-            raise _error(
-                source,
+            raise source.error(
                 f"the topology has more than {MAX_NODES} names",
                 "Check the host lists for a wrong range.",
             )
@@ -160,8 +156,7 @@ def block_sizes(words: Sequence[str], source: SourceLine) -> list[int]:
     sizes = [int(word) if _SIZE.fullmatch(word.strip()) else 0 for word in words]
     for size, before in zip(sizes, [1, *sizes]):  # noqa: B905 (3.9)
         if not size or size % before:
-            raise _error(
-                source,
+            raise source.error(
                 f"{','.join(words)[:80]!r} are not sizes of blocks",
                 "Write numbers that are each a multiple of the one before, such as 4,16.",
             )
@@ -232,10 +227,10 @@ def conf_pairs(line: str, source: SourceLine, remedy: str = _EXAMPLE) -> dict[st
         match = _PAIR.match(line, place)
         if match is None:
             wrong = line[place : place + 80]
-            raise _error(source, f"{wrong!r} is not a value such as Nodes=n[1-4]", remedy)
+            raise source.error(f"{wrong!r} is not a value such as Nodes=n[1-4]", remedy)
         key = match.group(1).lower()
         if key in values:
-            raise _error(source, f"{match.group(1)} is given twice", "Give each value once.")
+            raise source.error(f"{match.group(1)} is given twice", "Give each value once.")
         values[key] = match.group(2).strip('"')
         place = match.end()
     return values
@@ -253,11 +248,5 @@ def _switch(values: dict[str, str], source: SourceLine, names: Names) -> Switch:
 def _name(text: str, source: SourceLine) -> str:
     names = Names().expand(text, source)
     if len(names) != 1:
-        raise _error(
-            source, f"{text[:80]!r} is not the name of a switch or block", "Write one name."
-        )
+        raise source.error(f"{text[:80]!r} is not the name of a switch or block", "Write one name.")
     return names[0]
-
-
-def _error(source: SourceLine, problem: str, remedy: str) -> TopologyError:
-    return TopologyError(problem, remedy, file=source.file, line=source.line)

@@ -31,6 +31,10 @@ class SourceLine:
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}"
 
+    def error(self, problem: str, remedy: str) -> TopologyError:
+        """Return an error that names this position."""
+        return TopologyError(problem, remedy, file=self.file, line=self.line)
+
 
 @dataclass(frozen=True)
 class Switch:
@@ -92,20 +96,17 @@ def _by_name(switches: Iterable[Switch]) -> dict[str, Switch]:
     for switch in switches:
         earlier = by_name.get(switch.name)
         if earlier is not None:
-            raise _error(
-                switch,
+            raise switch.source.error(
                 f"the switch {switch.name} is defined again; the first definition is in {earlier.source}",
                 "Define each switch once.",
             )
         if not switch.nodes and not switch.switches:
-            raise _error(
-                switch,
+            raise switch.source.error(
                 f"the switch {switch.name} has no nodes and no switches",
                 "Add Nodes= or Switches=, or remove the switch.",
             )
         if switch.nodes and switch.switches:
-            raise _error(
-                switch,
+            raise switch.source.error(
                 f"the switch {switch.name} has nodes and switches",
                 "Give each switch either Nodes= or Switches=.",
             )
@@ -119,8 +120,7 @@ def _leaves(switches: Mapping[str, Switch]) -> dict[str, str]:
         for node in switch.nodes:
             if node in leaf_of:
                 other = switches[leaf_of[node]]
-                raise _error(
-                    switch,
+                raise switch.source.error(
                     f"the node {node} is on {switch.name} twice"
                     if other is switch
                     else f"the node {node} is on two leaves, {other.name} ({other.source}) and {switch.name}",
@@ -135,14 +135,12 @@ def _parents(switches: Mapping[str, Switch]) -> dict[str, str]:
     for switch in switches.values():
         for child in switch.switches:
             if child not in switches:
-                raise _error(
-                    switch,
+                raise switch.source.error(
                     f"the switch {child} below {switch.name} is not defined",
                     f"Add a definition of {child}, or remove it here.",
                 )
             if child in parents:
-                raise _error(
-                    switch,
+                raise switch.source.error(
                     f"the switch {child} is below two switches, {parents[child]} "
                     f"({switches[parents[child]].source}) and {switch.name}",
                     "List each switch below one other switch only.",
@@ -158,8 +156,7 @@ def _root(switches: Mapping[str, Switch], parents: Mapping[str, str]) -> str:
         )
     roots = [name for name in switches if name not in parents]
     if len(roots) > 1:
-        raise _error(
-            switches[roots[1]],
+        raise switches[roots[1]].source.error(
             f"{roots[1]} is a second root beside {roots[0]} ({switches[roots[0]].source})",
             f"Add a switch that connects them: SwitchName=core Switches={','.join(roots[:3])}"
             f"{',...' if len(roots) > 3 else ''}.",
@@ -178,8 +175,7 @@ def _cycle(switches: Mapping[str, Switch], parents: Mapping[str, str], start: st
         path[last] = None
     cycle = list(path)[list(path).index(parents[last]) :]
     shown = [*cycle, cycle[0]] if len(cycle) <= _MOST_SHOWN else [*cycle[:_MOST_SHOWN], "..."]
-    return _error(
-        switches[cycle[0]],
+    return switches[cycle[0]].source.error(
         f"the switches form a cycle: {' < '.join(shown)}",
         f"Remove {cycle[-1]} from the switches below {cycle[0]}.",
     )
@@ -192,8 +188,7 @@ def _paths(switches: Mapping[str, Switch], root: str) -> dict[str, tuple[str, ..
         name = waiting.pop()
         path = paths[name]
         if len(path) > MAX_LEVELS:
-            raise _error(
-                switches[name],
+            raise switches[name].source.error(
                 f"the switch {name} is more than {MAX_LEVELS} levels below the root",
                 "Check the switches above it.",
             )
@@ -204,10 +199,6 @@ def _paths(switches: Mapping[str, Switch], root: str) -> dict[str, tuple[str, ..
         outside = next(name for name in switches if name not in paths)
         raise _cycle(switches, _parents(switches), outside)
     return paths
-
-
-def _error(switch: Switch, problem: str, remedy: str) -> TopologyError:
-    return TopologyError(problem, remedy, file=switch.source.file, line=switch.source.line)
 
 
 def merged(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
@@ -230,8 +221,7 @@ def merged(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
                 set(switch.switches),
                 set(switch.nodes),
             ):
-                raise _error(
-                    switch,
+                raise switch.source.error(
                     f"the switch {switch.name} differs from its definition in {known.source}",
                     "Correct one of the two, or use one source only.",
                 )

@@ -104,23 +104,23 @@ class _Reader:
 
     def _line(self, line: str, source: SourceLine) -> None:
         if _INCLUDE.match(line):
-            raise _error(
-                source, "it includes another file", "Put the lines of that file in its place."
+            raise source.error(
+                "it includes another file", "Put the lines of that file in its place."
             )
         values = conf_pairs(line, source, _REMEDY)
         if unknown := sorted(set(values) - _KEYS):
-            raise _error(source, f"{unknown[0]} is not a key of a gres.conf", _REMEDY)
+            raise source.error(f"{unknown[0]} is not a key of a gres.conf", _REMEDY)
         self._autodetect |= "autodetect" in values
         if "nodename" in values:
             names = self._names.expand(values["nodename"], source)
             if not names:
-                raise _error(source, "NodeName names no node", _REMEDY)
+                raise source.error("NodeName names no node", _REMEDY)
             targets = [self._of_node.setdefault(name, _Lines()) for name in dict.fromkeys(names)]
         else:
             targets = [self._every]
         if "name" not in values:
             if "autodetect" not in values:
-                raise _error(source, "it names no resource", _REMEDY)
+                raise source.error("it names no resource", _REMEDY)
             return
         if values["name"].lower() != "gpu":
             return
@@ -129,8 +129,8 @@ class _Reader:
             lines.has_parts |= "multiplefiles" in values
             lines.count += gpus.count
             if lines.count > _MOST_GPUS:
-                raise _error(
-                    source, f"a node has more than {_MOST_GPUS} GPUs", "Check the range of File."
+                raise source.error(
+                    f"a node has more than {_MOST_GPUS} GPUs", "Check the range of File."
                 )
             if gpus.count:
                 lines.gpus.append(gpus)
@@ -138,13 +138,12 @@ class _Reader:
     def _gpus(self, values: dict[str, str], source: SourceLine) -> _Gpus:
         count = values.get("count")
         if count is not None and not _COUNT.fullmatch(count):
-            raise _error(source, f"{count[:80]!r} is not a number of GPUs", _REMEDY)
+            raise source.error(f"{count[:80]!r} is not a number of GPUs", _REMEDY)
         number = 1 if count is None else int(count)
         if "file" in values:
             files = _files(values["file"], source)
             if count is not None and number != files:
-                raise _error(
-                    source,
+                raise source.error(
                     f"Count is {number}, and File names {files} files",
                     "Leave out Count.",
                 )
@@ -154,8 +153,7 @@ class _Reader:
             text = values["links"]
             links = tuple(map(int, text.split(","))) if _LINKS.fullmatch(text) else ()
             if links.count(-1) != 1 or number != 1:
-                raise _error(
-                    source,
+                raise source.error(
                     f"{text[:80]!r} are not the links of {number} GPUs"
                     if number != 1
                     else f"{text[:80]!r} are not numbers of links with one -1 for the GPU itself",
@@ -170,11 +168,11 @@ class _Reader:
         try:
             cores = cpu_list(text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text)
         except ValueError as error:
-            raise _error(source, str(error), "Write Cores such as 0-15 or 0,2,4.") from error
+            raise source.error(str(error), "Write Cores such as 0-15 or 0,2,4.") from error
         self._cores[text] = tuple(sorted(set(cores)))
         if sum(map(len, self._cores.values())) > _MOST_CORES:
-            raise _error(
-                source, f"the file has more than {_MOST_CORES} cores", "Check the ranges of Cores."
+            raise source.error(
+                f"the file has more than {_MOST_CORES} cores", "Check the ranges of Cores."
             )
         return self._cores[text]
 
@@ -191,8 +189,7 @@ class _Reader:
             node = done[key]
             self._values += len(gpus) + (len(node.gpus) + len(node.links) if node else 0)
             if self._values > _MOST_VALUES:
-                raise _error(
-                    gpus[-1].source,
+                raise gpus[-1].source.error(
                     f"the nodes have more than {_MOST_VALUES} GPUs and links",
                     "Check the host lists for a wrong range, or import several files.",
                 )
@@ -215,8 +212,7 @@ def _node(lines: Sequence[_Gpus], file: str) -> NodeTopology | None:
         for other, number in enumerate(line.links):
             back = placed[other].links
             if back and other != index and back[index] != number:
-                raise _error(
-                    line.source,
+                raise line.source.error(
                     f"GPU {index} has {number} links to GPU {other}, which has {back[index]} to it",
                     "Write the same number in both lines.",
                 )
@@ -247,15 +243,13 @@ def _placed(lines: Sequence[_Gpus]) -> list[_Gpus]:
         if not line.links:
             continue
         if len(line.links) != count:
-            raise _error(
-                line.source,
+            raise line.source.error(
                 f"it has {len(line.links)} numbers of links, and its node has {count} GPUs",
                 "Write a number for each GPU, and -1 for the GPU itself.",
             )
         index = line.links.index(-1)
         if index in placed:
-            raise _error(
-                line.source,
+            raise line.source.error(
                 f"GPU {index} has links in line {placed[index].source.line} already",
                 "Write -1 at the place of the GPU itself.",
             )
@@ -278,9 +272,5 @@ def _files(text: str, source: SourceLine) -> int:
             if count > _MOST_GPUS:
                 break
     except ValueError as error:
-        raise _error(source, str(error), "Write File such as /dev/nvidia[0-3].") from error
+        raise source.error(str(error), "Write File such as /dev/nvidia[0-3].") from error
     return count
-
-
-def _error(source: SourceLine, problem: str, remedy: str) -> TopologyError:
-    return TopologyError(problem, remedy, file=source.file, line=source.line)
