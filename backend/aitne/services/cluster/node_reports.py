@@ -17,15 +17,13 @@ from aitne.core.models.node_report import ReportedNode
 from aitne.core.models.topology import StoredTopology, TopologyOrigin
 from aitne.core.ports.store import TopologyStore
 from aitne.core.settings import TopologySettings
-from aitne.services.cluster.topology import ClusterTopologies
+from aitne.services.cluster.topology import PYTHON_CONFIRMED, ClusterTopologies
 from aitne.topology.node import link_weight
 
 log = logging.getLogger(__name__)
 
 AGAIN = timedelta(minutes=10)
 """Time within which a node is not described again, whatever its agents say about boots."""
-_CONFIRMED = "python_confirmed"
-"""Key in the content of a row: True if jobs of two users have reported the version of Python."""
 _PARTS = ("numa_nodes", "gpus", "nics")
 _DIFFERS = (
     "jobs of different users describe it differently, and the first description is used. If the node was "
@@ -91,7 +89,7 @@ class NodeReports:
         async with self._lock:
             stored = await self._store.topology(TopologyOrigin.NODES, node)
             if stored is not None and _confirms(stored, owner, python):
-                content = {**(stored.content or {}), _CONFIRMED: True}
+                content = {**(stored.content or {}), PYTHON_CONFIRMED: True}
                 await self._store.save_topology(TopologyOrigin.NODES, node, content)
 
     async def _store_new(
@@ -113,7 +111,7 @@ class NodeReports:
                 return
             new = both
         if before is not None and before["python"] == new["python"]:
-            new[_CONFIRMED] = second_user or before.get(_CONFIRMED, False)
+            new[PYTHON_CONFIRMED] = second_user or before.get(PYTHON_CONFIRMED, False)
         await self._store.save_topology(TopologyOrigin.NODES, name, new)
 
     def _is_due(self, stored: StoredTopology | None, boot_id: str, python: str) -> bool:
@@ -140,7 +138,7 @@ def _confirms(stored: StoredTopology | None, owner: str, python: str) -> bool:
     if stored is None or stored.content is None or stored.problem is not None:
         return False
     known = stored.content
-    is_new = known["owner"] != owner and not known.get(_CONFIRMED, False)
+    is_new = known["owner"] != owner and not known.get(PYTHON_CONFIRMED, False)
     return is_new and bool(known["python"] == python)
 
 

@@ -34,6 +34,8 @@ FRESH_S = 1.0
 """Seconds for which the rows of the store are not compared again."""
 FROM_SCHEDULER = "scontrol show topology"
 """Name of the scheduler as a source; the sources of edges name it, too."""
+PYTHON_CONFIRMED = "python_confirmed"
+"""Key in what is stored of a node: True if jobs of two users have reported its version of Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class ClusterTopologies:
             for (origin, name), row in self._rows.stored.items()
             if origin is TopologyOrigin.NODES
             and (content := row.content) is not None
-            and (content["owner"] == owner or content.get("python_confirmed", False))
+            and (content["owner"] == owner or content.get(PYTHON_CONFIRMED, False))
         }
 
     async def _read(self) -> KnownTopology:
