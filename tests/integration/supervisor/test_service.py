@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -196,47 +197,46 @@ def test_children_die_with_their_supervisor(supervised: Supervised) -> None:
     supervised.until_ready()
 
 
-def test_service_manager_is_notified(
-    supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The socket on which systemd hears from the supervisor."""
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.settimeout(60)
-        manager.bind(str(tmp_path / "notify"))
-        supervised.start()
-        while (message := manager.recv(100)) != b"READY=1":
-            assert message == b"WATCHDOG=1"
-        assert supervised.status()["state"] == "ready"
-        pid = supervised.status()["supervisor_pid"]
-        os.kill(pid, signal.SIGSTOP)
-        eventually("it is stopped", lambda: " T " in Path(f"/proc/{pid}/stat").read_text())
-        while select.select([manager], [], [], 0)[0]:
-            assert manager.recv(100) == b"WATCHDOG=1"
-        os.kill(pid, signal.SIGCONT)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.settimeout(60)
+        listening.bind(str(tmp_path / "notify"))
+        yield listening
+
+
+def test_service_manager_is_notified(supervised: Supervised, manager: socket.socket) -> None:
+    supervised.start()
+    while (message := manager.recv(100)) != b"READY=1":
+        assert message == b"WATCHDOG=1"
+    assert supervised.status()["state"] == "ready"
+    pid = supervised.status()["supervisor_pid"]
+    os.kill(pid, signal.SIGSTOP)
+    eventually("it is stopped", lambda: " T " in Path(f"/proc/{pid}/stat").read_text())
+    while select.select([manager], [], [], 0)[0]:
         assert manager.recv(100) == b"WATCHDOG=1"
-        os.kill(pid, signal.SIGTERM)
-        while (message := manager.recv(100)) != b"STOPPING=1":
-            assert message == b"WATCHDOG=1"
+    os.kill(pid, signal.SIGCONT)
+    assert manager.recv(100) == b"WATCHDOG=1"
+    os.kill(pid, signal.SIGTERM)
+    while (message := manager.recv(100)) != b"STOPPING=1":
+        assert message == b"WATCHDOG=1"
 
 
 def test_reload_makes_the_new_supervisor_the_main_process_before_the_old_one_ends(
-    supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    supervised: Supervised, manager: socket.socket
 ) -> None:
-    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.settimeout(60)
-        manager.bind(str(tmp_path / "notify"))
+    def next_state() -> str:
+        while (message := manager.recv(100)) == b"WATCHDOG=1":
+            pass
+        return message.decode()
 
-        def next_state() -> str:
-            while (message := manager.recv(100)) == b"WATCHDOG=1":
-                pass
-            return message.decode()
-
-        supervised.start()
-        assert next_state() == "READY=1"
-        assert supervised.start("--main-process", "--replace") == 0
-        states = [next_state() for _ in range(3)]
-        main = supervised.status()["supervisor_pid"]
+    supervised.start()
+    assert next_state() == "READY=1"
+    assert supervised.start("--main-process", "--replace") == 0
+    states = [next_state() for _ in range(3)]
+    main = supervised.status()["supervisor_pid"]
     # Without READY=1 at the end, systemd would end the unit because of STOPPING=1.
     assert states == [f"MAINPID={main}", "STOPPING=1", "READY=1"]
     assert not control.is_detached(main)
