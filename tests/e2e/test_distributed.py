@@ -15,7 +15,7 @@ from aitne.client import Client
 from tests.e2e.conftest import walk
 from tests.support import realtime
 from tests.support.browser import assert_portal_shows_order
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform, environments_or_skip, on_interleaved_nodes
 from tests.support.requirements import need_torch
 from tests.support.training import shared_environment
 from tests.support.waiting import eventually
@@ -35,13 +35,7 @@ def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlat
     """This machine as four nodes, on two leaves that their names interleave."""
     need_torch()
     environments_or_skip()
-    root = tmp_path_factory.mktemp("platform")
-    (root / "topology.conf").write_text(
-        "SwitchName=a Nodes=node01,node03\nSwitchName=b Nodes=node02,node04\n"
-        "SwitchName=top Switches=a,b\n"
-    )
-    network = f'[topology]\nfile = "{root}/topology.conf"'
-    running = RunningPlatform(root, f"[local]\nnodes = 4\n{network}")
+    running = on_interleaved_nodes(tmp_path_factory.mktemp("platform"))
     try:
         running.start()
         yield running

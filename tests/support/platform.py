@@ -165,6 +165,17 @@ def on_cluster(root: Path, cluster: DevCluster, config: str = "") -> RunningPlat
     return RunningPlatform(root, "\n".join([*lines, f'software_dir = "{SOFTWARE}"', config]))
 
 
+def on_interleaved_nodes(root: Path, local: str = "") -> RunningPlatform:
+    """A platform whose four nodes are this machine, on two leaves that their names interleave; not
+    started yet. ``local`` is more of the local scheduler's settings."""
+    (root / "topology.conf").write_text(
+        "SwitchName=a Nodes=node01,node03\nSwitchName=b Nodes=node02,node04\n"
+        "SwitchName=top Switches=a,b\n"
+    )
+    network = f'[topology]\nfile = "{root}/topology.conf"\n'
+    return RunningPlatform(root, f"[local]\nnodes = 4\n{local}\n{network}")
+
+
 @pytest.fixture(scope="module")
 def slurm_platform(
     tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster

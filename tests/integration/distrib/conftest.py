@@ -9,7 +9,12 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.platform.dev_cluster import DevCluster
-from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
+from tests.support.platform import (
+    RunningPlatform,
+    environments_or_skip,
+    on_cluster,
+    on_interleaved_nodes,
+)
 from tests.support.waiting import eventually
 
 SAY = """\
@@ -43,12 +48,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """A platform whose four nodes are this machine, on two leaves that their names interleave."""
     environments_or_skip()
     root = tmp_path_factory.mktemp("platform")
-    (root / "topology.conf").write_text(
-        "SwitchName=a Nodes=node01,node03\nSwitchName=b Nodes=node02,node04\n"
-        "SwitchName=top Switches=a,b\n"
-    )
-    network = f'[topology]\nfile = "{root}/topology.conf"\n'
-    running = RunningPlatform(root, f"[local]\nnodes = 4\ncpus = 8\n{network}")
+    running = on_interleaved_nodes(root, "cpus = 8")
     # Programs in jobs find the platform as without XDG_STATE_HOME.
     (running.home / ".local").mkdir()
     (running.home / ".local" / "state").symlink_to(root / "state")

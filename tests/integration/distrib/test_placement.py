@@ -20,6 +20,7 @@ import pytest
 import aitne.launch
 import aitne.topology
 from aitne.client import Client
+from aitne.client.records import Job
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.dev.cluster import down, up
 from tests.integration.distrib.conftest import log_of
@@ -130,6 +131,18 @@ def assert_ordered(log: str, order: list[str]) -> None:
     assert {frozenset(order[:2]), frozenset(order[2:])} <= LEAVES
 
 
+def ordered_job(alice: Client, file: dict[str, Any]) -> tuple[Job, str, dict[str, Any]]:
+    """The completed job of a file whose ranks got a better order, its log and its placement."""
+    job = alice.jobs.create(file)
+    ended = alice.jobs.wait(job.id, timeout_s=240)
+    log = log_of(alice, job.id)
+    assert ended.state == "COMPLETED", log
+    until("the placement is reported", lambda: alice.jobs.placement(job.id)["order"])
+    placement = alice.jobs.placement(job.id)
+    assert_ordered(log, placement["order"])
+    return ended, log, placement
+
+
 @pytest.mark.parametrize("distributed", [True, False], ids=["ranks", "programs"])
 def test_job_of_four_nodes_has_the_same_order_everywhere(
     on_rest: RunningPlatform, distributed: bool, chromium: str, tmp_path: Path
@@ -141,15 +154,9 @@ def test_job_of_four_nodes_has_the_same_order_everywhere(
         if distributed
         else on_four(STARTED_BY_THE_USER)
     )
-    job = alice.jobs.create(file)
-    ended = alice.jobs.wait(job.id, timeout_s=240)
-    log = log_of(alice, job.id)
-    assert ended.state == "COMPLETED", log
-    until("the placement is reported", lambda: alice.jobs.placement(job.id)["order"])
-    placement = alice.jobs.placement(job.id)
+    job, log, placement = ordered_job(alice, file)
     order = placement["order"]
-    assert_ordered(log, order)
-    assert sorted(placement["given"]) == sorted(order) == sorted(ended.nodes)
+    assert sorted(placement["given"]) == sorted(order) == sorted(job.nodes)
     assert placement["crossings"]["given"] > placement["crossings"]["chosen"]
     assert placement["crossings"]["chosen"] == placement["crossings"]["best"]
     match = CHANGED.search(log)
@@ -183,14 +190,8 @@ def test_torchrun_has_its_first_rank_on_the_first_node_of_the_order(
             resources={"nodes": 4, "cpu": 1, "memory": "1G"},
             distributed={"ranks_per_node": 1, "backend": "gloo"},
         )
-        job = alice.jobs.create(file)
-        ended = alice.jobs.wait(job.id, timeout_s=240)
-    log = log_of(alice, job.id)
-    assert ended.state == "COMPLETED", log
-    until("the placement is reported", lambda: alice.jobs.placement(job.id)["order"])
-    placement = alice.jobs.placement(job.id)
+        _, log, placement = ordered_job(alice, file)
     order = placement["order"]
-    assert_ordered(log, order)
     assert order != placement["given"]
     assert places(log) == [(node, socket.gethostname()) for node in order]
     assert log.splitlines().count("sum 10") == 4
