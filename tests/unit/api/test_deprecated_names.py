@@ -107,7 +107,7 @@ async def test_answers_carry_the_old_names_as_well(stage: Stage) -> None:
         plan = await ok(client.post(f"{API}/jobs:plan", json={**job, "after": [created["id"]]}))
         assert plan["waits_for"] == plan["pending_reason"] == "Waits for one other job to complete."
         [waiting] = (await ok(client.get(f"{API}/projects/vision/waiting")))["items"]
-        assert waiting["asks_for"] == waiting["resources"] == "1 CPUs"
+        assert waiting["asks_for"] == waiting["resources"] == "1 CPU"
         assert waiting["waits_since"] == waiting["pending_since"] == created["created_at"]
         cancelled = await ok(client.post(f"{API}/jobs:cancel", json={"ids": [created["id"]]}), 202)
         assert cancelled["asked"] == cancelled["requested"] == 1
