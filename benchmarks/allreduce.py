@@ -43,7 +43,7 @@ _TIMEOUT_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many ranks there are, and what each is bound to."""
+    """The number of ranks and the unit that each is bound to."""
 
     name: str
     ranks: int

@@ -78,7 +78,7 @@ def main(folder: str, rounds: int, ways: Sequence[str]) -> None:
 
 
 def _repeats(shm: ShmTransport, call: Callable[[], object]) -> int:
-    """How many calls make a sample: rank 0 decides."""
+    """Return the number of calls that make one sample, chosen by rank 0 for all ranks."""
     call()
     taken = _sample(shm, call, 3)
     number = torch.tensor([max(1, min(_MOST_CALLS, int(_SAMPLE_S / max(taken, 1e-9))))])

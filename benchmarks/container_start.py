@@ -33,7 +33,7 @@ MOST = 1.3
 """Of a session in an image over one without."""
 IMAGES = ("base", "jupyter")
 USER = "games"
-"""An ordinary account that every Debian has and nobody uses: images behave otherwise for root."""
+"""An unprivileged account that every Debian has; images run differently for root."""
 PYTHON = "/usr/bin/python3"
 PROGRAM = ("true",)
 BUILD_S = 1_800.0
@@ -92,7 +92,7 @@ def _ms(seconds: Iterator[float]) -> Estimate:
 def _in_turn(
     pairs: int, ours: Callable[[], float], theirs: Callable[[], float]
 ) -> list[tuple[float, float]]:
-    """Who is first changes each time."""
+    """Measure both functions in pairs; the order within a pair alternates."""
     taken = []
     for number in range(pairs):
         if number % 2:
@@ -115,7 +115,7 @@ def _build(whole: Whole, name: str, *, fresh: bool) -> float:
 
 
 def _file_of(image: dict[str, Any]) -> dict[str, Any]:
-    """What Apptainer takes of it."""
+    """Return the Apptainer artifact of a catalogue image."""
     found: dict[str, Any] = next(
         each for each in image["artifacts"] if each["runtime"] == "apptainer"
     )
@@ -142,7 +142,7 @@ def _execs(sif: Path, times: int) -> list[Exec]:
 
 
 class _Stage:
-    """A copy of the image that everybody can read, and a home of the user's own."""
+    """A copy of the image that all accounts can read, and a home folder of the user's own."""
 
     def __init__(self, folder: Path, sif: Path) -> None:
         self._sif, self._home = folder / sif.name, folder / "home"

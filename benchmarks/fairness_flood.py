@@ -34,7 +34,7 @@ class Flood:
             self._job = str(json.loads(answer)["items"][0]["id"])
 
     def submit(self) -> None:
-        """Submit a job."""
+        """Submit a job with one request."""
         self._post("/api/v1/jobs", _JOB)
 
     def cancel(self) -> None:
@@ -69,7 +69,7 @@ class Flood:
         connection.close()
 
     def login(self) -> None:
-        """Guess a password."""
+        """Attempt a login with a wrong password."""
         self._post("/api/v1/auth/login", {"username": "user1", "password": "not this one"})
 
     def _post(self, path: str, body: Mapping[str, object]) -> tuple[int, bytes]:

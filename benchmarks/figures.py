@@ -1,4 +1,4 @@
-"""What a benchmark returns, and how it is shown: JSON, a table, or Markdown for the docs."""
+"""The rows that a benchmark returns, shown as JSON, as a table or as Markdown for the docs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the number keeps to its target."""
+        """Return whether the estimate meets the target; None without a target."""
         if self.least is not None:
             return self.estimate.value >= self.least
         return None if self.target is None else self.estimate.value <= self.target
@@ -51,7 +51,7 @@ class Figure:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the figure as a JSON object."""
         rows = [{**asdict(row), "met": row.met} for row in self.rows]
         return {"name": self.name, "title": self.title, "rows": rows, "notes": list(self.notes)}
 
@@ -74,7 +74,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def table(figure: Figure) -> str:
-    """For a terminal."""
+    """Return the figure as a table for a terminal."""
     lines = [HEADINGS, *map(cells, figure.rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
     drawn = [

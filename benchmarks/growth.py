@@ -1,4 +1,4 @@
-"""How the API's memory grows while people look at a long history."""
+"""Growth of the API's memory while users read a long job history."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _get(http: Http, path: str) -> dict[str, object]:
 
 
 async def _change(settings: Settings, done: threading.Event) -> None:
-    """What a controller writes while the queue moves."""
+    """Change batches of live jobs, as a controller does, until `done` is set."""
     store = SqlStore(settings.database_url)
     await store.start()
     try:
@@ -157,7 +157,7 @@ async def _change(settings: Settings, done: threading.Event) -> None:
 
 
 def _memory(pid: int, what: str) -> float:
-    """MB, of ``/proc/<pid>/status``."""
+    """Return one field of `/proc/<pid>/status`, such as VmRSS, in MB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{what}:"):
             return int(line.split()[1]) * 1024 / _MB

@@ -1,4 +1,4 @@
-"""What an idle platform takes of the machine's memory, process by process."""
+"""Memory that the processes of an idle platform use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scrape of the platform costs while 10,000 live jobs report."""
+"""Cost of a Prometheus scrape of the platform while 10,000 live jobs report."""
 
 from __future__ import annotations
 

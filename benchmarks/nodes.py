@@ -42,7 +42,7 @@ class Request:
     path: str
     etag: bool = False
     first: bool = False
-    """Nobody has asked for so long that the API looks anew."""
+    """No request came for so long that the API reads the nodes anew."""
 
 
 REQUESTS = (
@@ -166,7 +166,7 @@ def _sizes(http: Http) -> list[Row]:
 
 
 def _look(settings: Settings, looks: int) -> Row:
-    """How long the controller waits for the broker's look at the nodes."""
+    """Measure the time that the controller waits for the broker's answer about the nodes."""
 
     async def look() -> list[float]:
         scheduler = BrokerScheduler(settings)

@@ -34,18 +34,18 @@ TARGET = 3.0
 WARM_UP = 30
 _QUERY = "&".join([*(f"state={state}" for state in jobs_table.FILTER), f"limit={LIMIT}"])
 VIEWS = {jobs_table.ADMIN: None, "user1": "user1"}
-"""Who asks, and whom the page is then cut down to."""
+"""The name of each measured view and the owner that its jobs are restricted to; None for all owners."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server process."""
+    """A running API server."""
 
     port: int
     pid: int
 
     def answers(self) -> bool:
-        """Whether it is up."""
+        """Return whether the server answers its health check."""
         return answers(self.port)
 
 
@@ -135,7 +135,7 @@ class Timed:
         self.cpu: list[float] = []
 
     def body(self) -> bytes:
-        """The answer."""
+        """Request the page and return the body of the answer."""
         return self._http.get(self._path)[1]
 
     def time(self) -> float:

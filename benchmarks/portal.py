@@ -1,4 +1,4 @@
-"""What a person waits for in the portal, in a real Chromium: first load, later pages, a table of 10,000 jobs."""
+"""Waiting times in the portal, in a real Chromium: first load, later pages, a table of 10,000 jobs."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def eventually(what: str, check: Callable[[], bool], within_s: float = START_S) 
 
 
 def answers(port: int, path: str = "/healthz") -> bool:
-    """Whether a server on loopback says something better than an error of its own."""
+    """Return whether the server at a port of loopback answers without an error status."""
     try:
         return Http(port).get(path)[0] < 400
     except (OSError, http.client.HTTPException):
@@ -93,7 +93,7 @@ class Http:
         self._headers = dict(headers or {})
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body."""
+        """Send a GET request; return status and body."""
         return self.request("GET", path)
 
     def post(self, path: str, body: object) -> Any:
@@ -147,12 +147,12 @@ def pss_bytes(pid: int) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used of the CPUs, in user and kernel mode, all threads together."""
+    """Return the CPU time of a process in seconds, user and kernel mode, all threads."""
     return sum(_stat(pid)[1:3]) / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds_of_tree(root: int) -> float:
-    """What a process and its descendants have used of the CPUs, those that have ended included."""
+    """Return the CPU time of a process and all its descendants in seconds, ended ones included."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
     stats: dict[int, list[int]] = {}
     for pid in pids:

@@ -36,7 +36,7 @@ STAGES = (
     ("until JupyterLab answers through the proxy", "started_at", "answered"),
     ("then, until the portal says READY", "answered", "ready_at"),
 )
-"""What each stage is called, and the times that it lies between."""
+"""The label of each stage with the times at which it begins and ends."""
 
 
 @dataclass(frozen=True, slots=True)

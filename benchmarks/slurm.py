@@ -82,7 +82,7 @@ class Slurm:
         self.run("scontrol", "update", f"NodeName={','.join(self.about.nodes)}", "State=RESUME")
 
     def cancel_all(self) -> None:
-        """Empty the queue."""
+        """Cancel all jobs of the user and wait until the queue is empty."""
         self.run("scancel", f"--user={USER}")
         eventually("the end of all jobs", lambda: not self.queued(), _COMMAND_S)
 
@@ -91,7 +91,7 @@ class Slurm:
         return self.run("squeue", "--noheader", "--format=%j").split()
 
     def questions(self) -> dict[str, int]:
-        """How many messages slurmctld has had, by kind and by whose they were (``sdiag``)."""
+        """Return the number of messages to slurmctld by type and by user, from `sdiag`."""
         said = self.run("sdiag").partition("statistics by message type")[2]
         return {name: int(count) for name, count in _RPC.findall(said)}
 
@@ -144,7 +144,7 @@ class OnSlurm:
         return int(found)
 
     def last_event(self) -> int:
-        """The newest event."""
+        """Return the id of the newest event in the database; 0 without events."""
         ((found,),) = self._read("SELECT coalesce(max(id), 0) FROM events")
         return int(found)
 
@@ -169,7 +169,7 @@ class OnSlurm:
 
     @contextmanager
     def controller(self) -> Iterator[int]:
-        """Its process id."""
+        """Run a controller process during the block; yield its process id."""
         argv = [sys.executable, "-m", "aitne.controller", "run"]
         with running(argv, self.settings.data_dir / "controller.log", self.env) as process:
             yield process.pid

@@ -1,4 +1,4 @@
-"""What a thousand browsers ask of slurmctld: nothing more than one does."""
+"""Load on slurmctld with a thousand browsers, which is the same as with one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOBS = 100
 """More than the adapter looks at by REST."""
 _CHANGE_EVERY_S = 1.0
 _QUEUE = frozenset({"REQUEST_JOB_INFO", "REQUEST_JOB_USER_INFO", "REQUEST_JOB_INFO_SINGLE"})
-"""What squeue and slurmrestd's job lists send (https://slurm.schedmd.com/sdiag.html)."""
+"""The messages of squeue and of slurmrestd's job lists (https://slurm.schedmd.com/sdiag.html)."""
 
 
 def measure(*, quick: bool) -> Figure:
@@ -72,7 +72,7 @@ def measure(*, quick: bool) -> Figure:
 
 
 def _phase(slurm: Slurm, numbers: list[str], seconds: float) -> dict[str, float]:
-    """Messages per interval."""
+    """Change jobs for some seconds; return the messages to slurmctld per interval, by type."""
     before, began = slurm.questions(), time.monotonic()
     step = 0
     while time.monotonic() < began + seconds:

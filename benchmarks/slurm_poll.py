@@ -56,7 +56,7 @@ Poll = Callable[[], Awaitable[object]]
 
 
 class _LookingOn(LocalCommand):
-    """As a broker's: it looks at everybody's jobs, not at those of this process's account alone."""
+    """Slurm commands as the broker runs them: for the jobs of all users."""
 
     alone = False
 

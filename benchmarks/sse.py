@@ -33,7 +33,7 @@ _PER_EVENT = 100
 
 @dataclass
 class Taken:
-    """What one phase showed."""
+    """The measurements of one phase."""
 
     idle: float
     """Queries per interval while nothing happened."""
@@ -43,7 +43,7 @@ class Taken:
 
 @dataclass
 class Heard:
-    """What all listeners of all phases heard: per event, the lag of each delivery."""
+    """The deliveries to all listeners in all phases: for each event, the lag of each delivery."""
 
     lags: list[list[float]] = field(default_factory=list)
     missing: int = 0

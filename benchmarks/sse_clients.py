@@ -25,7 +25,7 @@ AT_ONCE = 50
 
 
 class Ears:
-    """What all listeners of this process heard."""
+    """The events that all listeners of this process received."""
 
     def __init__(self) -> None:
         self.times: dict[int, float] = {}
@@ -46,7 +46,7 @@ class Ears:
 
 
 class Listener(asyncio.Protocol):
-    """One event stream."""
+    """A client of one event stream."""
 
     def __init__(self, ears: Ears, request: bytes) -> None:
         self._ears = ears
@@ -121,7 +121,7 @@ async def listen(port: int, count: int, token: str) -> dict[str, Any]:
 
 @contextmanager
 def listening(port: int, count: int, token: str) -> Iterator[None]:
-    """So many listeners in a process of their own, whose ears nobody asks about."""
+    """Run a process with so many listeners during the block; their events are not evaluated."""
     argv = [sys.executable, "-m", __spec__.name, str(port), str(count)]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

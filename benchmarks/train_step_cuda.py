@@ -1,4 +1,7 @@
-"""What of ``train_step`` one CUDA device can say: the hooks' overhead at one rank, and skinny products."""
+"""The parts of `train_step` that one CUDA device can measure.
+
+These are the overhead of the hooks at one rank, and products with a short side.
+"""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ Step = Callable[[], None]
 
 
 class Nobody:
-    """Keeps no records."""
+    """A recorder that keeps no records."""
 
     def add(self, op: str, nbytes: int, ranks: int, t0_ns: int, t1_ns: int) -> None:
-        """Forget it."""
+        """Ignore the record of an operation."""
 
     def step(self) -> None:
-        """Forget it."""
+        """Ignore the end of a step."""
 
 
 class Sized(nn.Module):

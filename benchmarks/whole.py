@@ -24,7 +24,7 @@ DOWN_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A running platform."""
+    """A running platform with its data directory and administrator token."""
 
     port: int
     folder: Path
@@ -41,7 +41,7 @@ class Whole:
         return (self.data_dir / "secrets" / name).read_text().strip()
 
     def status(self) -> dict[str, Any]:
-        """What its supervisor says."""
+        """Return the supervisor's status, as `aitne status --json` prints it."""
         answer = _aitne(self.env, "status", "--data-dir", str(self.data_dir), "--json")
         found: dict[str, Any] = json.loads(answer)
         return found

@@ -111,7 +111,7 @@ class Writer:
         self.runtime: set[str] = set()
 
     def method(self, module: Module, node: ast.FunctionDef) -> str:
-        """One method, awaited."""
+        """Return the source of the asynchronous counterpart of one method."""
         self._need(module, node)
         arguments = _signature(node.args)
         passed = ", ".join([f"self._sync.{node.name}", *_passed(node.args)])

@@ -40,7 +40,7 @@ slurm:
 
 
 def render() -> str:
-    """The page."""
+    """Return the reference page of the job file as Markdown."""
     schema = JobFile.model_json_schema()
     parts = [INTRODUCTION, "## Top level", "", _table(schema, "")]
     for name, part in _sections(schema):

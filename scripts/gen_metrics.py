@@ -34,7 +34,7 @@ SECTIONS = (
 
 
 def main() -> None:
-    """Print the page."""
+    """Print the reference page of the metrics."""
     metrics = [each for each in vars(metric_names).values() if isinstance(each, Metric)]
     runtime = [metric for metric in metrics if metric.name.startswith("aitne_distrib_")]
     platform = [metric for metric in metrics if metric not in (*runtime, *JOB_METRICS)]

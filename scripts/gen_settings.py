@@ -84,7 +84,7 @@ def _answer_default(field: FieldInfo) -> str:
 
 
 def render() -> str:
-    """The page."""
+    """Return the reference page of the settings as Markdown."""
     sections = dict(_sections())
     top = sections.pop("")
     parts = [INTRODUCTION, "## Top level\n", _table("", top)]

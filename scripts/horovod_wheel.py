@@ -23,7 +23,7 @@ from aitne.host.folders import cache_dir
 
 VERSION = "0.28.1"
 NEEDS = ("cloudpickle", "packaging", "psutil", "pyyaml")
-"""What it imports, besides PyTorch."""
+"""The packages that Horovod imports, besides PyTorch."""
 TOOLS = ("g++", "make", "cmake", "openmpi-bin", "libopenmpi-dev")
 BUILD_NEEDS = ("cffi", "packaging", "setuptools<81", "wheel")
 """Later setuptools have no pkg_resources, which its setup.py imports."""
@@ -42,7 +42,7 @@ _ASK = (
 
 
 def say(text: str) -> None:
-    """For whoever waits."""
+    """Print a progress message to standard error."""
     print(text, file=sys.stderr)
 
 
@@ -58,7 +58,11 @@ def open_mpi() -> str:
 
 
 def folder(python: Path) -> tuple[Path, Path]:
-    """Where the wheel for this interpreter belongs, and where its PyTorch is. Raises ``SetupError``."""
+    """Return the folder for this interpreter's wheel and the folder of its PyTorch.
+
+    Raises:
+        SetupError: the interpreter has no PyTorch.
+    """
     asked = subprocess.run([python, "-c", _ASK], capture_output=True, text=True)
     if asked.returncode != 0:
         raise SetupError(f"{python} has no PyTorch: make distrib")

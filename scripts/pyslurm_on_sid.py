@@ -74,7 +74,10 @@ def main() -> int:
 
 
 def in_namespaces(*words: str) -> int:
-    """Run ``inside``. What it mounts and starts is seen by nobody else and ends with it."""
+    """Run the command `inside` in mount and PID namespaces of its own.
+
+    Its mounts and processes are visible to no other process and end with it.
+    """
     namespaces = ("--mount", "--pid", "--fork", "--kill-child")
     argv = ["unshare", *namespaces, sys.executable, __file__, *words]
     return subprocess.run(argv, check=False).returncode
@@ -93,7 +96,7 @@ def inside(verb: str, folder: str, lower: str, *words: str) -> int:
 
 
 def say(text: str) -> None:
-    """Progress."""
+    """Print a progress message."""
     print(text, flush=True)
 
 
@@ -126,7 +129,7 @@ def build(root: Path) -> int:
 
 
 def requirements() -> list[str]:
-    """What the platform and its tests need; the platform itself runs from its checkout."""
+    """Return the dependencies of the platform and its tests; the platform runs from its checkout."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     optional = project["optional-dependencies"]
     tools = [each for each in optional["dev"] if TEST_TOOLS.match(each)]
@@ -186,7 +189,7 @@ def run_inside(root: Path, argv: Sequence[str], env: Mapping[str, str]) -> int:
     inside = ["env", f"--chdir={SOURCE}", *argv]
     program = subprocess.Popen(["chroot", str(root), *inside], env={**basics, **env})
     while True:
-        # The first process inherits everybody's orphans.
+        # Orphaned processes become children of the namespace's first process.
         pid, status = os.wait()
         if pid == program.pid:
             program.returncode = os.waitstatus_to_exitcode(status)

@@ -69,7 +69,7 @@ class Recorder:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, user: str, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """A command as somebody."""
+        """Run a command as a user, in the cluster's namespaces."""
         who = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"]
         return subprocess.run(
             [*self._cluster.command_prefix, *who, *argv],

@@ -44,7 +44,11 @@ class Recorder:
         self._version = 0
 
     def headers(self, token: str | None = None) -> dict[str, str]:
-        """Who asks."""
+        """Return the headers that authenticate the user.
+
+        Args:
+            token: a token to send instead of a valid one.
+        """
         token = token or TokenMint(self._key).token(self._user)
         return {"X-SLURM-USER-NAME": self._user, "X-SLURM-USER-TOKEN": token}
 
@@ -176,7 +180,7 @@ class Recorder:
 
 
 def _scrub(value: Any, *, whole: bool) -> Any:
-    """Leave out what belongs to the machine, and what nobody reads."""
+    """Remove the fields that describe the machine and those that the parsers do not read."""
     if not isinstance(value, dict):
         return value
     value = {key: part for key, part in value.items() if key not in ("meta", "bf_exit")}

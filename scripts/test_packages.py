@@ -48,7 +48,7 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 
 
 def say(text: str) -> None:
-    """For whoever waits."""
+    """Print a progress message to standard error."""
     print(text, file=sys.stderr)
 
 
@@ -73,7 +73,10 @@ def disable(names: Collection[str]) -> None:
 
 
 def install_bonsai() -> None:
-    """What asks directories: it is built against OpenLDAP's libraries, so it is in no other extra."""
+    """Install bonsai, which queries LDAP directories.
+
+    It is built against OpenLDAP's libraries and therefore belongs to no other extra.
+    """
     if find_spec("bonsai") is None:
         say("Building bonsai …")
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", "constraints.txt"]

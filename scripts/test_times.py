@@ -30,7 +30,7 @@ PHASES = "phases.jsonl"
 
 @dataclass(frozen=True)
 class PhaseRecord:
-    """What one phase took."""
+    """The elapsed time, CPU time and exit status of one phase."""
 
     phase: str
     elapsed_s: float
