@@ -28,7 +28,7 @@ HOST_PACKAGES = {
     "iptables": "iptables",
     "openssh-client": "ssh",
 }
-"""What this machine needs, and the program by which one knows that it is there."""
+"""The Debian packages that the host needs, each with a program that shows that it is installed."""
 
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "iproute2", "iputils-ping", "openssh-server"),
@@ -44,7 +44,7 @@ DISABLED = (
     *("slurmdbd.service", "slurmrestd.service", "apt-daily.timer", "apt-daily-upgrade.timer"),
     *("dpkg-db-backup.timer", "fstrim.timer"),
 )
-# nspawn's console is a log, and nobody logs in there.
+# nspawn's console is a log without logins.
 MASKED = ("console-getty.service",)
 ENABLED = ("systemd-networkd.service", "systemd-networkd-wait-online.service", "ssh.service")
 
@@ -58,7 +58,7 @@ class Base:
 
 
 def machines_dir() -> Path:
-    """Where bases, software and the fleets that run now lie."""
+    """Return the folder of bases, software and running fleets."""
     return cache_dir() / "machines"
 
 
@@ -80,7 +80,7 @@ def install_host_packages() -> None:
 
 
 def ensure_base() -> Base:
-    """The base, made if it is not there yet; older ones that nobody uses are removed.
+    """Return the base of this module's version; create it when it is missing and remove unused ones.
 
     Raises:
         RuntimeError: the machine's sources name no Debian archive.
@@ -150,7 +150,7 @@ def _mirror() -> str:
 
 
 def remove_unused(parent: Path, pattern: str) -> None:
-    """Remove the folders that nobody uses: each is some hundred megabytes."""
+    """Remove the matching folders that no process has locked; each has some hundred megabytes."""
     for folder in parent.glob(pattern):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -4,9 +4,9 @@
         portal, n1 = fleet.up(["portal", "n1"])
         n1.run(["ping", "-c1", "portal"])
 
-All that a fleet makes here has its slot in the name: a bridge, three iptables rules, control groups, and a
-folder with the overlays. A lock on the slot is held as long as the fleet lives, so whoever gets the lock of a
-slot that still has things in it knows that its owner died, and clears it.
+All resources that a fleet creates on the host have its slot in their names: a bridge, three iptables
+rules, control groups, and a folder with the overlays. A fleet holds a lock on its slot. A process that
+gets the lock of a slot with resources in it knows that their owner died, and removes them.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _try_lock(slot: int) -> IO[str] | None:
 
 
 def _clear(slot: int) -> None:
-    """By what the folder of the slot has on record, whoever wrote it."""
+    """Stop the machines of a slot and remove its network and its folder, as its records name them."""
     folder = _folder(slot)
     machines = folder / "machines"
     network = Network(slot)
@@ -206,7 +206,7 @@ def _clear(slot: int) -> None:
 
 
 def _refuse_mounts_below(folder: Path) -> None:
-    """What is mounted there is not ours to delete."""
+    """Raise an error if a file system is mounted below the folder, whose files must not be deleted."""
     with Path("/proc/self/mountinfo").open() as mounts:
         below = [line.split()[4] for line in mounts if line.split()[4].startswith(f"{folder}/")]
     if below:

@@ -46,7 +46,7 @@ class Machine:
 
     @property
     def console(self) -> str:
-        """What it wrote to its console, from its first boot on."""
+        """Return the console output since the machine's first boot."""
         log = self.folder / "console.log"
         return log.read_text(errors="replace") if log.exists() else ""
 
@@ -82,7 +82,7 @@ class Machine:
         cgroups = self._make_cgroups()
         record = self.folder / "pid"
 
-        def enter() -> None:  # in the child: whoever kills us any time later can still find it
+        def enter() -> None:  # in the child: `pid` names it even if this process is killed
             for cgroup in cgroups:
                 (cgroup / "cgroup.procs").write_text("0")
             record.write_text(f"{os.getpid()} {_started(os.getpid())}")
@@ -163,7 +163,7 @@ class Machine:
         return done.stdout
 
     def ssh_argv(self) -> list[str]:
-        """What comes before a command to run it as root over the network."""
+        """Return the `ssh` arguments that run a command on the machine as root over the network."""
         quiet = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
         quiet += ["-o", "LogLevel=ERROR", "-o", "ConnectTimeout=5", "-o", "BatchMode=yes"]
         return ["ssh", "-i", str(self.ssh_key), *quiet, f"root@{self.address}"]
@@ -289,7 +289,10 @@ def _children(pid: int) -> list[int]:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in clock ticks since boot: with its number, nobody else's (proc(5))."""
+    """Return the start time of a process in clock ticks since boot.
+
+    Together with the number it identifies the process (proc(5)).
+    """
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
 
 

@@ -17,7 +17,7 @@ class Network:
 
     @property
     def bridge(self) -> str:
-        """The bridge's name, which nobody else uses."""
+        """The name of the bridge, unique to the slot."""
         return f"aitne{self.slot}"
 
     @property
@@ -71,7 +71,7 @@ def set_cable(port: str, state: str) -> None:
 
 
 def has_port(port: str) -> bool:
-    """Whether the bridge's end of a cable is still there."""
+    """Return whether the host's end of a virtual Ethernet pair still exists."""
     return (Path("/sys/class/net") / port).exists()
 
 

@@ -51,10 +51,10 @@ class MachinesPlatform:
     url: str
 
     def ready(self) -> bool:
-        """Whether all of it answers.
+        """Return whether the platform answers its readiness check.
 
         Raises:
-            MachineError: systemd has given one of its units up.
+            MachineError: systemd has given up one of the units.
         """
         portal = self.cluster.portal
         for unit in ("aitne-broker.service", "aitne.service"):
@@ -98,7 +98,7 @@ class MachinesPlatform:
         return str(json.loads(self.aitne(*create))["token"])
 
     def client(self, user: str) -> Client:
-        """What a user's own program would use, from here: this machine is in the portal's network."""
+        """Return an API client with a user's token; this machine is in the portal's network."""
         return Client(self.url, self.token(user))
 
     def logs(self) -> str:
@@ -142,7 +142,7 @@ def _place_software(cluster: SlurmCluster) -> None:
     software.copy_source(shared / Path(software.SOURCE).name)
     nodes = shared / Path(SOFTWARE_DIR).name
     nodes.mkdir()
-    # The session environment takes a minute to make; the platform finds that somebody did it already.
+    # The session environment takes a minute to create; the platform finds a finished one.
     made = fleet.software / Path(software.NODE_SOFTWARE).name
     for env in made.glob("session-*"):
         (nodes / env.name).symlink_to(f"{software.NODE_SOFTWARE}/{env.name}")

@@ -19,7 +19,7 @@ PORTAL = "portal"
 OPERATOR = "aitne-op"
 """The Unix user that may see every job and change it: AdminLevel=Operator in slurmdbd."""
 SYSTEM_USER = "aitne"
-"""Whom the platform runs as."""
+"""The account that the platform runs as."""
 USERS = {SYSTEM_USER: 900, OPERATOR: 901, "alice": 2001, "bob": 2002}
 """User identities, the same on all machines."""
 ACCOUNTS = {"alice": "vision", "bob": "speech"}
@@ -115,12 +115,12 @@ class SlurmCluster:
         return int(self.portal.run(argv, user=user, stdin=script).stdout.split(";")[0])
 
     def job_state(self, job: int) -> str:
-        """What Slurm's accounting says of a job: ``NODE_FAIL``, ``COMPLETED``, …; empty when not known yet."""
+        """Return a job's state from Slurm's accounting, such as `NODE_FAIL`; empty while unknown."""
         argv = ["sacct", "-n", "-X", "-P", "-D", "-j", str(job), "-o", "State"]
         return self.portal.run(argv).stdout.strip().rpartition("\n")[2]
 
     def node_state(self, node: str) -> str:
-        """What slurmctld says of a node, such as ``idle`` or ``down*`` (sinfo's %t)."""
+        """Return slurmctld's state of a node, such as `idle` or `down*` (sinfo's %t)."""
         return self.portal.run(["sinfo", "-h", "-p", "gpu", "-n", node, "-o", "%t"]).stdout.strip()
 
     def wait_idle(self, nodes: Sequence[str] = (), within_s: float = 60) -> None:
@@ -148,7 +148,7 @@ class SlurmCluster:
             time.sleep(0.2)
 
     def report(self) -> str:
-        """What a person would look at first when the cluster does not do what it should."""
+        """Return the command output and logs that show why the cluster does not work."""
         looks = [(self.portal, ["sinfo", "-R"]), (self.portal, ["sinfo", "-N", "-l"])]
         looks.append((self.portal, ["squeue", "-l"]))
         looks.append((self.portal, ["tail", "-n20", "/var/log/slurm/slurmctld.log"]))

@@ -22,7 +22,7 @@ from tests.machines.base import Base, bind_argv, locked, machines_dir, remove_un
 
 CHECKOUT = Path(__file__).parents[2]
 SOFTWARE = "/opt/aitne"
-"""Where every machine has the environments, read-only."""
+"""The folder of the environments on every machine, read-only."""
 SOURCE = "/srv/aitne/source"
 VENV = f"{SOFTWARE}/venv"
 CACHE_HOME = f"{SOFTWARE}/cache"

@@ -1,4 +1,4 @@
-"""What a fleet leaves behind, also one whose owner was killed."""
+"""Tests of the clean-up of a fleet, also after its owner was killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def traces(folder: Path, bridge: str) -> list[str]:
-    """What is left on this machine of a fleet."""
+    """Return the kinds of a fleet's resources that still exist on this machine."""
     mounts = Path("/proc/self/mountinfo").read_text()
     rules = [
         subprocess.run(["iptables", "-t", table, "-S"], capture_output=True, text=True).stdout

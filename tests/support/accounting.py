@@ -23,7 +23,11 @@ from aitne.core.ports.accounting import (
 
 
 def applied(now: Associations, change: Change) -> Associations:
-    """What accounting holds after one change; ``SchedulerRejected`` where sacctmgr would say no."""
+    """Return the associations after one change.
+
+    Raises:
+        SchedulerRejected: sacctmgr would refuse the change.
+    """
     accounts = {each.account: each for each in now.accounts}
     members = {(each.account, each.user): each for each in now.members}
     users = {each.name: each for each in now.users}
@@ -72,7 +76,7 @@ def _limited(limits: Limits, change: SetLimit | SetGpuTypeLimit | SetQos) -> Lim
 
 
 class MemoryAccounting:
-    """Fulfils ``core.ports.accounting.Accounting``."""
+    """An `Accounting` port in memory."""
 
     def __init__(self, now: Associations | None = None) -> None:
         self.now = now or Associations(cluster="test", accounts=(Association(account="root"),))
@@ -80,14 +84,14 @@ class MemoryAccounting:
         self.asked: list[tuple[datetime, datetime]] = []
         self.down = False
         self.none = False
-        """Whether the cluster has no accounting."""
+        """The cluster has no accounting."""
 
     def _check(self) -> None:
         if self.down:
             raise Unavailable("Accounting is down because the test says so.")
 
     async def read(self) -> Associations:
-        """All of it."""
+        """Return all associations that accounting holds."""
         self._check()
         return self.now
 
@@ -106,6 +110,6 @@ class MemoryAccounting:
         return self.used
 
     async def in_use(self) -> LimitUsage:
-        """Nothing."""
+        """Return usage in which no limit is used."""
         self._check()
         return LimitUsage()

@@ -62,7 +62,7 @@ class Platform:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Quiet."""
+                """Suppress the log of requests."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

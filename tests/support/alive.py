@@ -1,4 +1,4 @@
-"""Whether processes live."""
+"""Check whether processes run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):

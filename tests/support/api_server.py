@@ -13,7 +13,7 @@ import httpx
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a TCP port of loopback without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -50,7 +50,7 @@ class Server:
         )
 
     def wait(self, process: subprocess.Popen[bytes]) -> None:
-        """Until it answers."""
+        """Wait until the server answers its health check, for a minute at most."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             assert process.poll() is None, process.communicate()[1].decode()
@@ -63,9 +63,9 @@ class Server:
 
     @property
     def token(self) -> str:
-        """The administrator's."""
+        """The administrator's API token."""
         return (self.folder / "secrets" / "cli_token").read_text().strip()
 
     def headers(self) -> dict[str, str]:
-        """What the administrator's requests carry."""
+        """Return the headers of the administrator's requests."""
         return {"Authorization": f"Bearer {self.token}"}

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 
 
 class OpenAnswer:
-    """What was received so far of one answer."""
+    """The part of one answer that was received so far."""
 
     def __init__(self, *, stalled: bool = False) -> None:
         self.status = 0
@@ -33,7 +33,7 @@ class OpenAnswer:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:
-        """Take a piece."""
+        """Receive one ASGI message of the application."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = Headers(raw=message["headers"])

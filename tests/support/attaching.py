@@ -31,7 +31,7 @@ PATIENCE_S = 40.0
 
 
 def agent_of(bench: Bench) -> tuple[str, ...]:
-    """How nodes start the agent: those of Slurm have no part of our own installation."""
+    """Return the command that starts the agent on a node; Slurm's nodes have no installed platform."""
     if bench.stand.account is None:
         return (sys.executable, "-I", "-m", "aitne.agent")
     path = bench.stand.jobs / "agent-test.pyz"
@@ -92,7 +92,7 @@ async def submit(
 
 
 async def running(bench: Bench, scheduler_id: str, request: SubmitRequest) -> AttachTarget:
-    """Where to attach, once the job's program has written ``up``."""
+    """Return the target to attach to, after the job's program has written `up`."""
     async with asyncio.timeout(PATIENCE_S):
         row = await bench.running(scheduler_id)
         while "up" not in bench.log(request):
@@ -127,7 +127,7 @@ async def shell(
 
 
 class Heard:
-    """What one terminal has said."""
+    """The output of one terminal, and its exit when it has ended."""
 
     def __init__(self) -> None:
         self.out = b""
@@ -172,7 +172,7 @@ def processes(mark: Sequence[bytes]) -> list[int]:
 
 
 async def gone(*mark: str) -> bool:
-    """Whether no process has this command line any more, within a while."""
+    """Wait until no process has this command line; return True."""
     words = [word.encode() for word in mark]
     async with asyncio.timeout(PATIENCE_S):
         while processes(words):

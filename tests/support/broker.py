@@ -119,7 +119,7 @@ class BrokerBench:
         self.process: subprocess.Popen[bytes] | None = None
 
     def uid(self, user: str) -> int:
-        """The account's uid."""
+        """Return the uid of the user's account."""
         return pwd.getpwnam(self.users[user]).pw_uid
 
     def gid(self, user: str) -> int:
@@ -163,7 +163,7 @@ class BrokerBench:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def settings(self) -> Settings:
-        """What the platform's own settings say."""
+        """Return the platform's settings for this broker."""
         return load_settings(
             self.root / "platform",
             scheduler=self.scheduler_name,
@@ -172,15 +172,15 @@ class BrokerBench:
         )
 
     def scheduler(self) -> BrokerScheduler:
-        """The platform's end."""
+        """Return the platform's client of the broker for the scheduler."""
         return BrokerScheduler(self.settings())
 
     def files(self) -> BrokerFiles:
-        """The platform's end."""
+        """Return the platform's client of the broker for files."""
         return BrokerFiles(self.settings())
 
     def place(self, user: str, job_id: UUID, attempt: int = 1) -> JobLocation:
-        """Where the user's job lies."""
+        """Return the location of a user's job."""
         folder = str(self.jobs[user] / str(job_id))
         return JobLocation(job_id=job_id, attempt=attempt, folder=folder, account=self.users[user])
 

@@ -10,7 +10,7 @@ from tests.support.jobs import CREATED_AT
 
 
 def make_artifact(runtime: str = "apptainer", digit: str = "a", **fields: Any) -> Artifact:
-    """A SIF that nobody has on disk; ``digit`` makes its digest."""
+    """Return an artifact of a SIF without a file on disk; `digit` makes its digest."""
     values: dict[str, Any] = {"size_bytes": 42_000_000, "path": "/images/base-1.0.sif"}
     return Artifact(runtime=runtime, digest=f"sha256:{digit * 64}", **(values | fields))
 

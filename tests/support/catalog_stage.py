@@ -42,7 +42,7 @@ class Catalogue:
     tokens: dict[str, str] = field(default_factory=dict)
 
     async def people(self) -> None:
-        """Everybody, with a token."""
+        """Add an owner, a member, a stranger and an administrator, each with a token."""
         made = {
             "owner": await self.stage.add_user("ada", project="vision"),
             "member": await self.stage.add_user("bob", project="vision"),
@@ -101,7 +101,7 @@ class Catalogue:
 async def open_catalogue(
     folder: Path, blank: Path, patch: pytest.MonkeyPatch
 ) -> AsyncIterator[Catalogue]:
-    """Everything below ``folder``, which is the home of the account that serves everybody, too."""
+    """Run a catalogue below `folder`, which has the home of the account of all users, too."""
     home = (folder / "home").resolve()
     home.mkdir()
     patch.setenv("HOME", str(home))
@@ -118,7 +118,7 @@ class SavedCatalogue:
     """A catalogue that was closed, for many tests to begin with."""
 
     folder: Path
-    """Where each test has it: its database has paths below this folder."""
+    """The folder that every test finds its data in: the database has paths below it."""
     copy: Path
     tokens: Mapping[str, str]
 

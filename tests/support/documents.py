@@ -1,4 +1,4 @@
-"""What the documents tell a reader to type: commands, and cells of a notebook."""
+"""The commands and notebook cells that the documents tell a reader to type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def commands(page: str) -> list[str]:
-    """What follows the prompts. ``ID`` stands for the job that was submitted last."""
+    """Return the commands after the prompts of a page.
+
+    `ID` stands for the job that was submitted last.
+    """
     lines = [line for block in blocks(page, "console") for line in block.splitlines()]
     typed = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     return [re.sub(r"\bID\b", '"$(newest)"', line) for line in typed]

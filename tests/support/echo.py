@@ -23,7 +23,7 @@ class EchoAttacher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Start one."""
+        """Start an echo connection; raise the refusal that the test has set."""
         if self.refusal is not None:
             raise self.refusal
         self.targets.append(target)
@@ -68,4 +68,4 @@ class EchoAttacher:
         return [frame(b"D", content)]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Close nothing: no resource is open."""

@@ -24,7 +24,7 @@ JOB_ID = "3b7a1f00-0000-4000-8000-000000000001"
 
 @dataclass
 class Request:
-    """What a client sent."""
+    """A request of a client, with its body parsed from JSON."""
 
     method: str
     path: str
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What it gets: ``chunks`` one after the other, broken off at the end if ``cut``."""
+    """An answer: its chunks in order, followed by a broken connection if `cut`."""
 
     status: int = 200
     chunks: Iterable[bytes] = ()
@@ -44,7 +44,7 @@ class Answer:
 
 
 class Refused:
-    """Nobody listens."""
+    """The connection is refused, as without a listener."""
 
 
 class Lost:
@@ -78,7 +78,7 @@ def sse(*events: Mapping[str, Any], cut: bool = False) -> Answer:
 
 
 def event(number: int, job_id: str = JOB_ID, kind: str = "job.state") -> dict[str, Any]:
-    """One event row."""
+    """Return one row of the event feed."""
     return {
         "id": number,
         "time": "2026-11-21T04:00:00Z",
@@ -213,7 +213,7 @@ class _Reply:
             raise ConnectionFailed("the response ended early", sent=True)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Close nothing: no connection is open."""
 
 
 class _Server(ThreadingHTTPServer):

@@ -100,11 +100,11 @@ class FakeScheduler:
         return {"nodes": ("node01",), "started_at": datetime.now(UTC)}
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """It cannot tell."""
+        """Return None: there is no forecast."""
         return None
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """By identity."""
+        """Return the records of the runs by job and attempt; count the search."""
         self.searches += 1
         wanted = {(run.job_id, run.attempt) for run in runs}
         return [r for r in self.records.values() if (r.job_id, r.attempt) in wanted]
@@ -134,7 +134,7 @@ class FakeScheduler:
         self.orders.append(("release", str(run.scheduler_id)))
 
     async def throttle(self, run: Run, max_parallel: int | None) -> None:
-        """Note it."""
+        """Record the order with the new limit."""
         self.orders.append((f"throttle {max_parallel}", str(run.scheduler_id)))
 
     def _waits(self, run: Run) -> None:
@@ -148,7 +148,7 @@ class FakeScheduler:
             raise SchedulerRejected(f"Job {scheduler_id} does not wait any more.")
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        """Only what runs."""
+        """Change the time limit of a running job."""
         scheduler_id = str(run.scheduler_id)
         record = self.records.get(scheduler_id)
         if record is None or record.state is not JobState.RUNNING:
@@ -161,11 +161,11 @@ class FakeScheduler:
         return Cluster(nodes=(self.node,))
 
     async def drain(self, node: str, reason: str) -> None:
-        """Only noted."""
+        """Mark the node as drained."""
         self.node = self.node.model_copy(update={"state": NodeState.DRAINED, "reason": reason})
 
     async def resume(self, node: str) -> None:
-        """Only noted."""
+        """Mark the node as idle."""
         self.node = self.node.model_copy(update={"state": NodeState.IDLE, "reason": None})
 
     async def changed(self) -> None:
@@ -218,14 +218,14 @@ class NeverStarts(SlowStart):
     """Jobs wait for ever."""
 
     def let_go(self) -> None:
-        """Not this one."""
+        """Leave the jobs waiting."""
 
 
 class Vanishes(FakeScheduler):
     """Knows nothing of a job any more once ``vanish`` was called for it."""
 
     def vanish(self, scheduler_id: str) -> None:
-        """Forget it."""
+        """Delete the record of a job."""
         del self.records[scheduler_id]
         self._changed.set()
 
@@ -242,22 +242,22 @@ class ControllerDown(FakeScheduler):
             raise SchedulerUnavailable("the scheduler is down because the test says so.")
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Not while down."""
+        """Submit the job, except while the controller is down."""
         self._check()
         return await super().submit(request)
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Not while down."""
+        """Return all records, except while the controller is down."""
         self._check()
         return await super().poll()
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Not while down."""
+        """Find the runs, except while the controller is down."""
         self._check()
         return await super().find(runs)
 
     async def cancel(self, run: Run) -> None:
-        """Not while down."""
+        """Cancel the job, except while the controller is down."""
         self._check()
         await super().cancel(run)
 
@@ -271,7 +271,7 @@ class AmbiguousSubmit(FakeScheduler):
         self._timed_out = False
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Time out once."""
+        """Time out at the first submission, and accept later ones."""
         if self._timed_out:
             return self._accept(request)
         self._timed_out = True

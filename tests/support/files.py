@@ -41,10 +41,10 @@ class MemoryFiles:
     removals: list[FolderRemoval] = field(default_factory=list)
     """The next answers of ``remove``; afterwards each folder is removed at once."""
     failing: Exception | None = None
-    """What every method raises while it is set."""
+    """The error that every method raises, if set."""
 
     def write_log(self, job: Job, text: bytes) -> None:
-        """What the job's program says."""
+        """Append output of the job's program to its log."""
         self.logs[key_of(job)] = self.logs.get(key_of(job), b"") + text
 
     def _check(self) -> None:

@@ -83,7 +83,7 @@ class Api:
         return str(self("POST", "/jobs", file)["id"])
 
     def close(self) -> None:
-        """End its connections."""
+        """Close the HTTP connections."""
         self._http.close()
 
 
@@ -124,7 +124,7 @@ def _people(admin: Api) -> None:
 
 
 def _links(admin: Api, filled: Filled) -> None:
-    """What somebody is sent who is not logged in: addresses that open a page once or for some days."""
+    """Create links for visitors who are not logged in, an API token and a secret."""
     invitation = {"role": "member", "max_uses": 5}
     made = admin("POST", "/projects/vision/invitations", invitation)
     filled.ids["invitation"] = _below(made["url"])

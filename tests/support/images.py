@@ -18,7 +18,7 @@ from aitne.dev.apptainer import ensure_apptainer
 from tests.support.requirements import lacking
 
 USR = Bind(source="/usr", target="/usr")
-"""What a container of the skeleton needs to run anything."""
+"""The bind mount that a container of the skeleton needs to run a program."""
 _FOLDERS = ("usr", "sbin", "etc", "proc", "sys", "dev", "run", "tmp", "home", "root", "opt", "mnt")
 _OPEN = ("tmp", "var/tmp")
 _FILES = {

@@ -55,7 +55,7 @@ def make_job(**overrides: Any) -> Job:
 
 
 def make_session(**overrides: Any) -> Job:
-    """A JupyterLab session."""
+    """Return a job that is a JupyterLab session."""
     return make_job(**{"type": JobType.SESSION, "name": "lab", **overrides})
 
 

@@ -300,7 +300,7 @@ class MemoryScheduler:
         self._cluster = CLUSTERS.setdefault(settings.data_dir, MemoryCluster())
 
     async def start(self) -> Sequence[str]:
-        """Start what waits."""
+        """Start the waiting jobs that fit."""
         self._cluster.schedule()
         return ()
 
@@ -328,7 +328,7 @@ class MemoryScheduler:
         return [row for row in await self.poll() if (row.job_id, row.attempt) in wanted]
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all records."""
+        """Return the records of all jobs and tasks."""
         return [task.record for task in self._cluster.tasks]
 
     async def cancel(self, run: Run) -> None:
@@ -336,7 +336,7 @@ class MemoryScheduler:
         self._cluster.cancel(self._cluster.of(run))
 
     async def hold(self, run: Run) -> None:
-        """Hold what waits."""
+        """Hold the waiting tasks of a job."""
         self._cluster.hold(self._cluster.of(run), held=True)
 
     async def release(self, run: Run) -> None:

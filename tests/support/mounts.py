@@ -28,9 +28,9 @@ def mounted(folder: Path, *options: str) -> Iterator[Path]:
 
 @contextmanager
 def hanging(folder: Path) -> Iterator[Path]:
-    """A file system whose server holds the line and never answers: whoever looks waits.
+    """Mount a file system whose server never answers, so that every access waits.
 
-    It is FUSE's, with nobody who reads the requests. At the end of the block all of them fail.
+    It is a FUSE file system whose requests are not read. At the end of the block all requests fail.
     """
     root_or_skip()
     folder.mkdir(parents=True, exist_ok=True)

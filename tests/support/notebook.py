@@ -17,7 +17,7 @@ ANSWER_WITHIN_S = 60.0
 
 
 class Network(Protocol):
-    """How a browser gets to the portal where its names are not in DNS."""
+    """A browser's connections to a portal whose host names are not in DNS."""
 
     def browser(self) -> httpx.Client:
         """Return a client that follows redirects."""
@@ -107,7 +107,7 @@ class Notebook:
         raise AssertionError("the kernel did not answer in time")
 
     def reachable(self) -> bool:
-        """Whether the server answers through the proxy."""
+        """Return whether the single-user server answers through the proxy."""
         try:
             return self._http.get(f"{self._base}/api/status").status_code == 200
         except httpx.TransportError:

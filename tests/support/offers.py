@@ -26,7 +26,7 @@ from aitne.services.storage import StorageService
 def dataset_service(
     store: Store, settings: Settings, clock: Callable[[], datetime]
 ) -> DatasetService:
-    """Everybody's files are those of the process's own account."""
+    """Return a dataset service in which all files belong to the process's own account."""
     places = OwnUserFolders(settings.storage, storages(settings.storage))
     paths = DatasetPaths(settings.storage, OwnAccount(settings), places)
     return DatasetService(store, ManifestFolder(settings.manifests_dir), paths, clock)
@@ -50,7 +50,7 @@ def offers(
     runtimes: Mapping[str, Runtime],
     clock: Callable[[], datetime],
 ) -> AvailabilityService:
-    """What jobs are given from the catalogue."""
+    """Return the service that resolves the images, datasets and storage of jobs."""
     return AvailabilityService(
         ImageService(store, ImagesFolder(settings.images_dir), clock),
         dataset_service(store, settings, clock),

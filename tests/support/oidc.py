@@ -21,7 +21,7 @@ SECRET = "shared with the provider"
 
 @dataclass(frozen=True)
 class Provider:
-    """Where it is."""
+    """A running OpenID Connect provider."""
 
     issuer: str
 

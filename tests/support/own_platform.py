@@ -53,7 +53,7 @@ class OwnPlatform(RunningPlatform):
         return Client(url=self.url, token=self.token_of(user))
 
     def printed_by(self, user: str, *commands: str) -> str:
-        """What a job of the user with these commands writes into its log."""
+        """Return the log of a job that runs these commands as the user."""
         client = self.client(user)
         job = client.jobs.create({"name": "prints", "commands": list(commands)})
         client.jobs.wait(job.id)

@@ -74,7 +74,7 @@ class RunningPlatform:
         return self.data_dir / "tls" / "ca.pem"
 
     def trust(self) -> ssl.SSLContext | bool:
-        """What clients verify the platform's certificates with."""
+        """Return the value of httpx's `verify` that trusts the platform's certificates."""
         return ssl.create_default_context(cafile=self.authority) if self.tls else True
 
     def token_of(self, user: str) -> str:
@@ -120,7 +120,7 @@ class RunningPlatform:
         return command
 
     def stop(self, *, keep_jobs: bool = False) -> None:
-        """``aitne down``."""
+        """Stop the platform by `aitne down`."""
         options = ["--keep-jobs"] if keep_jobs else []
         done = self.aitne("down", "--data-dir", str(self.data_dir), *options)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -138,7 +138,7 @@ class RunningPlatform:
         os.kill(pids[name], signal.SIGKILL)
 
     def ready(self) -> bool:
-        """Whether every process runs and answers."""
+        """Return whether every process runs and the API answers `/readyz`."""
         status = control.status(self.data_dir)
         if status is None or status["state"] != "ready":
             return False
@@ -155,7 +155,7 @@ class RunningPlatform:
 
 
 SOFTWARE = Path("/var/cache/aitne/software")
-"""What nodes run, made once for all clusters of all tests, where every account can read it."""
+"""The software of the nodes, made once for all clusters of all tests and readable by all accounts."""
 
 
 def on_cluster(root: Path, cluster: DevCluster, config: str = "") -> RunningPlatform:

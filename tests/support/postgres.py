@@ -66,7 +66,7 @@ class PostgresServer:
         return name
 
     def drop_database(self, name: str) -> None:
-        """Delete a database, whoever is still connected."""
+        """Delete a database and end its connections."""
         self.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def start(self) -> None:
@@ -97,7 +97,7 @@ class PostgresServer:
         self._wait_until_it_answers(self._process)
 
     def stop(self) -> None:
-        """End the server, whoever is still connected."""
+        """End the server and its connections (PostgreSQL's fast shutdown)."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGINT)  # its "fast shutdown"

@@ -1,4 +1,4 @@
-"""What the tests of projects over HTTP share: a project with people in it, and its controller's looks."""
+"""A project with members, and the controller's project pass, for tests of projects over HTTP."""
 
 from __future__ import annotations
 

@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 HARNESS = "AITNE_TEST_HARNESS"
 """A folder: the socket that a rank reports to, and what ranks print."""
 INDEX = "AITNE_TEST_INDEX"
-"""Which of the harness's processes this is; under ``mpirun`` that says it."""
+"""The variable with the index of a process of the harness; under `mpirun`, its rank decides."""
 
 
 @dataclass
 class Rank:
-    """Who a function is on this rank; its first argument."""
+    """The rank that a function runs on; the function's first argument."""
 
     rank: int
     nodes: tuple[int, ...]
     """The pretended node of every rank."""
     store: RendezvousClient
-    """What ranks leave each other; keys of one call are nobody else's."""
+    """The store that ranks exchange values in; the keys are unique to one call."""
     call: str
     """A name that no other call of the test run has."""
     _groups: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return len(self.nodes)
 
     def group(self, ranks: tuple[int, ...] | None = None, timeout_s: float = 60.0) -> Group:
@@ -62,7 +62,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Call:
-    """What the harness asks of one rank. The function is named, so that both import it."""
+    """A call that the harness asks of one rank; the function is named, so that both import it."""
 
     module: str
     function: str
@@ -75,7 +75,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a rank says of a call: the pickled value, or why there is none."""
+    """The answer of a rank to a call: the pickled value, or the error."""
 
     value: bytes | None
     error: str = ""
@@ -107,7 +107,7 @@ def _receive(connection: ipc.Connection, calls: queue.Queue[Call]) -> None:
         try:
             calls.put(connection.recv())
         except (EOFError, OSError):
-            # Without the harness nobody wants what a rank may be waiting for.
+            # Without the harness, the result that the rank waits for is of no use.
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -48,14 +48,14 @@ class RanksFailedError(AssertionError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a call on one rank."""
+    """The outcome of a call on one rank."""
 
     rank: int
     value: Any
     error: str
     """The traceback, or in words that it ended or did not; empty: ``value`` is the result."""
     output: str
-    """What it printed during the call."""
+    """The rank's output during the call."""
     died: bool
 
 
@@ -107,19 +107,21 @@ class Pool:
         timeout_s: float = 60.0,
         dying: Collection[int] = (),
     ) -> list[Any]:
-        """What ``function(rank, *arguments)`` returned on each rank; None where ``dying`` says it ends.
+        """Return the results of `function(rank, *arguments)`, one for each rank.
+
+        The result of a rank in `dying` is None.
 
         Args:
             function: of a module that ranks can import, by its name there.
-            size: how many ranks.
+            size: the number of ranks.
             arguments: anything that can be pickled.
-            nodes: the pretended node of each rank, ascending; one node for all unless said.
-            environ: further variables of every rank; None takes one away.
-            timeout_s: ranks that are busy then are ended, after each has printed its stacks.
+            nodes: the pretended node of each rank, ascending; one node for all by default.
+            environ: further variables of every rank; None removes one.
+            timeout_s: ranks that still run then print their stacks and are ended.
             dying: ranks whose processes are expected to end.
 
         Raises:
-            RanksFailedError: a rank raised, was too slow, or died without being expected to.
+            RanksFailedError: a rank raised, was too slow, or ended without being expected to.
         """
         outcomes = self.outcomes(
             function,
@@ -287,17 +289,17 @@ class MpiPool:
     def run(
         self, function: Callable[..., Any], size: int, *arguments: Any, **options: Any
     ) -> list[Any]:
-        """See ``Pool.run``."""
+        """Run a function on a world of that size, as `Pool.run` does."""
         return self._world(size).run(function, size, *arguments, **options)
 
     def outcomes(
         self, function: Callable[..., Any], size: int, *arguments: Any, **options: Any
     ) -> list[Outcome]:
-        """See ``Pool.outcomes``."""
+        """Return the outcomes of all ranks, as `Pool.outcomes` does."""
         return self._world(size).outcomes(function, size, *arguments, **options)
 
     def close(self) -> None:
-        """End every world."""
+        """End the processes of every world."""
         for world in self._worlds.values():
             world.close()
 
@@ -308,7 +310,7 @@ class MpiPool:
 
 
 def variables_of(rank: int, nodes: Sequence[int]) -> dict[str, str]:
-    """What the launcher of ranks tells this one; the rank numbers go node by node."""
+    """Return the variables that a launcher sets for a rank; ranks are numbered node by node."""
     node = nodes[rank]
     local_rank = sum(1 for each in nodes[:rank] if each == node)
     numbers = sorted(set(nodes))

@@ -1,4 +1,7 @@
-"""What tests need of a machine. What it lacks is skipped and says why; ``AITNE_REQUIRE`` makes that a failure."""
+"""The programs and services that tests need on a machine.
+
+A test is skipped with a reason where one is missing; `AITNE_REQUIRE` makes that a failure.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,14 @@ NAMES = (
     "zabbix",
     "ansible",
 )
-"""What ``AITNE_REQUIRE`` may have, with commas between."""
+"""The names that `AITNE_REQUIRE` may have, separated by commas."""
 
 
 def required() -> frozenset[str]:
-    """What must not be skipped here.
+    """Return the requirements whose tests must not be skipped, from `AITNE_REQUIRE`.
 
-    Raises ``pytest.UsageError`` for a name that no test asks about: it would require nothing.
+    Raises:
+        pytest.UsageError: a name belongs to no requirement.
     """
     found = {name.strip() for name in os.environ.get("AITNE_REQUIRE", "").split(",")} - {""}
     if unknown := sorted(found - set(NAMES)):

@@ -12,7 +12,7 @@ from aitne.core.platform.dev_cluster import DevCluster
 
 
 class Cut(Enum):
-    """Where the line breaks."""
+    """The point at which the connection breaks."""
 
     BEFORE = "slurmrestd never hears of it"
     AFTER = "slurmrestd has done it, and nobody hears the answer"

@@ -47,7 +47,7 @@ class Site:
 
     @property
     def socket(self) -> Path:
-        """The setting ``proxy_socket``."""
+        """The value of the setting `proxy_socket`."""
         return self.folder / "run" / "portal.sock"
 
 

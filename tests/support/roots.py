@@ -37,7 +37,7 @@ def make_root(folder: Path) -> Path:
 
 
 def make_archive(root: Path, target: Path) -> Path:
-    """What ``docker save`` would write of an image with that root file system."""
+    """Write an image with this root file system in the format of `docker save`."""
     buffer = BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as layer:
         layer.add(root, arcname=".")

@@ -16,7 +16,7 @@ class FakeRuntime:
         self._refusal = refusal
 
     def refusal(self, *, remote: bool) -> str | None:
-        """What the test said."""
+        """Return the refusal that the test has set; None if there is none."""
         return self._refusal
 
     def begins_to_work(self) -> None:
@@ -32,5 +32,5 @@ class FakeRuntime:
         return {} if self.serves_images else {"VIRTUAL_ENV": "/session"}
 
     def path(self) -> tuple[str, ...]:
-        """Its programs."""
+        """Return the folders of programs in PATH."""
         return () if self.serves_images else ("/session/bin",)

@@ -52,14 +52,14 @@ from tests.support.broker import BrokerBench
 
 MEMORY = 4 << 30
 POLL_S = 0.1
-"""How often to look at a scheduler that does not say when something changes."""
+"""The interval at which a scheduler without notifications is polled."""
 Factory = Callable[[Path], Scheduler]
 Clusters = Callable[[ReleaseName], DevCluster]
 
 
 @dataclass(frozen=True)
 class Stand:
-    """What a scheduler's cluster has, for tests that may fill it."""
+    """A scheduler's cluster with its capacity, which tests may use up."""
 
     jobs: Path
     """Below it the jobs' folders are made."""
@@ -72,8 +72,10 @@ class Stand:
     project: str
     account: str | None
     tracks: bool
-    """Whether it ends what a script left behind in a session of its own; a Slurm without control
-    groups, as on development clusters, does not."""
+    """The scheduler ends processes that a script leaves in a session of their own.
+
+    A Slurm without control groups, as on development clusters, does not.
+    """
     other_account: str | None = None
     """Another account than ``account``."""
     slurm: DevCluster | None = None
@@ -85,7 +87,7 @@ class Stand:
         return {"nodes": len(self.nodes), "cpu": self.cpus}
 
     def name_of(self, request: SubmitRequest) -> str:
-        """What a job's script finds in SLURM_JOB_NAME."""
+        """Return the name of a job as its script finds it in SLURM_JOB_NAME."""
         if self.slurm is None:
             return request.name.replace("\0", "")
         return identity.name(request.job_id, request.attempt)
@@ -100,7 +102,7 @@ def local(data_dir: Path) -> Scheduler:
 
 
 def local_stand(data_dir: Path) -> Stand:
-    """What ``local`` has."""
+    """Return the cluster of the local scheduler."""
     return Stand(
         jobs=data_dir / "jobs",
         nodes=("node01", "node02"),
@@ -115,7 +117,7 @@ def local_stand(data_dir: Path) -> Stand:
 
 
 class FilesOfUsers(OwnFiles):
-    """Job folders that belong to their account, made by root where nobody else interferes."""
+    """Job folders that belong to the jobs' accounts, created by root without the broker."""
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Make and write them, then give them away."""
@@ -126,7 +128,7 @@ class FilesOfUsers(OwnFiles):
 
 
 def slurm_tools(cluster: DevCluster, settings: Settings) -> Tools:
-    """What the broker gives an adapter, in a process of root."""
+    """Return the tools that the broker gives an adapter in a process of root."""
     command = AsUserCommand(
         lambda name: permitted_user(name, settings.accounts),
         unix_user(cluster.operator),
@@ -333,7 +335,7 @@ class Bench:
         await self.scheduler.start()
 
     def request(self, script: str, **changes: Any) -> SubmitRequest:
-        """A small job."""
+        """Return a small job with this script; `changes` replace its fields."""
         job_id = changes.pop("job_id", None) or uuid4()
         wants = {"nodes": 1, "cpu": 1, "memory_bytes": 1 << 28} | changes.pop("resources", {})
         facts: dict[str, Any] = {
@@ -358,11 +360,11 @@ class Bench:
         return scheduler_id, request
 
     def remember(self, scheduler_id: str, request: SubmitRequest) -> None:
-        """What was submitted elsewhere is this bench's too."""
+        """Add a job that was submitted by other means to those of this bench."""
         self._submitted[scheduler_id] = request
 
     def run(self, scheduler_id: str) -> Run:
-        """What was submitted here under that id, or one task of it."""
+        """Return the run of a job of this bench, or of one of its tasks."""
         request = self._submitted[scheduler_id.partition("_")[0]]
         return Run(
             job_id=request.job_id,
@@ -396,7 +398,7 @@ class Bench:
         return nodes
 
     async def rows(self, scheduler_id: str) -> list[SchedulerJob]:
-        """What the poll says of a job and its tasks."""
+        """Return the polled records of a job and its tasks, in the order of the tasks."""
         rows = [
             row if index is None else task_record(row, index)
             for row in await self.scheduler.poll()
@@ -433,7 +435,7 @@ class Bench:
         )[0]
 
     def log(self, request: SubmitRequest, task: int | None = None) -> str:
-        """What the job wrote."""
+        """Return the log of a job or task; empty if there is none."""
         path = Path(request.job_dir) / log_name(task)
         return path.read_text() if path.exists() else ""
 

@@ -24,7 +24,7 @@ async def start_session(stage: Stage, owner: str, **fields: object) -> Job:
 
 
 async def hand_over(stage: Stage, job_id: UUID) -> dict[str, str]:
-    """What the session's agent gets as its environment after JupyterHub passed one on."""
+    """Return the environment of the session's agent after a handover from JupyterHub."""
     handovers = stage.platform.handovers
     token_hash, epoch = hashed(str(job_id)), await stage.add_node()
     await store_job_token(stage.store, job_id, token_hash, epoch=epoch)

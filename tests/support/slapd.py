@@ -98,7 +98,7 @@ userPassword: {PASSWORD}
 
 @dataclass(frozen=True)
 class Directory:
-    """How to reach it."""
+    """A running LDAP server, with its ports and the CA file of its certificate."""
 
     port: int
     tls_port: int

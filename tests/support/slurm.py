@@ -29,7 +29,7 @@ def cluster_name(suffix: str = "") -> str:
 
 
 def say(text: str) -> None:
-    """Progress, for whoever waits for packages."""
+    """Print the progress of package installations to standard error."""
     sys.stderr.write(text + "\n")
 
 

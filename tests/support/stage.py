@@ -121,7 +121,7 @@ SECRETS = {
 
 
 SCRAPER = {"Authorization": f"Bearer {SECRETS[METRICS_TOKEN]}"}
-"""What Prometheus sends."""
+"""The headers of Prometheus's requests."""
 
 
 @dataclass(slots=True)
@@ -131,11 +131,11 @@ class Clock:
     now: datetime = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
     def __call__(self) -> datetime:
-        """The time."""
+        """Return the current time of the test."""
         return self.now
 
     def move(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time by so many seconds."""
         self.now += timedelta(seconds=seconds)
 
 
@@ -154,11 +154,11 @@ class Stage:
 
     @property
     def settings(self) -> Settings:
-        """The platform's settings."""
+        """The settings of the running platform."""
         return self.platform.settings
 
     def actor(self, name: str, role: Role = Role.USER, *projects: str) -> Actor:
-        """Somebody with all scopes, known or not."""
+        """Return an actor with all scopes, whether the store has that user or not."""
         user = User(name=name, role=role, default_project=name, created_at=self.clock.now)
         return Actor(user=user, projects=frozenset(projects or (name,)))
 
@@ -227,7 +227,11 @@ class Stage:
 
 
 def unix_name(name: str) -> str:
-    """Everybody's Unix account has the user's own name, but for ``daemon``."""
+    """Return the user's own name as the Unix account.
+
+    Raises:
+        NotAllowed: the user is `daemon`.
+    """
     if name == "daemon":
         raise NotAllowed("Jobs may not run as daemon: its uid 1 is not between 1000 and 60000.")
     return name

@@ -33,7 +33,7 @@ _MADE_OF = ("containers", "backend/aitne/adapters/images")
 
 @functools.cache
 def stock_folder() -> Path:
-    """Where they are kept, by what they are made of when it is first asked."""
+    """Return the folder of the test images, named after a hash of the sources that they are made of."""
     digest = hashlib.sha256()
     for place in _MADE_OF:
         for path in sorted((_ROOT / place).rglob("*")):
@@ -64,7 +64,7 @@ def make_stock(dockerd: Dockerd | None = None) -> Path:
 
 
 def shared_folder() -> Path:
-    """Where the copies are that every account can read."""
+    """Return the folder of the copies that all accounts can read."""
     return Path("/var/cache/aitne") / stock_folder().name
 
 

@@ -29,11 +29,11 @@ class Socket:
         self._ended = asyncio.Event()
 
     async def receive(self) -> dict[str, Any]:
-        """For the application."""
+        """Return the next message to the application."""
         return await self._to_server.get()
 
     async def send(self, message: Any) -> None:
-        """For the application."""
+        """Receive a message of the application."""
         if message["type"] == "websocket.accept":
             self.accepted = True
         elif message["type"] == "websocket.close":
@@ -45,7 +45,7 @@ class Socket:
             self._from_server.put_nowait(json.loads(message["text"]))
 
     def say(self, message: bytes | dict[str, Any]) -> None:
-        """Send a message."""
+        """Send bytes or a JSON message to the application."""
         if isinstance(message, bytes):
             self._to_server.put_nowait({"type": "websocket.receive", "bytes": message})
         else:
@@ -62,7 +62,7 @@ class Socket:
                     return message
 
     def heard(self) -> int:
-        """How many messages wait."""
+        """Return the number of messages that were received and not read."""
         return self._from_server.qsize()
 
     async def ended(self) -> int:

@@ -23,7 +23,7 @@ _SERVER = Path("/usr/sbin/zabbix_server")
 _SCHEMA = Path("/usr/share/zabbix-server-pgsql")
 _INTERFACE = Path("/usr/share/zabbix")
 _CONFIG = "/etc/zabbix/zabbix.conf.php"
-"""Where Debian's web interface reads its configuration."""
+"""The path at which Debian's web interface reads its configuration."""
 PACKAGES = "zabbix-server-pgsql zabbix-frontend-php php-pgsql php-cli"
 
 
