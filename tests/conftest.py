@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Options and hooks of the whole test run."""
 
 from __future__ import annotations
 

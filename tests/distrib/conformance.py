@@ -1,13 +1,13 @@
-"""What a program may rely on, asked of the public API only: of ours and of the real Horovod alike.
+"""Conformance checks of the public API, which run on `aitne.distrib` and on the real Horovod.
 
-The library is chosen by name, so the real one is the oracle: where both pass, both do the same. Each
-check runs on every rank, in one order::
+The library is chosen by name, so the real one is the oracle: where both pass, both behave alike.
+Each check runs on every rank, in one order::
 
     mpirun -np 3 python -m tests.distrib.conformance horovod.torch
     aitne-run -np 3 python -m tests.distrib.conformance aitne.distrib [CHECK...]
 
-What the real Horovod cannot do is said at the check, by ``oracle_cannot``; where it refuses, the check
-shows that it does.
+A check that the real Horovod cannot pass has the reason in ``oracle_cannot`` and runs on
+`aitne.distrib` only. Where Horovod refuses a call, the check verifies the refusal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AREAS = ("collectives", "gradients", "groups", "disagreement", "functions", "tra
 
 @dataclass(frozen=True)
 class Case:
-    """What a check gets: the library, initialized, and who this rank is."""
+    """The argument of a check: the initialized library and this rank."""
 
     hvd: Any
     oracle: bool

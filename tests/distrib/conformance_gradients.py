@@ -1,4 +1,4 @@
-"""How gradients flow back through each collective."""
+"""Conformance checks of the gradients of each collective."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def leaf(*shape: int, value: float = 1.0) -> torch.Tensor:
 
 
 def slope(shape: tuple[int, ...], rank: int) -> torch.Tensor:
-    """What comes back from this rank's loss: another on each rank."""
+    """Return the gradient of this rank's loss, which differs between ranks."""
     return (
         torch.arange(1.0, 1 + torch.Size(shape).numel(), dtype=torch.float64).reshape(shape) + rank
     )

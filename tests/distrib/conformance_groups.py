@@ -147,7 +147,7 @@ def joined_ranks_give_zeros(case: Case) -> None:
         own = torch.full((2,), 5.0)
         if case.oracle:
             equal(hvd.allreduce(own, op=hvd.Min, name="zeros.min"), [0.0, 0.0])
-        else:  # Nobody wants the least of what is there and of zeros.
+        else:  # A minimum over real values and zeros has no use.
             with refused(hvd.HorovodInternalError, says="join"):
                 hvd.allreduce(own, op=hvd.Min, name="zeros.min")
         whole = hvd.allreduce(torch.tensor([6, 7]), op=hvd.Sum, name="zeros.whole")

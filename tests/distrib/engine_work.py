@@ -1,4 +1,4 @@
-"""What the tests of the engine let ranks do. Each function begins and ends with no context."""
+"""Functions that ranks run in the tests of the engine; each begins and ends without a context."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def channel_and_join(me: Rank) -> Any:
 
 
 def join_settles(me: Rank) -> bool:
-    """Whether rank 0, when ``join`` is over, is through with the step that it took part in."""
+    """Return whether rank 0 has finished a step that it took part in when `join` returns."""
     with begun() as current:
         channel = current.open_channel("optimizer", {})
         through = threading.Event()

@@ -1,4 +1,4 @@
-"""What ranks do in the tests of the GPU's half, by stand-ins: no rank has a GPU."""
+"""Functions that ranks run in the tests of GPU support, with stand-ins for GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OnGpu(nn.Parameter):
 
 
 def applies_an_aborted_exchange(me: Rank) -> tuple[bool, bool]:
-    """Whether step raised, and whether the parameter has changed, if a rank is lost meanwhile."""
+    """Lose a rank during a step; return whether the step raised and whether the parameter changed."""
     hvd.init()
     model = nn.Linear(2, 1, bias=False)
     model.weight = OnGpu(torch.ones(1, 2))

@@ -117,7 +117,7 @@ def _code(node: Any) -> Any:
 
 
 def _is_text(node: Any) -> bool:
-    """Whether the statement is a string by itself, as docstrings are."""
+    """Return whether the statement is a string by itself, such as a docstring."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

@@ -1,4 +1,4 @@
-"""What ranks do in the tests of ``DistributedOptimizer``: a small network, and steps of training."""
+"""Functions that ranks run in the tests of `DistributedOptimizer`: a small network and its training."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def wrapped(model: nn.Module, **arguments: Any) -> Any:
 
 
 def assert_alike(results: list[list[torch.Tensor]]) -> None:
-    """Bit for bit."""
+    """Assert that all ranks have the same tensors, bit for bit."""
     for other in results[1:]:
         assert len(other) == len(results[0])
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))

@@ -1,4 +1,4 @@
-"""Which transport ranks get, and what they are told when they get none."""
+"""Tests of the choice of a transport, and of the errors when none can serve."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_a_node_that_waits_in_vain_says_so(tmp_path: Path) -> None:
 
 
 def test_starts_nodes_by_ssh(tmp_path: Path) -> None:
-    """Where no sshd is, a program in its place runs the command here."""
+    """A program in the place of ssh runs the remote command on this machine."""
     stand_in = tmp_path / "ssh"
     stand_in.write_text(
         '#!/bin/sh\nwhile [ "$1" = -o ]; do shift 2; done\nshift\nexport SLURMD_NODENAME=$1\nshift\nexec sh -c "$*"\n'
@@ -178,7 +178,7 @@ def test_ssh_nodes_are_numbered_by_the_topology(tmp_path: Path) -> None:
 
 
 def test_ssh_alone_carries_the_environment(tmp_path: Path) -> None:
-    """What the store holds crosses the network as it is. More than a pipe holds is passed on, too."""
+    """The environment travels over ssh and not in the store, which is not encrypted; 100 kB arrive."""
     stand_in = tmp_path / "ssh"
     stand_in.write_text(
         f"""#!{sys.executable}

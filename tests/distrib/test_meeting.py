@@ -1,4 +1,4 @@
-"""How ranks come to be connected to rank 0, while strangers call as well."""
+"""Tests of the connections of ranks to rank 0 while other clients connect as well."""
 
 from __future__ import annotations
 

@@ -363,7 +363,7 @@ def take_turns(me: Rank) -> tuple[list[torch.Tensor], list[bool]]:
         has = []
         for step in range(4):
             optimizer.zero_grad()
-            # Each rank uses another layer, and nobody the last one.
+            # Each rank uses another layer, and no rank the last one.
             model[(rank + step) % 2](torch.ones(2, 4)).sum().backward()
             optimizer.step()
             has.append(all(each.grad is not None for each in model.parameters()))

@@ -32,7 +32,7 @@ pytestmark = realtime.RANKS
 
 
 class Counting(_DistributedOptimizer, torch.optim.SGD):
-    """What libraries make of Horovod's class: one that does something more in each step."""
+    """A subclass as libraries derive it from Horovod's class, with further work in each step."""
 
     steps = 0
 

@@ -1,4 +1,4 @@
-"""What ``DistributedOptimizer`` refuses, and how every rank hears of another's failure."""
+"""Errors of `DistributedOptimizer`, and how a rank's failure reaches all other ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What not every program does with ``DistributedOptimizer``: sparse gradients, Adasum, parts of the ranks."""
+"""Rare uses of `DistributedOptimizer`: sparse gradients, Adasum, process sets."""
 
 from __future__ import annotations
 

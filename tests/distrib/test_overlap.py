@@ -1,4 +1,4 @@
-"""Whether gradients are exchanged by a thread of their own while backward goes on."""
+"""Tests of the thread that exchanges gradients during backward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ pytestmark = realtime.RANKS
 
 
 def train(me: Rank, bound: bool) -> tuple[bool, float]:
-    """Whether there was an exchange thread, and a parameter afterwards; 3 MiB of gradients."""
+    """Train with 3 MiB of gradients.
+
+    Returns:
+        Whether there was an exchange thread, and the value of a parameter afterwards.
+    """
     allowed = os.sched_getaffinity(0)
     if bound:
         os.sched_setaffinity(0, {sorted(allowed)[me.rank % len(allowed)]})

@@ -1,4 +1,4 @@
-"""What only the shared-memory transport promises; what all do is in ``test_transports.py``."""
+"""Tests of the shared-memory transport alone; `test_transports.py` tests all transports."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def every_half(me: Rank, dtype: torch.dtype) -> bytes:
     for op in Reduction:
         row = flat.clone()
         transport.allreduce(row, op)
-        # There is more than one NaN; which of them comes out is nobody's business.
+        # There is more than one NaN; the tests accept each of them.
         rows.append(torch.where(row.isnan(), torch.zeros_like(row) + 1234, row))
         rows.append(row.isnan().to(dtype))
     transport.close()
@@ -364,7 +364,7 @@ def test_tensors_of_unsuitable_shape_or_type_are_refused(pool: Pool) -> None:
 
 
 def waits_long(me: Rank) -> float:
-    """CPU time of a rank that has nobody to exchange with for a second."""
+    """Return the CPU time in seconds of a rank that waits a second for the other one."""
     transport = ShmTransport.connect(me.group(), "cpu")
     transport.barrier()
     if me.rank == 1:
@@ -382,7 +382,7 @@ def test_waiting_costs_no_processor(pool: Pool, environ: dict[str, str | None]) 
 
 
 def bound(me: Rank, cpus: list[int]) -> bool:
-    """Whether a rank that may use one processor only spins while it waits."""
+    """Return whether a rank with a single processor spins while it waits."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {cpus[me.rank]})
     try:

@@ -1,4 +1,4 @@
-"""What the memory that ranks share leaves where it was not shared in the end."""
+"""Tests of the release of shared memory when ranks leave while it is set up."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SIZES = (1, 2, 3, 4)
 NOT_TRANSPORTS = {"base"}
 """The contract that all others fulfil."""
 WORLDS_OF_MPI = {"mpi", "horovod"}
-"""What cannot live without MPI's launcher, or has one world in a process's life."""
+"""The transports that need MPI's launcher, or have one world in the life of a process."""
 _LAYOUTS = ((0,) * 4, (0, 0, 1, 1), (0, 1, 2, 3))
 
 

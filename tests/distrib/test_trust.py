@@ -1,4 +1,4 @@
-"""What the ranks of a run believe others that reach their ports: nothing without the run's token."""
+"""Tests of the trust between processes: without the run's token, a rank accepts nothing."""
 
 from __future__ import annotations
 

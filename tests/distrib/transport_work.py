@@ -1,4 +1,4 @@
-"""What ranks do in the tests of transports, and what must come out of it, computed by one process."""
+"""Functions that ranks run in the tests of transports, and the expected results from one process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOVED = (*REDUCED, torch.complex64, torch.complex128)
 
 
 def class_of(name: str) -> Any:
-    """The transport's class."""
+    """Return the class of a transport."""
     return TRANSPORTS.get(name)
 
 
@@ -46,7 +46,7 @@ def values(rank: int, count: int, dtype: torch.dtype, salt: int = 0) -> torch.Te
 
 
 def reduced(rows: Sequence[torch.Tensor], op: Reduction) -> torch.Tensor:
-    """What every rank must get."""
+    """Return the expected result of a reduction on every rank."""
     dtype = rows[0].dtype
     stacked = torch.stack([row.to(torch.float64) for row in rows])
     if op == Reduction.SUM:
@@ -181,7 +181,7 @@ def mixed(me: Rank, name: str, times: int) -> None:
 
 
 def barrier(me: Rank, name: str, folder: str) -> list[list[int]]:
-    """Who had come, as each saw it after each barrier."""
+    """Return, for each of five barriers, the ranks that this rank saw before it returned."""
     transport = connected(me, name)
     seen = []
     for number in range(5):

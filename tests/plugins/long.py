@@ -51,7 +51,7 @@ class LongTests:
         self._choice = choice
 
     def pytest_report_header(self) -> str:
-        """Name the selection."""
+        """Return a header line that names the selection of long tests."""
         rotated = f"third {self._choice} of 3" if self._choice.isdigit() else self._choice
         return f"long tests: {rotated}{self._reason}"
 

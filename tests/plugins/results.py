@@ -21,7 +21,7 @@ FILE_NAME = "tests.jsonl"
 
 @dataclass
 class TestRecord:
-    """What one test took, over all its attempts."""
+    """The times and the outcome of one test over all its attempts."""
 
     __test__ = False
 
@@ -35,7 +35,7 @@ class TestRecord:
     reruns: list[str] = field(default_factory=list)
     """For each failed attempt that was followed by another: the error's last line."""
     realtime: str = ""
-    """Why the test depends on real time; the argument of its mark."""
+    """The reason why the test depends on real time; the argument of its mark."""
 
 
 def read_records(folder: Path) -> list[TestRecord]:

@@ -1,4 +1,4 @@
-"""What schemathesis has to be told of this API."""
+"""Hooks of schemathesis for this API."""
 
 from __future__ import annotations
 

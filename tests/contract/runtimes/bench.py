@@ -30,7 +30,7 @@ from tests.support.waiting import eventually
 
 JOB = "6f9f2c1e-0000-4000-8000-000000000002"
 USER = "games"
-"""An ordinary account that every Debian has, and nobody uses."""
+"""An unprivileged account that every Debian has."""
 KEEPER = Path(__file__).with_name("keeper.py")
 HANDED_OVER = 'o\'ver "$x"'
 _START_S = 30.0
@@ -54,12 +54,12 @@ class Run:
 
     @property
     def outcome(self) -> ProgramOutcome:
-        """What the agent wrote down of its end."""
+        """Return the outcome that the agent wrote when the program ended."""
         return ProgramOutcome.model_validate_json((self.folder / "outcome").read_bytes())
 
     @property
     def agent(self) -> psutil.Process:
-        """The agent's process."""
+        """Wait for the agent and return its process."""
         place = self.folder / "result.pid"
         eventually("the agent starts", place.exists, _START_S)
         return psutil.Process(int(place.read_text()))
@@ -255,7 +255,10 @@ def write_software(folder: Path) -> Path:
 
 @contextmanager
 def platform() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Where an agent reports to, and what it has reported. It hands over one variable."""
+    """Serve an agent's calls during the block; yield the address and the received reports.
+
+    The handover has one variable.
+    """
     reports: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -274,7 +277,7 @@ def platform() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Suppress the log of requests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, args=(0.05,))

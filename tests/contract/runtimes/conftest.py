@@ -85,11 +85,11 @@ def box(request: pytest.FixtureRequest, software: Path) -> Iterator[Bench]:
 
 @pytest.fixture(params=["apptainer", "apptainer as a user"])
 def apptainer(request: pytest.FixtureRequest, software: Path) -> Iterator[Bench]:
-    """Apptainer."""
+    """Benches with Apptainer, started by root and by a user."""
     yield from _opened(request, software)
 
 
 @pytest.fixture(params=["docker"])
 def docker_bench(request: pytest.FixtureRequest, software: Path) -> Iterator[Bench]:
-    """Docker."""
+    """A bench with Docker."""
     yield from _opened(request, software)

@@ -1,4 +1,4 @@
-"""What only Docker's launcher has to see to: what it asks of the daemon, and that nothing outlives it."""
+"""Tests of Docker's launcher: its requests to the daemon and the removal of containers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bench(docker_bench: Bench) -> Bench:
 
 
 def asked_of(bench: Bench, **how: Any) -> dict[str, Any]:
-    """What the daemon says about the container of a running program."""
+    """Return the daemon's description of the container of a running program."""
     run = bench.start("sh", "-c", "echo ready; exec sleep 300", **how)
     run.until("ready")
     (name,) = bench.containers()

@@ -17,7 +17,7 @@ _A_LIBRARY, _DRIVER = b"libutil.so.1", b"libcuda.so.1"
 
 
 def _driver(folder: Path) -> list[str]:
-    """What starts a program on a node with an NVIDIA driver: only what it starts sees it."""
+    """Return a command prefix that shows an NVIDIA driver to the programs it starts only."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a driver's files")
     lib, programs, upper, work = (folder / name for name in ("lib", "bin", "dev", "work"))

@@ -1,4 +1,4 @@
-"""What a platform is told that cannot use a runtime, and what a job is refused that it cannot serve."""
+"""Refusals of runtimes that a platform cannot use, and of jobs that a runtime cannot run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for programs of every runtime."""
+"""The contract of every runtime."""
 
 from __future__ import annotations
 

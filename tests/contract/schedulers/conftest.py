@@ -34,7 +34,7 @@ async def bench(
 
 @pytest.fixture
 async def local(tmp_path: Path) -> AsyncIterator[Bench]:
-    """The embedded scheduler."""
+    """A bench with the local scheduler."""
     async with opened(make_local, tmp_path) as bench:
         yield bench
 

@@ -1,4 +1,4 @@
-"""What only the embedded scheduler promises: its limits to the second, its words, memory without cgroups."""
+"""Tests of the local scheduler alone: exact limits, messages, memory limits without cgroups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every scheduler does with a job: the port's promises, against the real thing."""
+"""The contract of the scheduler port, tested with every scheduler."""
 
 from __future__ import annotations
 

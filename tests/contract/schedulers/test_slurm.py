@@ -1,4 +1,4 @@
-"""What the adapters to Slurm promise beside the contract, against the real thing of each release."""
+"""Tests of the Slurm adapters beyond the contract, with every supported release of Slurm."""
 
 from __future__ import annotations
 
@@ -440,7 +440,7 @@ async def test_operator_without_access_to_other_jobs_gets_note(
 
 @pytest.fixture
 def deserted_conf(slurm_cluster: DevCluster) -> Iterator[Path]:
-    """The cluster's slurm.conf with a port that nobody listens at; commands try for MessageTimeout."""
+    """The cluster's slurm.conf with a port without a listener; commands try for MessageTimeout."""
     text = slurm_cluster.slurm_conf.read_text()
     text, count = re.subn(r"(?m)^(SlurmctldPort|MessageTimeout)=.*$", r"\1=1", text)
     assert count == 2

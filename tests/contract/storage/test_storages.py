@@ -1,4 +1,4 @@
-"""What every storage adapter promises: it tells what it finds, and never raises for what it finds."""
+"""The contract of storage adapters: they report problems as facts and raise no errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def area(storage: Storage, path: str, **changes: object) -> Area:
 
 
 def check(facts: AreaFacts, wanted: Area) -> None:
-    """What holds of every answer."""
+    """Check the rules that hold for the facts of every area."""
     assert facts.area == wanted
     if not facts.available:
         assert facts.problem

@@ -168,7 +168,7 @@ class TestArray:
     async def test_tasks_that_change_at_the_same_time(
         self, store: SqlStore, other: SqlStore, clock: Clock
     ) -> None:
-        """Nobody deadlocks, and the array's row counts them all."""
+        """There is no deadlock, and the array's row counts all changes."""
         array, tasks = make_array("0-19", state=S.RUNNING)
         await store.create_job(array, tasks)
         await asyncio.gather(

@@ -1,4 +1,4 @@
-"""The audit log: one chain, which nobody changes unnoticed."""
+"""The audit log: a hash chain that shows every later change."""
 
 from __future__ import annotations
 

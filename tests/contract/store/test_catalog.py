@@ -26,7 +26,7 @@ async def people(store: SqlStore) -> None:
 
 
 async def hears(store: SqlStore, kind: str, name: str) -> list[tuple[str, str]]:
-    """What one is told of changes of that kind, each once: the reference and what happened."""
+    """Return the distinct events of that kind that a user may see, as reference and change."""
     actor = Actor(user=user(name, "x"), projects=frozenset(await store.roles_of(name)))
     seen = [
         (f"{event.data['name']}:{event.data['version']}", event.data["what"])

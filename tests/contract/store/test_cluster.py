@@ -246,7 +246,7 @@ class TestLease:
     async def test_a_successor_waits_for_updates_under_the_old_epoch(
         self, store: SqlStore, other: SqlStore, epoch: int, clock: Clock
     ) -> None:
-        """Between the check of an epoch and its commit nobody else can become leader."""
+        """No other controller can become leader between the check of an epoch and its commit."""
         job = (await store.create_job(make_job())).job
         checked, release = asyncio.Event(), asyncio.Event()
         write = store._db.write

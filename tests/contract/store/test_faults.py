@@ -1,4 +1,4 @@
-"""What goes wrong around a database, and the sentence that says what to do about it."""
+"""Errors of SQLite databases and their messages, which name a remedy."""
 
 from __future__ import annotations
 

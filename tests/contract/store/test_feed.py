@@ -181,7 +181,7 @@ class TestWaiting:
             await asyncio.create_task(settle(store))
             return await store.wait_for_change(20)
 
-        # A context of its own: one in which nobody has waited or read yet.
+        # A context of its own, in which no task has waited or read yet.
         before = time.monotonic()
         assert await asyncio.create_task(reader(), context=Context())
         assert time.monotonic() - before < 10
@@ -264,7 +264,7 @@ async def test_sqlite_is_not_looked_at_when_nobody_waits(tmp_path: Path) -> None
 
 
 def test_data_version_sees_other_connections_of_the_same_process(tmp_path: Path) -> None:
-    """What the SQLite feed stands on."""
+    """SQLite reports changes of other connections, on which the feed depends."""
     path = tmp_path / "x.db"
     watcher, writer = (sqlite3.connect(path, isolation_level=None) for _ in range(2))
     writer.execute("PRAGMA journal_mode=WAL")

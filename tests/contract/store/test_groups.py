@@ -55,7 +55,7 @@ async def active(store: SqlStore) -> None:
 
 
 async def kinds(store: SqlStore) -> list[tuple[str, str | None, object]]:
-    """What was said since the beginning: kind, owner, what."""
+    """Return the project events so far, as kind, owner and subject."""
     return [
         (each.kind, each.owner, each.data.get("what"))
         for each in await store.events_after(0)

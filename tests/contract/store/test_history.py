@@ -185,7 +185,7 @@ async def test_the_place_in_line(store: SqlStore) -> None:
     elsewhere = await waiting(store, 99, "debug", 0)
     unknown = await waiting(store, None, "gpu", 0)
     places = [await store.queue_position(job) for job in (first, early, late, elsewhere)]
-    # Who has no priority yet waits too, and is before nobody.
+    # A job without a priority yet waits too, and is last.
     assert [(at.position, at.waiting, at.partition) for at in places if at] == [
         (1, 4, "gpu"),
         (2, 4, "gpu"),

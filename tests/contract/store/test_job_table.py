@@ -73,7 +73,7 @@ async def test_an_order_walks_through_all(
         )
         assert page.total == 14
         found += page.items
-        # What runs goes on while somebody scrolls: the order is that of the first page.
+        # Pages keep the order of the first page while running jobs change.
         clock.pass_(90)
         if (cursor := page.next_cursor) is None:
             break

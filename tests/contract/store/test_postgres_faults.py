@@ -1,4 +1,4 @@
-"""What goes wrong around a PostgreSQL server, and the sentence that says what to do about it."""
+"""Errors of PostgreSQL servers and their messages, which name a remedy."""
 
 from __future__ import annotations
 

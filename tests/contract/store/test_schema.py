@@ -61,7 +61,7 @@ async def test_the_migrated_sqlite_file_says_word_for_word_what_the_tables_say(
     """Options such as AUTOINCREMENT and WITHOUT ROWID, which the comparison above does not see."""
 
     def words(path: Path) -> dict[str, list[str]]:
-        """What each statement consists of: the order of constraints means nothing."""
+        """Return the sorted words of each table's SQL, as the order of constraints has no meaning."""
         query = "SELECT name, sql FROM sqlite_master WHERE name != 'alembic_version'"
         with closing(connect(path)) as connection:
             return {
@@ -165,7 +165,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
 
 
 async def test_going_back_to_an_older_release_loses_nothing_that_it_knew(empty_url: str) -> None:
-    """What there was before the newest revisions outlives the way back, and there again."""
+    """Records that the older release knows survive a downgrade and the next upgrade."""
     store = SqlStore(empty_url)
     await store.start()
     ada = User(name="ada", display_name="Ada", default_project="vision", created_at=CREATED_AT)

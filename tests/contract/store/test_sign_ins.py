@@ -229,7 +229,10 @@ class TestSubjects:
 
 class TestLockouts:
     async def attempt(self, store: SqlStore, clock: Clock) -> float | None:
-        """How long the name is locked now; -1: the try was not looked at."""
+        """Attempt a sign-in; return for how many seconds the name is locked.
+
+        None means unlocked, -1 that the attempt was refused without a check.
+        """
         found = await store.begin_attempt("name", clock.now, most=3, window_s=60.0, longest_s=200.0)
         if not found.counted:
             return -1

@@ -1,4 +1,4 @@
-"""What jobs ran on, wrote and measured."""
+"""Snapshots of jobs: their placement, output files and measured values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an upgrade reads of a database before and after its migration."""
+"""The facts that an upgrade reads from a database before and after its migration."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ class TestCancel:
     async def test_a_submission_that_was_begun_is_settled_first(
         self, store: SqlStore, clock: Clock, epoch: int
     ) -> None:
-        """Without it nobody would ever learn under which id the scheduler has the job."""
+        """Otherwise the scheduler's id of the job would stay unknown."""
         for state in (S.SUBMITTING, S.UNCERTAIN):
             job, (array, tasks) = await stored(store, state=state), make_array("0-1", state=state)
             await store.create_job(array, tasks)

@@ -1,5 +1,6 @@
-"""What every source of topologies promises: it reads its files, says what is wrong with others, and
-never raises anything but ``TopologyError``.
+"""The contract of topology sources: they read their own files and explain why they refuse others.
+
+The only error that they raise is `TopologyError`.
 """
 
 from __future__ import annotations
