@@ -24,7 +24,7 @@ DATASET = "digits:1"
 
 @pytest.fixture(scope="session", autouse=True)
 def _ended_like_ctrl_c() -> Iterator[None]:
-    """A run that is told to end stops its platforms first: they are nobody's children."""
+    """Treat SIGTERM as Ctrl-C, so that the fixtures stop their platforms, which are no child processes."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -47,7 +47,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfo
 def slurm_platform(
     tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster
 ) -> Iterator[RunningPlatform]:
-    """A real Slurm."""
+    """A platform on a Slurm cluster of its own."""
     environments_or_skip()
     running = on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster, _containers())
     try:

@@ -46,7 +46,7 @@ def _resume_all(cluster: DevCluster) -> None:
 
 @pytest.fixture
 def commands(slurm_platform: RunningPlatform, slurm_cluster: DevCluster) -> str:
-    """What an administrator types beside the portal, for the walk."""
+    """The command lines of an administrator for the walk, as JSON."""
     own = ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
     known = (f"{name}={slurm_platform.env[name]}" for name in own)
     slurm = (f"{name}={value}" for name, value in slurm_cluster.environment.items())

@@ -1,4 +1,4 @@
-"""What the documents tell a reader to type does what they say: every command, in its order."""
+"""Tests that run every command of the documents in its order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ newest() {
 
 
 class Reader(RunningPlatform):
-    """Somebody in a clone, who types what stands there; the platform is to be started by that."""
+    """A platform whose user types a document's commands in a clone; one of them starts it."""
 
     def type(self, lines: list[str]) -> str:
         """Type them one after the other; what was printed."""

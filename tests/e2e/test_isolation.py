@@ -76,7 +76,7 @@ class Scene:
             assert self.platform.aitne("admin", "user", "create", user).returncode == 0
 
     def attack(self, chromium: str) -> dict[str, Any]:
-        """What each try came to, as ``attack.mjs`` says."""
+        """Run `attack.mjs` and return the outcome of each attack."""
         tokens = {user: self.platform.token_of(user) for user in ("alice", "bob")}
         given = {
             **{user: self._session(token) for user, token in tokens.items()},

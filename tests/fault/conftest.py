@@ -11,14 +11,14 @@ from tests.support.platform import RunningPlatform, environments_or_skip
 
 @pytest.fixture
 def kill_rounds(request: pytest.FixtureRequest) -> int:
-    """How often each process is killed; the whole proof is ``--kill-rounds 10``."""
+    """The number of times that each process is killed; the complete test takes `--kill-rounds 10`."""
     rounds: int = request.config.getoption("--kill-rounds")
     return rounds
 
 
 @pytest.fixture
 def outage_s(request: pytest.FixtureRequest) -> float:
-    """How long slurmctld stays away; the whole proof is ``--outage-s 60``."""
+    """The length of slurmctld's outage in seconds; the complete test takes `--outage-s 60`."""
     seconds: float = request.config.getoption("--outage-s")
     return seconds
 

@@ -215,7 +215,7 @@ class Storm:
         faults.restart(self.cluster, "slurmctld")
 
     def _resume_nodes(self) -> None:
-        """What an operator does: a slurmctld that gives an id out again drains nodes that know it."""
+        """Resume the nodes that Slurm drained because slurmctld used a job id twice."""
         if self.cluster is None:
             return
         sinfo = ("sinfo", "-h", "-N", "-o", "%N|%T|%E")
@@ -257,7 +257,7 @@ class Storm:
             return 0
 
     def _live(self) -> int | None:
-        """How many jobs have not ended; as many as there are while nobody says."""
+        """Return the number of jobs that have not ended; the number of all jobs while the API is down."""
         try:
             headers = {"Authorization": f"Bearer {self.platform.token}"}
             url = f"{self.platform.url}/metrics"
@@ -376,7 +376,7 @@ def on_accounts(
 
 
 def main() -> int:
-    """The big form."""
+    """Run the large test from the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.fault.storm", description=__doc__)
     parser.add_argument("--scheduler", choices=(SLURM, LOCAL_ACCOUNTS), default=SLURM)
     parser.add_argument("--jobs", type=int, default=500)

@@ -22,7 +22,7 @@ class Result:
     recovered: bool = False
     """True when the platform was ready at the end, with all its processes."""
     resumed: int = 0
-    """How often a node that Slurm had drained was given back to it."""
+    """The number of times that a node was resumed after Slurm had drained it."""
     retried_requests: int = 0
     submit_s: float = 0.0
     whole_s: float = 0.0
@@ -31,7 +31,7 @@ class Result:
     lost: list[int] = field(default_factory=list)
     twice: list[int] = field(default_factory=list)
     strange: list[str] = field(default_factory=list)
-    """What ran and is no job that a client was told of."""
+    """Programs that ran and belong to no job that a client submitted."""
 
     @property
     def ok(self) -> bool:
@@ -42,7 +42,7 @@ class Result:
         return done and complete and not (self.lost or self.twice or self.strange)
 
     def summary(self) -> str:
-        """In words."""
+        """Return the result in sentences."""
         kills = ", ".join(f"{number} of {name}" for name, number in sorted(self.kills.items()))
         states = ", ".join(f"{number} {state}" for state, number in sorted(self.states.items()))
         attempts = ", ".join(

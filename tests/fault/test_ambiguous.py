@@ -89,7 +89,7 @@ class AsRoot(FilesOfUsers):
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    """Empty."""
+    """A store with an empty database."""
     made = SqlStore(load_settings(tmp_path).database_url)
     await made.start()
     yield made
@@ -97,7 +97,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
 
 
 class Cluster:
-    """What both ways of asking Slurm need of one."""
+    """The settings and tools of a cluster, for both Slurm adapters."""
 
     def __init__(self, cluster: DevCluster, data_dir: Path, scheduler: str, **more: Any) -> None:
         of_slurm = SlurmSettings(

@@ -88,7 +88,7 @@ class Person:
         return job
 
     def lines(self) -> list[str]:
-        """What ran, in order."""
+        """Return the lines of the programs that ran, in order."""
         return self.ran.read_text().splitlines()
 
     def leave(self) -> None:
@@ -107,7 +107,7 @@ def alice(slurm_platform: RunningPlatform) -> Iterator[Person]:
 
 @pytest.fixture
 def bob(slurm_platform: RunningPlatform) -> Iterator[Person]:
-    """Who submits in no other test: what happens to his folder of jobs disturbs nobody."""
+    """A user of this fixture's tests alone, so that changes to the jobs folder affect no other test."""
     user = Person(slurm_platform, "bob")
     yield user
     user.leave()
@@ -132,7 +132,7 @@ def scontrol(slurm_cluster: DevCluster) -> Callable[..., str]:
 
 
 def part(platform: RunningPlatform, name: str) -> Mapping[str, Any]:
-    """What ``/readyz`` says of one part."""
+    """Return the entry of one part in `/readyz`; empty if there is none."""
     token = (platform.data_dir / "secrets" / METRICS_TOKEN).read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}
     found: dict[str, Any] = httpx.get(
@@ -190,7 +190,7 @@ def test_slurmctld_kill9(
 def test_a_slurmctld_that_begins_without_its_state_loses_no_job(
     alice: Person, slurm_cluster: DevCluster, scontrol: Callable[..., str]
 ) -> None:
-    """It has accounting close what it does not know any more, as cancelled by nobody."""
+    """Accounting then records jobs that slurmctld does not know as cancelled, without a user."""
     hold(scontrol, slurm_cluster)
     lost = [alice.submit() for _ in range(2)]
     names = ",".join(f"aitne-{job}-1" for job in lost)

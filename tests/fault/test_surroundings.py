@@ -60,7 +60,7 @@ def fill(path: Path) -> None:
 
 
 def refused(platform: RunningPlatform, data_dir: Path | None = None, *options: str) -> str:
-    """What ``aitne up`` says when it cannot start the platform."""
+    """Return the error of `aitne up` when it cannot start the platform."""
     where = data_dir or platform.data_dir
     up = ["up", "--detach", "--data-dir", str(where), "--port", str(platform.port), *options]
     done = platform.aitne(*up)

@@ -1,7 +1,7 @@
-"""Who may call which route: the table that ``test_matrix.py`` holds against the API.
+"""The access matrix of the routes, with which `test_matrix.py` compares the API.
 
-The routes come from the OpenAPI document; one that is missing here fails the test, so nobody can add
-a route without saying who may call it.
+The routes come from the OpenAPI document. One that is missing here fails the test, so that no route
+can be added without a statement of who may call it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UNKNOWN_PROJECT = REFUSED | {422}
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Who may, what the credential must permit, and what a call of it looks like."""
+    """The roles that may call a route, the scope that they need, and an example of a call."""
 
     may: frozenset[str]
     scope: Scope = Scope.READ
@@ -53,15 +53,14 @@ class Route:
     kind: str = "job"
     """Of ada's, what it wants: her ``job``, ``session`` or ``sweep``."""
     full_login: bool = False
-    """Whether it would be a way around the scopes of a token that has not all of them."""
+    """The route could give a token with few scopes further ones."""
     session: str = ""
-    """What a session token may: ``""``: nothing; ``OWN``: for what is its owner's; ``ANY``: what its
-    owner may without the scope admin."""
+    """The access of a session token: ``""``: none; ``OWN``: objects of its owner; ``ANY``: all that its owner may do without the scope admin."""
     refused: frozenset[int] = REFUSED
     """The statuses that say no."""
 
     def passes(self, who: str) -> bool:
-        """Whether ``who`` gets through."""
+        """Return whether the matrix permits the call to ``who``."""
         if PUBLIC in self.may:
             return True
         if who in ("anonymous", "disabled"):
@@ -112,7 +111,7 @@ def administers(**fields: Any) -> Route:
 OLD = "correct horse battery staple"
 NEW = "incorrect donkey charger paperclip"
 NOT_FOR_YOU = frozenset({401, 403})
-"""Of a token that nobody has: who may, hears that it is unknown."""
+"""The statuses that refuse a call; permitted callers hear that the token is unknown."""
 JOB = {"name": "digits", "project": "vision", "commands": ["true"]}
 SHA = "0" * 64
 SEEN = (OWNER, MEMBER, ADMIN)
@@ -127,7 +126,7 @@ IMAGE = {
 ROUTES: dict[str, Route] = {
     # Logging in.
     "login": reads(PUBLIC, body={"username": "ada", "password": OLD}),
-    # Nobody has this token; that is not about who asks.
+    # An unknown token, which every caller is told.
     "use_login_link": reads(PUBLIC, body={"token": "unknown"}, refused=frozenset()),
     "logout": reads(PUBLIC),
     "list_login_sources": reads(PUBLIC),
@@ -170,11 +169,11 @@ ROUTES: dict[str, Route] = {
     "revoke_sign_ins": writes(ANYONE),
     "revoke_sign_in": writes(OWNER),
     "change_password": writes(ANYONE, body={"password": NEW, "current_password": OLD}),
-    # A token is refused with 409, whoever sends it.
+    # A token is refused with 409 for every caller.
     "reauthenticate": writes(ANYONE, body={"password": OLD}),
     "enrol_second_factor": writes(ANYONE, full_login=True),
     "confirm_second_factor": writes(ANYONE, full_login=True, body={"code": "000000"}),
-    # Nobody without a code of the second factor, which nobody here has.
+    # Refused without a code of the second factor, which no user has here.
     "renew_recovery_codes": _route(body={"code": "000000"}),
     "disable_second_factor": writes(ANYONE, full_login=True, body={"code": "000000"}),
     "get_portal_preferences": reads(ANYONE),
@@ -310,7 +309,7 @@ ROUTES: dict[str, Route] = {
     "note_dataset_verification": writes(*SEEN, body={"manifest": SHA, "damaged_files": 0}),
     "get_tree_limits": reads(ANYONE, session=ANY),
     "put_tree": writes(ANYONE, body=b"no tree", session=ANY),
-    # Each user has trees of their own, and nobody has this one.
+    # Each user has their own trees, and none of them has this one.
     "put_tree_blobs": writes(ANYONE, body=b"", refused=NOT_FOR_YOU, session=ANY),
     "get_storage": reads(ANYONE, session=ANY),
     "get_job_folders": reads(ANYONE, session=ANY),

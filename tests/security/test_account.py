@@ -67,7 +67,7 @@ class TestSignIns:
             assert (await program.get("/api/v1/me")).status_code == 200
 
     async def test_a_cookie_that_was_there_before_is_no_login(self, stage: Stage) -> None:
-        """Session fixation: what somebody put into the browser never becomes a login."""
+        """Session fixation: a cookie that was planted in the browser never becomes a login."""
         await stage.add_user("ada")
         async with stage.client() as client:
             client.cookies.set(stage.cookie, "chosen-by-somebody", path="/api")

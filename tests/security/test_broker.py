@@ -73,7 +73,7 @@ def test_audit_log_and_socket_are_closed_to_other_users(bench: BrokerBench) -> N
 
 
 def test_a_platform_that_was_taken_over_gets_no_root_and_no_other_verb(bench: BrokerBench) -> None:
-    """What somebody with the platform's own uid could try first."""
+    """Requests that an attacker with the platform's uid could send."""
     tries: list[dict[str, Any]] = [
         {"verb": "run", "args": {"argv": ["id"]}},
         {"verb": "__init__", "args": {}},

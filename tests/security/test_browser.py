@@ -1,4 +1,4 @@
-"""What a page of another origin can do with the portal's cookie: nothing.
+"""A page of another origin can do nothing with the portal's cookie.
 
 Sessions are such pages. They share the portal's site, since cookies and SameSite ignore ports.
 """

@@ -209,7 +209,7 @@ async def test_dataset_cannot_use_project_or_name_of_other_user(catalogue: Catal
 
 
 async def test_an_upload_is_only_for_whoever_made_it(catalogue: Catalogue) -> None:
-    """Knowing the digest of somebody's manifest is not having the manifest."""
+    """The digest of another user's manifest gives no access to the manifest."""
     digest = await catalogue.upload("owner")
     body = {"name": "x", "version": "1", "path": str(catalogue.photos()), "manifest": digest}
     async with catalogue.client("stranger") as client:
@@ -387,7 +387,7 @@ async def test_folders_that_are_none_to_share(catalogue: Catalogue) -> None:
 
 
 async def test_a_link_inside_ones_home_is_followed_once(catalogue: Catalogue) -> None:
-    """What is mounted later is what was looked at, wherever the link leads by then."""
+    """The path is resolved when it is checked; jobs mount the result even if the link changes."""
     real = catalogue.photos("real")
     (catalogue.home / "link").symlink_to(real)
     body = {"name": "x", "version": "1", "path": str(catalogue.home / "link")}

@@ -1,6 +1,6 @@
-"""Whatever a container's description says, no runtime is ever told more than the server means.
+"""No container specification gives a runtime more than the server permits.
 
-What the runtimes make is read back by a reader of its own, and held against lists of its own.
+A reader of the tests parses the runtimes' command lines and compares them with lists of the tests.
 """
 
 from __future__ import annotations

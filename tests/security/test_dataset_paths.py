@@ -1,4 +1,4 @@
-"""Whatever path somebody writes, a dataset lies below one of that user's folders."""
+"""An accepted path of a dataset is always below one of the user's folders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = st.lists(st.sampled_from(PARTS), max_size=7).map("/".join)
 
 
 class Tree:
-    """A home and a folder for datasets, with links that lead about, beside what is nobody's."""
+    """A home, a folder for datasets and a folder of another owner, connected by symbolic links."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

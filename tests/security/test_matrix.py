@@ -1,4 +1,4 @@
-"""Every route by everybody: what ``matrix.py`` says is what the API does."""
+"""Every route, called by every role, answers as `matrix.py` says."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def saved(
 def prepared(
     request: pytest.FixtureRequest, saved: Callable[..., tuple[SavedCatalogue, Known]]
 ) -> tuple[SavedCatalogue, Known]:
-    """What the test's operation wants; without one, something of every kind."""
+    """The saved catalogue with the objects that the test's operation needs; with all kinds without one."""
     operation = request.node.callspec.params.get("operation")
     return saved(*(KINDS if operation is None else [ROUTES[operation].kind]))
 
@@ -164,7 +164,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
 
 
 async def _belongings(place: Catalogue) -> dict[str, str]:
-    """What is made by the front door: by ada for herself, and by the administrator for all."""
+    """Create objects over HTTP, some as ada and some as the administrator; return their ids."""
     made = {}
     for who, path, parameter, body in (
         ("administrator", "announcements", "announcement_id", {"text": "Hello."}),
@@ -220,7 +220,7 @@ WRITES = sorted(set(ROUTES) - set(READS))
 
 
 async def _call(place: Catalogue, who: str, operation: str, known: dict[str, str]) -> str | None:
-    """What is wrong about the answer; None: it is as the table says."""
+    """Call a route; return the error of its answer, or None if it is as the matrix says."""
     route = ROUTES[operation]
     method, path = OPERATIONS[operation]
     body: dict[str, Any] = {}

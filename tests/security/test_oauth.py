@@ -185,7 +185,7 @@ async def test_a_wrong_exchange(
     wrong = await exchange(stage, **{"code": code, **change})  # type: ignore[arg-type]
     assert (wrong.status_code, wrong.json()["error"]) == (status, error)
     if error == "invalid_grant" and "code" not in change:
-        # Whoever held the code failed once; it is burnt.
+        # The code was sent with a wrong value once and is no longer valid.
         assert (await exchange(stage, code)).json()["error"] == "invalid_grant"
 
 

@@ -1,4 +1,4 @@
-"""Every verb of every object, by everybody: what the policy's table says is what the API does."""
+"""Every verb of every object, tried by every role, has the result that the policy's table states."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ async def test_session_token_ends(
 async def test_session_gets_no_valid_token_after_the_logins_of_its_owner_ended(
     stage: Stage, ada: Actor, end: Callable[[Stage, UUID], Awaitable[None]]
 ) -> None:
-    """Whoever had one of these logins may have started it, and it may have waited meanwhile."""
+    """A session that waited at the time could have been started with one of the ended logins."""
     waiting = make_session(owner="ada", project="vision")
     await stage.store.create_job(waiting)
     session = await start_session(stage, "ada")

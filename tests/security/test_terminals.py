@@ -281,7 +281,7 @@ async def test_terminals_end_when_administrator_ends_access_of_user(
 async def test_terminals_end_when_user_ends_sign_ins_or_changes_password(
     stage: Stage, job: UUID
 ) -> None:
-    """Whoever has a stolen login may have a shell as well."""
+    """A thief of a login could have opened a terminal with it."""
     async with stage.client() as mine:
         login = {"username": "ada", "password": PASSWORD}
         csrf = (await mine.post("/api/v1/auth/login", json=login)).json()["csrf_token"]

@@ -62,7 +62,7 @@ def test_the_archive_runs_a_job(folder: SoftwareFolder, python: str, tmp_path: P
         "commands": [["sh", "-c", "echo $PATH; exit 7"]],
         "path": ["/first"],
         "workdir": str(tmp_path),
-        # Nobody listens there, and the sampler and reporter run all the same.
+        # Nothing listens on this port; the sampler and the reporter run regardless.
         "platform_url": "http://127.0.0.1:1",
         "sample_interval_s": 0.05,
     }

@@ -1,4 +1,4 @@
-"""What the agent does around programs: what they need, a container's environment, folders, limits."""
+"""Tests of the agent's preparation of programs: requirements, environment, folders, limits."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def world_readable(folder: Path) -> Iterator[None]:
 
 
 def refused(job: Job, platform: Platform, needed: dict[str, Any]) -> str:
-    """The sentence, told to everybody who asks: in the log, in the report, beside the fence."""
+    """Return the error of a refused job, which log, report and outcome share."""
     assert job.run("echo never", url=platform.url, needs=[needed]) == EXIT_NOT_READY
     left = outcome(job)
     assert (left.reason, left.exit_code) == (TerminationReason.START_FAILED, EXIT_NOT_READY)
@@ -132,7 +132,7 @@ def test_a_missing_file_is_named_with_what_is_there(
 
 
 def test_an_unreadable_dataset_is_refused(tmp_path: Path) -> None:
-    """Looked at as somebody else, for root may read everything."""
+    """Root may read all files, so the check runs under another uid."""
     root_or_skip()
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o700)
@@ -352,7 +352,7 @@ def group_folders() -> set[str]:
 
 
 def owned(place: str) -> bool:
-    """Whether nobody else's job is in it: several tests run at once on this machine."""
+    """Return whether the cgroup belongs to this test; other tests run jobs at the same time."""
     pid = os.path.basename(place).split("-")[2]
     try:
         return b"aitne.agent" not in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -391,7 +391,7 @@ def test_a_program_within_limits_that_is_not_there(job: Job) -> None:
 
 @pytest.mark.usefixtures("groups")
 def test_the_group_goes_after_a_signal_and_leaves_what_the_program_left(job: Job) -> None:
-    """What stays in the background is ended by the scheduler, as without limits."""
+    """Processes in the background are ended by the scheduler, as without limits."""
     process = job.start(
         "sleep 60 & echo $! > left; echo up; wait", limits={"memory_bytes": 400 << 20}
     )

@@ -1,4 +1,4 @@
-"""What the agent finds out beside a job: what it runs on, what it measures, what it writes."""
+"""Tests of what the agent reports beside the program: Git state, packages, metrics, output."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ FILES = 30_000
 
 @pytest.fixture(scope="module")
 def text() -> bytes:
-    """Of files that nobody has; checksums do not compress, so that it stays large."""
+    """Return a manifest of many files; checksums do not compress, so it stays large."""
     entries = [
         ManifestFile(
             f"{number:08}".encode(), number, hashlib.sha256(str(number).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What `docs/howto/usage-report.md` does from Python runs against the API as it is."""
+"""The Python example of `docs/howto/usage-report.md` runs against the API."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ pytestmark = realtime.PROCESSES
 
 @pytest.fixture(scope="module")
 def sif() -> Iterator[Path]:
-    """Where every account can read it; pytest's own folders are root's alone."""
+    """A SIF in a folder that all accounts can read; pytest's own folders are readable by root only."""
     need_apptainer()
     with TemporaryDirectory(dir="/var/tmp") as name:
         folder = Path(name)

@@ -37,7 +37,7 @@ JOB = {
 
 
 class Person:
-    """Somebody at their own machine: a home, the command line, OpenSSH."""
+    """A user at a computer with a home folder, the `aitne` command and OpenSSH."""
 
     def __init__(self, platform: RunningPlatform, token: str, home: Path) -> None:
         home.mkdir(mode=0o700)
@@ -64,7 +64,7 @@ class Person:
         return done
 
     def aitne(self, *argv: str, **options: object) -> subprocess.CompletedProcess[bytes]:
-        """Our own."""
+        """Run the `aitne` command."""
         return self.run(str(AITNE), *argv, **options)  # type: ignore[arg-type]
 
     def ssh(

@@ -1,4 +1,4 @@
-"""What is done for a user is done as that user, and nowhere but in his own jobs' folders."""
+"""The broker acts with the rights of the user and in the folders of that user's jobs only."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_writing_again_replaces_and_leaves_the_fence(
 async def test_files_are_not_created_in_folders_writable_by_others(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
-    """As when jobs_dir lies in a folder that everybody may write to, and another was there first."""
+    """The parent folder is writable by all accounts, and another account created it."""
     place = shared_bench.place("anna", uuid4())
     await files.create(place, {"token": b"one"})
     folder = Path(place.folder).parent
@@ -150,7 +150,7 @@ async def test_result_of_a_function_is_read_with_the_users_rights_only(
 async def test_a_link_in_a_folders_place_leads_nowhere(
     shared_bench: BrokerBench, files: BrokerFiles, scheduler: BrokerScheduler, level: str
 ) -> None:
-    """The user puts a link to another folder, with somebody else's log, where the job's own is."""
+    """The user replaces the job's folder by a link to a folder with another user's log."""
     elsewhere = shared_bench.root / f"elsewhere-{level}"
     for folder in (elsewhere, elsewhere / "1"):
         folder.mkdir(mode=0o700)

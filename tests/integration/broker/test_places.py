@@ -100,7 +100,7 @@ def owner_and_mode(path: Path) -> tuple[int, int, int]:
 
 
 def looks_as(uid: int) -> bool:
-    """Whether a process of the account has a thread that looks at a file system."""
+    """Return whether a process of the account has a second thread, which reads a file system."""
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):
             facts = dict(line.split(":", 1) for line in status.read_text().splitlines())

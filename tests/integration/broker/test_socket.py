@@ -1,4 +1,4 @@
-"""Who may speak to the broker, what he may say, and what becomes of it when somebody dies."""
+"""Tests of the broker's socket: permitted accounts, checked requests, and lost connections."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 def speak(path: Path) -> list[dict[str, Any]]:
-    """Greet and ask for a poll, as whoever calls; all that is answered."""
+    """Send a greeting and a poll as the calling account; return all answers."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
         connection.connect(str(path))
@@ -239,7 +239,7 @@ async def test_an_unchanged_record_is_the_very_same_object(
         scheduler_id=ids[1],
     )
     await scheduler.cancel(run)
-    # A poll is shared for a while, but nobody is told what was before his own deed.
+    # Polls are cached for a while, but not across a change by the same client.
     second = {record.scheduler_id: record for record in await scheduler.poll()}
 
     assert first.keys() == second.keys()

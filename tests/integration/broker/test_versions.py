@@ -48,7 +48,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 
 
 def request(**changes: Any) -> SubmitRequest:
-    """A small job."""
+    """Return a small job of anna; `changes` replace its fields."""
     facts: dict[str, Any] = {
         "job_id": JOB,
         "attempt": 1,

@@ -1,4 +1,4 @@
-"""Whoever has webhooks that nobody answers holds up their own messages, and nobody else's."""
+"""A webhook without answers delays the messages of its owner only."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ ADA = ChannelRecipient(name="ada", mail="ada@example.org")
 
 
 class Mailbox:
-    """What the server took; answers as ``says`` tells it."""
+    """The mails that the server received; `says` replaces its answers to a command."""
 
     def __init__(self) -> None:
         self.mails: list[tuple[Envelope, EmailMessage]] = []

@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 SLOW_FILES, SLOW_BYTES = 16, 96 << 20
-"""What one core reads for a while; with holes, so that no disk is filled."""
+"""Files that one core reads for a while; they are sparse and use little disk space."""
 Aitne = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -45,10 +45,10 @@ PER_NODE = re.compile(r"SLURM_NTASKS_PER_NODE=\S*")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a script did."""
+    """The output and the exit codes of a script."""
 
     lines: tuple[str, ...]
-    """What its processes have said, in the order of the text."""
+    """The lines that its processes have printed, in alphabetical order."""
     exit_codes: tuple[int, ...]
     """Of the job, or of each task of an array."""
 
@@ -70,7 +70,7 @@ def folder(slurm_cluster: DevCluster) -> Iterator[Path]:
 
 
 def lines_of(place: Path, notes: str) -> tuple[str, ...]:
-    """What the processes of a script have said, without what is known to differ."""
+    """Return the sorted output of a script, without the parts that may differ from sbatch."""
     try:
         text = (place / "lines").read_text()
     except FileNotFoundError:

@@ -47,7 +47,7 @@ def on_slurm(
 
 @pytest.fixture(scope="module")
 def owner(here: RunningPlatform) -> Client:
-    """Who started the platform."""
+    """A client of the user who started the platform."""
     return Client(here.url, here.token)
 
 

@@ -39,7 +39,7 @@ def two_by_two(*commands: str, **fields: Any) -> dict[str, Any]:
 
 
 def log_of(client: Client, job_id: str) -> str:
-    """What all ranks wrote so far."""
+    """Return the log of a job: the output of all ranks so far."""
     return b"".join(client.jobs.logs(job_id)).decode()
 
 
@@ -61,7 +61,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
 
 @pytest.fixture(scope="module")
 def owner(here: RunningPlatform) -> Client:
-    """Who started it. The platform has read the topology: jobs on two nodes get those of a leaf."""
+    """A client of the user who started the platform, which has read the topology.
+
+    Jobs on two nodes therefore get the nodes of one leaf switch.
+    """
     client = Client(here.url, here.token)
     eventually("the topology is read", lambda: client.nodes.topology()["switches"] != [])
     return client

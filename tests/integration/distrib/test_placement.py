@@ -68,12 +68,12 @@ TORCHRUN = (
     "{python} -m torch.distributed.run --nnodes $AITNE_NODES --node-rank $AITNE_NODE_RANK "
     "--nproc-per-node 1 --master-addr $MASTER_ADDR --master-port $MASTER_PORT all_reduce.py"
 )
-"""What docs/howto/placement.md starts on each node."""
+"""The command that docs/howto/placement.md starts on each node."""
 STARTED_BY_THE_USER = (
     "SLURM_HOSTFILE=$AITNE_SLURM_HOSTFILE srun --overlap --distribution=arbitrary --ntasks=4 sh -c "
     "'echo \"place $SLURM_PROCID $SLURMD_NODENAME $MASTER_ADDR\"'"
 )
-"""How programs are started by srun: the number is the task's, and the master is MASTER_ADDR."""
+"""A program started by srun; it prints the number of its task and MASTER_ADDR."""
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def test_on_pretended_nodes_a_killed_rank_and_a_preemption_change_nothing(
         for pid in ranks_of(job_id):
             os.kill(pid, signal.SIGUSR1)
 
-    # Signalled by somebody else than the scheduler, a rank that leaves so has failed for the platform.
+    # A rank that ends so on a signal from outside the scheduler has failed for the platform.
     again, log = interrupted(owner, failed, preempt)
     assert (again, "resumed at" in log) == (loss, True)
 

@@ -92,7 +92,7 @@ class RunningHub:
             return False
 
     def secret(self, name: str) -> str:
-        """What the file of this name in the secrets folder holds."""
+        """Return the content of a file in the secrets folder."""
         return (self.settings.secrets_dir / name).read_text().strip()
 
     def _start(self, child: ChildPlan) -> subprocess.Popen[bytes]:

@@ -72,7 +72,7 @@ class Platform:
                 self.wfile.write(b"0\r\n\r\n")
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Suppress the log of requests."""
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}"

@@ -166,7 +166,7 @@ async def test_an_answer_is_for_one_login_of_one_browser(
             begun = await other.get(START)
             answer = provider.answer(begun.headers["location"], "id-eve")
             await victim.get(START)
-            # Somebody has the victim's browser finish a login that was begun elsewhere.
+            # The attacker lets the victim's browser finish a login that began elsewhere.
             assert (await victim.get(answer)).headers["location"] == failed
         async with stage.client() as client:
             begun = await client.get(START)
@@ -199,7 +199,7 @@ async def test_a_second_factor_that_was_set_up_is_asked_for(
 ) -> None:
     async with stage_of(known, second_factor="all") as stage:
         async with stage.client() as client:
-            # The provider has factors of its own: nobody has to set one up here besides.
+            # The provider checks second factors of its own, so the platform asks for none.
             await log_in(client, provider, "id-ada")
             me = (await client.get("/api/v1/me")).json()
             client.headers["X-CSRF-Token"] = me["csrf_token"]
@@ -239,7 +239,7 @@ async def test_a_wrong_secret_is_no_login(
 
 
 class TestTokens:
-    """What the provider really signed, changed by somebody in between."""
+    """Tokens that the provider signed, changed on the way to the platform."""
 
     async def begin(self, source: Any, provider: Provider) -> tuple[dict[str, Any], dict[str, str]]:
         url, kept = await source.begin("state", REDIRECT_URI)

@@ -72,7 +72,7 @@ def cluster(slurm_cluster: DevCluster) -> DevCluster:
 
 
 def log_of(cluster: DevCluster, script: str, *words: str) -> str:
-    """What a job's batch script has printed, when it is over."""
+    """Run a batch script to its end and return its output."""
     job = sbatch(cluster, USER, JOB + script, *words)
     wait_ended(cluster, job, timeout_s=150)
     return run_as(cluster, USER, "cat", f"/home/{USER}/out-{job}")

@@ -27,7 +27,7 @@ pytestmark = realtime.PROCESSES
 
 @pytest.fixture
 def started(tmp_path: Path) -> AttachTarget:
-    """A job that its scheduler has just started; nobody plays its runner."""
+    """A job that the scheduler has just started, without a runner."""
     request = SubmitRequest(
         job_id=uuid4(),
         attempt=1,

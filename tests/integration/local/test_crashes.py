@@ -1,4 +1,4 @@
-"""What the local scheduler makes of crashes: its own, its runners', the machine's."""
+"""Tests of the local scheduler after crashes: its own, of a runner, of the machine."""
 
 from __future__ import annotations
 

@@ -70,7 +70,10 @@ async def test_the_memory_limit_counts_the_program_and_not_the_agent(bench: Benc
 
 
 def _agent_memory() -> int:
-    """What the Python of the agent takes at least: this test means something only if it is more."""
+    """Return the memory in bytes that the agent's Python uses at least.
+
+    The test is meaningful only if its job uses more.
+    """
     code = "import os; print(open('/proc/self/statm').read().split()[1])"
     pages = int(subprocess.check_output([sys.executable, "-I", "-c", code]))
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -126,7 +129,7 @@ async def test_the_same_attempt_submitted_twice_runs_once(bench: Bench) -> None:
 
 
 def place(request: SubmitRequest) -> JobLocation:
-    """Where the files of a submitted attempt lie."""
+    """Return the location of a submitted attempt's files."""
     folder = str(Path(request.job_dir).parent)
     return JobLocation(job_id=request.job_id, attempt=request.attempt, folder=folder)
 

@@ -32,7 +32,7 @@ class _Metrics(BaseHTTPRequestHandler):
     """Answers with the metrics to those that have the token."""
 
     def do_GET(self) -> None:
-        """Serve one request."""
+        """Serve the metrics to requests with the right token and path."""
         allowed = self.headers["Authorization"] == f"Bearer {_TOKEN}" and self.path == "/metrics"
         self.send_response(200 if allowed else 401)
         self.end_headers()

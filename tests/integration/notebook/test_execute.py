@@ -75,7 +75,7 @@ def write_request(folder: Path, **request: Any) -> Path:
 
 
 def start(python: Path, job: Path) -> subprocess.Popen[str]:
-    """Start the execution."""
+    """Start the program that executes the job's notebook."""
     with (job / "log").open("w") as log:
         return subprocess.Popen(
             [python, "-I", "-c", RUN, str(BACKEND), str(job)],
@@ -93,13 +93,13 @@ def run(python: Path, job: Path) -> tuple[int, str]:
 
 
 def executed(job: Path) -> dict[str, Any]:
-    """The executed copy."""
+    """Return the executed copy of the notebook."""
     content: dict[str, Any] = json.loads((job / "executed.ipynb").read_text())
     return content
 
 
 def text_of(cell: dict[str, Any]) -> str:
-    """What a cell of the executed copy has printed."""
+    """Return the text output of a cell in the executed copy."""
     return "".join("".join(output.get("text", ())) for output in cell["outputs"])
 
 

@@ -141,7 +141,7 @@ def test_a_busy_kernel_is_work(platform: RunningPlatform, client: Client) -> Non
             channel, additional_headers={"Cookie": cookie, "Origin": platform.sessions_url}
         ) as socket:
             socket.send(_execute(f"import time; time.sleep({4 * IDLE_S})"))
-            # It sleeps: no CPU is used, and nobody types. Only the kernel's state says that it works.
+            # The cell sleeps: no CPU time, no input. Only the kernel's state shows that it works.
             busy_until = time.monotonic() + 2 * IDLE_S
             while time.monotonic() < busy_until:
                 now = client.sessions.get(job_id)

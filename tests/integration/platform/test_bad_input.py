@@ -1,4 +1,4 @@
-"""What a clumsy or hostile user sends, against a whole platform: it is refused or comes back unchanged."""
+"""Wrong and hostile input to a complete platform is refused or returned unchanged."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Work:
         assert states == {self.session: JobState.READY, self.job: JobState.RUNNING}
 
     def log_size(self) -> int:
-        """What the job wrote so far."""
+        """Return the size of the job's log in bytes."""
         return sum(len(part) for part in self.client.jobs.logs(self.job))
 
 

@@ -96,7 +96,7 @@ class Monitoring:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run both programs."""
+        """Run Prometheus and Alertmanager during the block."""
         listen = "--web.listen-address=127.0.0.1:"
         commands = [
             [

@@ -1,4 +1,4 @@
-"""Sessions on a real Slurm: run as their user on a node, reached through the Hub's proxy and by nobody else."""
+"""Tests of sessions on a Slurm cluster: they run as their user and only the Hub's proxy reaches them."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ SLEEPER = "import time; time.sleep(1000)"
 
 
 class Supervised:
-    """A data directory and whoever supervises it."""
+    """A data directory and the supervisor that runs on it."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Supervised:
         eventually("it is ready", lambda: self.status()["state"] == "ready")
 
     def asked(self, name: str) -> list[str]:
-        """What a child was asked."""
+        """Return the requests that a child process has logged."""
         return (self.data_dir / "logs" / f"{name}.log").read_text().splitlines()
 
     def _server(self, name: str, port: int, *more: str) -> ChildPlan:
