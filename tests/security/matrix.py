@@ -51,13 +51,17 @@ class Route:
     body: Any = None
     query: Mapping[str, str] = field(default_factory=dict)
     kind: str = "job"
-    """Of ada's, what it wants: her ``job``, ``session`` or ``sweep``."""
+    """The kind of ada's object that the call needs: her ``job``, ``session`` or ``sweep``."""
     full_login: bool = False
     """The route could give a token with few scopes further ones."""
     session: str = ""
-    """The access of a session token: ``""``: none; ``OWN``: objects of its owner; ``ANY``: all that its owner may do without the scope admin."""
+    """The access of a session token.
+
+    ``""``: none; ``OWN``: objects of its owner; ``ANY``: all that its owner may do without the
+    scope admin.
+    """
     refused: frozenset[int] = REFUSED
-    """The statuses that say no."""
+    """The statuses that refuse the call."""
 
     def passes(self, who: str) -> bool:
         """Return whether the matrix permits the call to ``who``."""
@@ -111,7 +115,7 @@ def administers(**fields: Any) -> Route:
 OLD = "correct horse battery staple"
 NEW = "incorrect donkey charger paperclip"
 NOT_FOR_YOU = frozenset({401, 403})
-"""The statuses that refuse a call; permitted callers hear that the token is unknown."""
+"""The statuses that refuse a caller; a permitted one hears that the token is unknown."""
 JOB = {"name": "digits", "project": "vision", "commands": ["true"]}
 SHA = "0" * 64
 SEEN = (OWNER, MEMBER, ADMIN)
@@ -126,7 +130,7 @@ IMAGE = {
 ROUTES: dict[str, Route] = {
     # Logging in.
     "login": reads(PUBLIC, body={"username": "ada", "password": OLD}),
-    # An unknown token, which every caller is told.
+    # The token is unknown to the platform, which every caller hears.
     "use_login_link": reads(PUBLIC, body={"token": "unknown"}, refused=frozenset()),
     "logout": reads(PUBLIC),
     "list_login_sources": reads(PUBLIC),

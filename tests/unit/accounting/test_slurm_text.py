@@ -1,4 +1,4 @@
-"""What Slurm prints, read; what it is told, written."""
+"""Tests of the parsers of Slurm's accounting output, and of the arguments of sacctmgr."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_sacctmgr_arguments_match_change(change: Change, words: str) -> None:
 
 @given(st.text(max_size=40))
 def test_no_name_is_more_than_a_name(name: str) -> None:
-    """What a change takes as a name has nothing in it that sacctmgr reads as more."""
+    """The names in a change contain no character with a meaning to sacctmgr."""
     for facts in (
         {"kind": "add_account", "account": name},
         {"kind": "add_member", "account": "ml", "user": name},

@@ -1,4 +1,4 @@
-"""What the nodes run, written where several platforms look for it."""
+"""Tests of the software of the nodes in a folder that several platforms share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent takes for work in a session."""
+"""Tests of the agent's measure of activity in a session."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_open_document_that_is_saved_is_work(server: Server, tmp_path: Path) 
     }
     server.answers["/lab/api/workspaces"] = {"workspaces": {"ids": ["w"], "values": [space]}}
     seen = jupyter(tmp_path)
-    assert seen.idle_s() is None  # what it was before nobody knows
+    assert seen.idle_s() is None  # the time before is unknown
     assert seen.idle_s() is None
     (tmp_path / "other.txt").write_text("a program's own file")
     assert seen.idle_s() is None

@@ -1,4 +1,4 @@
-"""What the agent reads of a job's GPUs."""
+"""Tests of the agent's measurements of a job's GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job's programs leave for their agent, who cannot trust it."""
+"""Tests of the files that programs leave for their agent, which does not trust them."""
 
 from __future__ import annotations
 

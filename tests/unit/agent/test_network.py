@@ -1,4 +1,4 @@
-"""Where a session listens."""
+"""Tests of the address that a session listens on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_an_address_is_taken_as_it_is() -> None:
 
 
 def test_a_node_without_an_address_of_its_own_is_where_it_speaks_to_the_portal_from() -> None:
-    # As on a development cluster: several nodes of one machine, whose names nobody knows.
+    # As on a development cluster: nodes of one machine, whose names cannot be resolved.
     assert own_address("node", "n1.invalid", PORTAL) == "127.0.0.1"
     # A name that stands for loopback, as Debian writes it into /etc/hosts, is no address for others.
     assert own_address("node", "localhost", PORTAL) == "127.0.0.1"

@@ -1,4 +1,4 @@
-"""What would help a job that waits, as its owner and as others see it."""
+"""Advice on a waiting job, as its owner and as other users see it."""
 
 from __future__ import annotations
 

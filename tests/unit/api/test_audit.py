@@ -1,4 +1,4 @@
-"""What the audit log says of requests, who may read it, and that a changed file is found out."""
+"""Tests of the audit log over HTTP: recorded requests, readers, detection of changes."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def test_partitions_sum_up_what_their_nodes_have(stage: Stage) -> None:
     gpu, debug = found["items"]
     assert (gpu["name"], gpu["default"], gpu["nodes"]) == ("gpu", True, "gpu[01-03]")
     assert gpu["states"] == {"mixed": 1, "idle": 1, "down": 1}
-    # Four GPUs of the node that is down are nobody's to have.
+    # Four GPUs belong to the node that is down and are not free.
     assert gpu["gpus"] == [{"type": "a100", "total": 12, "used": 1, "free": 7}]
     assert (debug["node_count"], debug["max_time_s"]) == (1, 1800)
 

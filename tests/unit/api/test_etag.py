@@ -1,4 +1,4 @@
-"""Who changes something changes what was seen."""
+"""Tests of entity tags: a change with a tag applies to the version that the client read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests of the API run and which wait."""
+"""Tests of the order in which the API runs the requests of several users."""
 
 from __future__ import annotations
 

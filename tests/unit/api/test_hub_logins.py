@@ -28,7 +28,7 @@ def hub() -> RecordingLogins:
 
 @pytest.fixture
 async def logouts(stage: Stage, hub: RecordingLogins) -> AsyncIterator[HubLogouts]:
-    """Running."""
+    """The running loop that logs users out of the Hub."""
     running = HubLogouts(stage.store, hub)
     await running.start()
     yield running

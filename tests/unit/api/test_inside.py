@@ -1,4 +1,4 @@
-"""What the page of a session asks through its own server, with the token of the job."""
+"""Requests of a session's page through its own server, with the token of the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs report about the nodes that they run on."""
+"""Descriptions of nodes that jobs report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inboxes, choices, webhooks and idle work over the API: everybody's own, and nobody else's."""
+"""Inboxes, choices, webhooks and idle work over the API: each user sees their own alone."""
 
 from __future__ import annotations
 

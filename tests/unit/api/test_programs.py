@@ -1,4 +1,4 @@
-"""What a job's own program asks and says, with the token of the job."""
+"""Requests of a job's program, with the token of the job."""
 
 from __future__ import annotations
 

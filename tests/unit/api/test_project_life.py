@@ -24,7 +24,7 @@ async def said(stage: Stage, kind: str) -> list[Mapping[str, Any]]:
 
 
 async def actor(stage: Stage, name: str) -> Any:
-    """Somebody who is known, as a login finds them."""
+    """Return the actor of a known user, with the roles that a login finds."""
     made = stage.actor(name)
     roles = await stage.store.roles_of(name)
     manages = frozenset(each for each, role in roles.items() if role is ProjectRole.MANAGER)

@@ -1,4 +1,4 @@
-"""What projects use, over HTTP: budgets, months, reports, who waits."""
+"""Usage of projects over HTTP: budgets, months, reports, waiting jobs."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ async def test_sync_shows_applies_and_finds_nothing_then(stage: Stage) -> None:
         assert (done.status_code, done.json()["applied"]) == (200, True)
         again = (await client.get("/api/v1/admin/sync")).json()
         assert again["differences"] == []
-        # Somebody changes Slurm by hand.
+        # An administrator changes the association in Slurm.
         await stage.accounting.apply(
             [
                 SetLimit(account="vision", limit="max_gpus", before=8, after=64),

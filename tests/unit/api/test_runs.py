@@ -1,4 +1,4 @@
-"""What runs were and what came of them, as the API shows it."""
+"""Snapshots and results of runs over the API."""
 
 from __future__ import annotations
 

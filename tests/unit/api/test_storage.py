@@ -1,4 +1,4 @@
-"""``GET /storage``: one's own folders, and nobody else's."""
+"""`GET /storage` shows the folders of the caller alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever polls through the broker sees exactly what the scheduler said last, however long he was away."""
+"""A client of the broker gets the scheduler's latest records, also after a long pause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATES = (JobState.QUEUED, JobState.RUNNING, JobState.COMPLETED)
 
 
 class Caller:
-    """What a client of the broker keeps."""
+    """The records that a client of the broker keeps between two polls."""
 
     def __init__(self) -> None:
         self.generation: str | None = None

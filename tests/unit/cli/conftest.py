@@ -15,7 +15,7 @@ from tests.support.fake_api import FakeApi
 
 @dataclass
 class Done:
-    """What one command line did."""
+    """The exit status and the output of one command."""
 
     status: int
     out: str
@@ -31,7 +31,7 @@ Aitne = Callable[..., Done]
 
 
 class Typed(io.StringIO):
-    """Somebody at a terminal."""
+    """Standard input that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -56,7 +56,7 @@ def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeApi:
 def aitne(
     api: FakeApi, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Aitne:
-    """Run one command line; ``typed`` is what somebody at a terminal answers."""
+    """Run one command; ``typed`` is the input of the user at a terminal."""
 
     def run(*words: str, typed: str | None = None, piped: str = "") -> Done:
         stdin = io.StringIO(piped) if typed is None else Typed(typed)

@@ -1,4 +1,4 @@
-"""What is said on stderr when something is wrong."""
+"""Tests of the error messages on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`aitne ranks`."""
+"""Tests of the command `aitne ranks`."""
 
 from __future__ import annotations
 

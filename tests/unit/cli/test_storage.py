@@ -1,4 +1,4 @@
-"""``aitne storage``."""
+"""Tests of the command `aitne storage`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``aitne logs`` shows in a terminal."""
+"""Tests of the output of `aitne logs` on a terminal."""
 
 from __future__ import annotations
 

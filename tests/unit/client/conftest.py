@@ -7,7 +7,7 @@ from tests.support.fake_api import FakeApi
 
 
 class Clock:
-    """Time that passes only while somebody sleeps."""
+    """A clock that advances only when the client sleeps."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -255,7 +255,7 @@ def many(tmp_path: Path) -> Path:
 
 
 def killed_half_way(root: Path, text: str, journals: Path) -> int:
-    """How many files it had read, by its own word, when it was killed."""
+    """Kill a process half way; return the number of files that it reported as read."""
     with subprocess.Popen(
         [sys.executable, "-c", HALF_WAY, root, text, journals],
         stdin=subprocess.PIPE,

@@ -40,7 +40,7 @@ def status(path: str, *missing: bytes) -> dict[str, Any]:
 def test_job_is_submitted_with_the_files_of_a_folder(
     client: Client, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the platform lacks is uploaded in several requests, each repeated if it breaks off."""
+    """Missing files are uploaded in several requests; one that breaks off is repeated."""
     monkeypatch.setattr(uploads, "BATCH_BYTES", 6)
     path = path_of(tmp_path, a=b"one", b=b"two", c=b"three", d=b"known")
     answer = status(path, b"one", b"two", b"three")

@@ -76,7 +76,7 @@ class Eager:
 
 @dataclass
 class Bench:
-    """What a test turns by hand: one outbox pass, one poll."""
+    """The parts of a controller, which a test runs one pass at a time."""
 
     store: SqlStore
     scheduler: FakeScheduler

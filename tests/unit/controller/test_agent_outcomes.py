@@ -1,4 +1,4 @@
-"""What becomes of a job whose agent wrote down how its program ended."""
+"""Tests of jobs whose agent recorded the outcome of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leader's counters travel with its lease, for whoever serves the metrics."""
+"""The leader writes its counters with its lease, for the process that serves the metrics."""
 
 from __future__ import annotations
 

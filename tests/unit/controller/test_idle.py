@@ -1,4 +1,4 @@
-"""Sessions that nobody works in, and jobs that leave their GPUs idle."""
+"""Sessions without activity, and jobs that leave their GPUs idle."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def look(b: Bench, watch: IdleWatch | None = None) -> None:
 
 
 async def idle_for(b: Bench, job: Job, minutes: int, already_s: float = 0) -> None:
-    """Let time pass while the agent says that nobody works."""
+    """Let minutes pass while the agent reports no activity."""
     for minute in range(1, minutes + 1):
         b.clock.advance(60)
         await agent_says(b, job, already_s + 60 * minute)

@@ -54,7 +54,7 @@ class Speechless(FakeScheduler):
     """Answers questions, and does not say when something changes."""
 
     async def changed(self) -> None:
-        """Not this one."""
+        """Raise an error: this scheduler announces no changes."""
         raise SchedulerUnavailable("there is no stream of changes.")
 
 

@@ -126,7 +126,7 @@ async def test_job_that_ended_after_the_backup_gets_its_outcome(bench: Any, tmp_
 async def test_retry_begun_after_the_backup_is_adopted(
     bench: Any, tmp_path: Path, forgotten: bool
 ) -> None:
-    """Whether the scheduler still has the attempt of the backup or not."""
+    """The scheduler may have forgotten the attempt of the backup, or not."""
     disaster = Disaster(bench, tmp_path, Vanishes())
     b = await disaster.start()
     retry = RetryPolicy(max=3, on=frozenset({TerminationReason.NODE_FAILED}))

@@ -1,4 +1,4 @@
-"""Who is told of what, once; and what is sent until it is taken."""
+"""Tests of notifications: their recipients, one for each event, repeated until they are delivered."""
 
 from __future__ import annotations
 

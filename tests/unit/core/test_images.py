@@ -1,4 +1,4 @@
-"""Which nodes' GPU drivers can run an image."""
+"""Tests of the GPU drivers that an image requires."""
 
 from __future__ import annotations
 

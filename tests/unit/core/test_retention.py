@@ -1,4 +1,4 @@
-"""How long jobs are kept: the site's times, and what a project may set."""
+"""Tests of the retention of jobs: the times of the site and of projects."""
 
 from __future__ import annotations
 

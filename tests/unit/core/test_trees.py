@@ -83,7 +83,7 @@ JSON = st.recursive(
     | st.binary(max_size=60).map(lambda data: data.decode("latin-1"))
 )
 def test_only_the_document_of_a_tree_is_read(content: Any) -> None:
-    """What is read is spelled as it would be written; all else is refused as a tree."""
+    """Serializing a parsed tree gives the same bytes; other documents are refused."""
     document = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     with contextlib.suppress(TreeError):
         assert trees.serialize(trees.parse(document)) == document

@@ -1,4 +1,4 @@
-"""The API in a single process that nobody launched."""
+"""Tests of the API in a single process without a launcher."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def alone(*argv: str) -> str:
-    """What a fresh process prints that no launcher has told anything."""
+    """Return the output of a new process without the variables of a launcher."""
     environ = {
         name: value
         for name, value in os.environ.items()

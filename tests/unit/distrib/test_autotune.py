@@ -1,4 +1,4 @@
-"""Which bucket size autotuning ends with, and how soon."""
+"""Tests of the bucket size that autotuning finds, and of the steps that it takes."""
 
 from __future__ import annotations
 

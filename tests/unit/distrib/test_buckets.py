@@ -1,4 +1,4 @@
-"""Which gradients travel together."""
+"""Tests of the division of gradients into buckets."""
 
 from __future__ import annotations
 

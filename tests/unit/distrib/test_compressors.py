@@ -1,4 +1,4 @@
-"""What every compressor owes the exchange, whoever wrote it."""
+"""The contract of every compressor, also of other distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GPUs do, by stand-ins for PyTorch's events and streams: no test here has a GPU."""
+"""Tests of GPU support with stand-ins for PyTorch's events and streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pairs are measured together, and which link is called slow."""
+"""Tests of the measurement of links between ranks, and of the search for slow ones."""
 
 from __future__ import annotations
 

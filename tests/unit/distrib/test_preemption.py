@@ -1,4 +1,4 @@
-"""All ranks end after the same step, whoever is told to, and however slowly messages travel."""
+"""All ranks end after the same step, for any rank with the signal and any delay of messages."""
 
 from __future__ import annotations
 

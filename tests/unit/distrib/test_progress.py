@@ -1,4 +1,4 @@
-"""Who is told of exchange steps, and when."""
+"""Tests of the notifications about exchange steps."""
 
 from __future__ import annotations
 

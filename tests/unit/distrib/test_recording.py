@@ -1,4 +1,4 @@
-"""The ring of records: nothing lost in time, what is lost counted, nobody waits."""
+"""Tests of the ring of records: complete and in order, lost records counted, no waiting."""
 
 from __future__ import annotations
 

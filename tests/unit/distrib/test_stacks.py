@@ -1,4 +1,4 @@
-"""Where a process stands, whether it can answer or not."""
+"""Tests of the stacks that are read from running, blocked and stopped processes."""
 
 from __future__ import annotations
 

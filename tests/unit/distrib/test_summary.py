@@ -1,4 +1,4 @@
-"""What a rank's records add up to: rows by message size, and the three lengths of time."""
+"""Tests of the summary of a rank's records: rows by message size, and three durations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_three_lengths_are_those_of_the_instants(
     waits: list[tuple[int, int]],
     parts: list[int],
 ) -> None:
-    """Whatever comes between two marks, and in whatever portions it is read."""
+    """The result does not depend on the intervals between two marks or on how they are divided."""
     within = [
         *(entry("allreduce", a, b) for a, b in inline),
         *(entry("allreduce", a, b, thread=WORKER) for a, b in worker),

@@ -1,4 +1,4 @@
-"""Who is late, from what ranks say of themselves."""
+"""Tests of the search for late ranks from the ranks' heartbeats."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def waiting_in(function: Any, *arguments: Any) -> tuple[threading.Thread, FrameT
 
 
 def test_tells_the_program_from_the_runtime() -> None:
-    """A library that waits, waits for whoever called it."""
+    """A waiting call is attributed to the program or library that made it."""
     from aitne.distrib.preemption import Agreement
     from tests.unit.distrib.test_preemption import Star
 

@@ -1,4 +1,4 @@
-"""Where each setting is from, as administrators read it."""
+"""Tests of the source of each setting, as administrators read it."""
 
 from __future__ import annotations
 

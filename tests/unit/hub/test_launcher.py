@@ -1,4 +1,4 @@
-"""What the program that becomes the single-user server decides before it is one."""
+"""Tests of the launcher's preparations before it becomes the single-user server."""
 
 from __future__ import annotations
 

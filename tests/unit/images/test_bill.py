@@ -1,4 +1,4 @@
-"""The software bill: what dpkg and pip wrote down, also when somebody else wrote it."""
+"""Tests of the software bill from the files of dpkg and pip, which may be forged."""
 
 from __future__ import annotations
 

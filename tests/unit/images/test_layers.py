@@ -1,4 +1,4 @@
-"""Which layer an image gets, and what pip is told."""
+"""Tests of the choice of image layers, and of pip's settings."""
 
 from __future__ import annotations
 

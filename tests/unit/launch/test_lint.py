@@ -1,4 +1,4 @@
-"""What is said of an environment before a run."""
+"""Tests of the messages about the environment before a run."""
 
 from __future__ import annotations
 

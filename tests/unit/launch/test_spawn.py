@@ -1,4 +1,4 @@
-"""What is said where a rank cannot be started."""
+"""Tests of the error when a rank cannot be started."""
 
 from __future__ import annotations
 

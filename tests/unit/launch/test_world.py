@@ -1,4 +1,4 @@
-"""Which rank a process is, by the variables of each launcher."""
+"""Tests of a process's rank, from the variables of each launcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine, or its pretended nodes, have."""
+"""Tests of the resources of this machine and of its pretended nodes."""
 
 from __future__ import annotations
 

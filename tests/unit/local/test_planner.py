@@ -1,4 +1,4 @@
-"""Who starts now: never more than there is, in order, and nobody delays the head."""
+"""Tests of the planner: no more than the free resources, in order, no delay of the first job."""
 
 from __future__ import annotations
 

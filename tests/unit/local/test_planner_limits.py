@@ -188,7 +188,7 @@ def check_limits(
 
 
 def alone(job: WaitingTask, caps: dict[CapKey, Cap], nodes: tuple[NodeCapacity, ...]) -> bool:
-    """Whether the job could start on the empty cluster."""
+    """Return whether the job could start on the empty cluster."""
     whole = FreeResources(nodes)
     within, block = LimitLedger(caps, nodes, (), 0.0).admit(job, whole)
     return block is None and whole.fits(within)
@@ -243,7 +243,7 @@ def test_random_sequences_stay_within_limits_and_start_every_job_that_fits(
 def test_a_stream_of_small_jobs_does_not_delay_a_large_one_of_the_project(
     stream: list[tuple[int, int]],
 ) -> None:
-    """Whatever arrives behind it, the large job starts once those that ran before it have ended."""
+    """The large job starts once the jobs that ran before it have ended, whatever follows it."""
     caps = {VISION: Cap({"cpu": 4})}
     large = WaitingTask(1, demand(4), owner=ADA)
     first = runs(demand(2, limit=20.0), 20.0, BOB)

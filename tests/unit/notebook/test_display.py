@@ -1,4 +1,4 @@
-"""What a notebook shows of the output of several ranks."""
+"""Tests of a notebook's display of the output of several ranks."""
 
 from __future__ import annotations
 

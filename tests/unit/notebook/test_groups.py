@@ -1,4 +1,4 @@
-"""What the platform says about the end of a rank group."""
+"""Tests of the platform's reason for the end of a rank group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test run records, and how often it accepts a second attempt."""
+"""Tests of the records of a test run, and of its limits on reruns."""
 
 from __future__ import annotations
 

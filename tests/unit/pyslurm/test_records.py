@@ -1,4 +1,4 @@
-"""What pyslurm says of a job, in the platform's terms."""
+"""Tests of the conversion of pyslurm's jobs to the platform's records."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Shelf:
         self.facts: dict[str, dict[str, object]] = {}
         self.silent = False
         self.missing = False
-        """Whether only those folders are there that somebody has put or made there."""
+        """Folders exist only if the test has added or created them."""
         self.looks: list[list[str]] = []
         self.made: list[list[str]] = []
 

@@ -1,1 +1,1 @@
-"""What Slurm's commands say, read: no process runs here."""
+"""Tests of the parsers of Slurm's command output, without a process."""

@@ -34,7 +34,7 @@ class Slurm:
         env: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Completed:
-        """As scontrol answers."""
+        """Answer as scontrol does; record updates."""
         said = ""
         if argv[:2] == ("scontrol", "update"):
             self.told.append(argv[2])

@@ -1,4 +1,4 @@
-"""What holds for whatever Slurm, a site or another user may write."""
+"""Tests of the parsers with any text that Slurm, a site or another user may write."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def record(comment: str, **fields: str) -> str:
 
 @given(st.lists(MARKED), st.uuids())
 def test_foreign_text_in_queue_output_is_not_read_as_job(others: list[str], job_id: UUID) -> None:
-    """What others write lies between the marks, whatever separators and newlines it has."""
+    """Text of other users stays between the marks, with any separators and newlines."""
     forged = record(identity.comment(job_id, 1))
     lines = [record(f"{other}\n{forged}\n") for other in others]
     lines.insert(len(lines) // 2, record(identity.comment(UUID(int=7), 2)))

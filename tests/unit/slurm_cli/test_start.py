@@ -32,7 +32,7 @@ class NoAnswer:
         env: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Completed:
-        """Fail."""
+        """Raise the error of the test."""
         raise self.error
 
 

@@ -15,7 +15,7 @@ VERSIONS = [
 
 
 def answer(release: str, version: int | None, name: str) -> tuple[int, Any]:
-    """Status and body."""
+    """Return the status and the body of a recorded answer."""
     folder = ASSETS / release / "rest"
     path = (folder if version is None else folder / f"v0.0.{version}") / f"{name}.json"
     found = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Which version of slurmrestd's interface is spoken."""
+"""Tests of the choice of slurmrestd's API version."""
 
 from __future__ import annotations
 

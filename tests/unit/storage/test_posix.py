@@ -77,7 +77,7 @@ def test_fstab_says_what_should_be_mounted(tmp_path: Path, options: str, missing
     storage = PosixStorage(Mounts(fstab=fstab))
     facts = storage.look(area(disk / "alice"), user="alice")
     assert facts.available is not missing
-    # What an automounter has put there is a file system only once somebody looked.
+    # An automounter mounts a file system at the first access.
     mountinfo = tmp_path / "mountinfo"
     for kind, there in (("autofs", not missing), ("nfs4", True)):
         mountinfo.write_text(f"1 0 0:1 / / rw - ext4 d rw\n2 1 0:2 / {point} rw - {kind} d rw\n")

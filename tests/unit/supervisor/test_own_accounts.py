@@ -1,4 +1,4 @@
-"""What must hold before root starts a platform whose jobs run as the accounts of their users."""
+"""Requirements of a platform that root starts and whose jobs run as their users' accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with the nodes' software before any of it is made."""
+"""Problems of the nodes' software that are found before any of it is created."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_software_writable_by_others_is_refused(tmp_path: Path, which: str) -> N
 def test_a_stranger_who_was_there_first_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a folder like /tmp whoever makes the next one first owns it."""
+    """In a folder such as /tmp any account may create the folder first and then owns it."""
     given = settings(tmp_path, software_dir=str(tmp_path / "shared" / "sw"))
     folder = SoftwareFolder(given)
     folder.write_files()
@@ -97,7 +97,7 @@ def test_a_stranger_who_was_there_first_is_not_believed(
     folder.check_owner()
     monkeypatch.setattr("os.geteuid", lambda: 12_345)
     if folder.root.stat().st_uid == 0:
-        folder.check_owner()  # root may make it for everybody
+        folder.check_owner()  # root may create it for all accounts
         os.chown(folder.root, 54_321, -1)
     with pytest.raises(SetupError, match="is where any user can create folders"):
         folder.check_owner()

@@ -1,4 +1,4 @@
-"""Whether a request fits, starts now, and what is said when it does not."""
+"""Tests whether a request fits or starts now, and of the message otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said beside the reason of a job that waits: only what would really help."""
+"""Advice beside the pending reason of a job: only changes that would help."""
 
 from __future__ import annotations
 

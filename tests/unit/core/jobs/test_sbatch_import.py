@@ -22,7 +22,7 @@ HERE = "/where/sbatch/was/called"
 
 
 def import_sbatch(text: str) -> ImportedScript:
-    """What it becomes beside the folder that it is read in."""
+    """Import a script and remove the folder that it is imported in from the job file."""
     found = import_from(text, HERE)
     if found.file.get("workdir") == HERE:
         del found.file["workdir"]
@@ -30,7 +30,7 @@ def import_sbatch(text: str) -> ImportedScript:
 
 
 def fields(*lines: str) -> dict[str, Any]:
-    """What the lines become, beside the command; nothing may be left out."""
+    """Return the job file's fields for these `#SBATCH` lines, without the command; no line is left out."""
     found = import_sbatch(SCRIPT.format("\n".join(f"#SBATCH {line}" for line in lines)))
     assert found.notes == ()
     assert found.file.pop("commands") == ["python train.py"]
@@ -473,7 +473,7 @@ def test_amounts_survive_in_every_spelling(
 def test_no_script_keeps_the_platform_busy(script: str) -> None:
     began = time.process_time()
     notes = import_sbatch(script).notes
-    # Each of them once took from a minute to days, in which nobody else was served.
+    # Each of these scripts once took from a minute to days of processor time.
     assert time.process_time() - began < 5
     assert len(notes) <= MOST_NOTES
 

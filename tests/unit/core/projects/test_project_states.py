@@ -37,7 +37,7 @@ def test_each_step_from_each_state(step: Step, state: ProjectState) -> None:
 
 @given(st.lists(st.sampled_from(Step), max_size=40))
 def test_no_walk_leads_back_to_a_request_or_around_its_approval(walk: list[Step]) -> None:
-    """Whatever is tried, a project is active only after somebody approved or reopened it."""
+    """No sequence of steps activates a project without its approval or reopening."""
     state, taken = S.REQUESTED, list[Step]()
     for step in walk:
         try:

@@ -1,4 +1,4 @@
-"""Whose folders lie where, and what is inside them."""
+"""Tests of the folders of users and projects in each storage area."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which image a job runs in, and by which runtime."""
+"""Tests of the choice of a job's image and runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job's program sees in a container, and what has to be there first."""
+"""Tests of a container's bind mounts, and of the paths that must exist on the node."""
 
 from __future__ import annotations
 

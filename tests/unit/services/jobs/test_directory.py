@@ -18,7 +18,7 @@ class Slow:
         self.asked, self.go = threading.Event(), threading.Event()
 
     def of(self, user: str) -> UnixAccount:
-        """The account, late."""
+        """Return the account after the test permits it."""
         self.asked.set()
         assert self.go.wait(10), "nobody else was served meanwhile"
         return UnixAccount(

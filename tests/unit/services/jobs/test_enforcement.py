@@ -1,4 +1,4 @@
-"""Who holds a job to its limits: what is told to runtime, agent and user."""
+"""Tests of the division of a job's limits between runtime, agent and scheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIB = 1 << 30
 
 
 class Told(NamedTuple):
-    """What the runtime, the agent and the user are told."""
+    """The limits that runtime and agent enforce, and the sentences for the user."""
 
     runtime: RuntimeLimits
     agent: RuntimeLimits

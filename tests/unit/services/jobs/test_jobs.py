@@ -1,4 +1,4 @@
-"""What can be asked of a job that exists, and by whom."""
+"""Tests of the actions on existing jobs, and of the users who may perform them."""
 
 from __future__ import annotations
 

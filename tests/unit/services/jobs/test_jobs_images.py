@@ -174,7 +174,7 @@ async def test_an_image_on_several_nodes_has_to_start_what_runs_there(bench: Ben
 
 
 class Silent(OwnUserFolders):
-    """Whatever is asked about a path, its file system does not answer."""
+    """Folders of users on a file system that never answers."""
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
         return [PathFacts(path=path, problem="its file system does not answer") for path in paths]

@@ -66,7 +66,7 @@ async def test_missing_notebook_is_refused_before_the_submission(
 
 
 def rendered(job: Job) -> tuple[AgentSpec, dict[str, object]]:
-    """What the agent and the program that runs the notebook are given."""
+    """Return the inputs of the agent and of the program that runs the notebook."""
     runtimes = {"bare": FakeRuntime(), "apptainer": FakeRuntime("apptainer")}
     renderer = Renderer(Settings(data_dir=Path("/srv/aitne")), runtimes, own_software())
     request = renderer.submit_request(job, {}, "secret")

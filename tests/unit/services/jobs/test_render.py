@@ -1,4 +1,4 @@
-"""What the scheduler and the agent are given."""
+"""Tests of the batch script and the files that scheduler and agent get."""
 
 from __future__ import annotations
 

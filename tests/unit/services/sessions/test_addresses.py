@@ -1,4 +1,4 @@
-"""Where the Hub's proxy may be led: to the nodes that the scheduler gave, and nowhere else."""
+"""The Hub's proxy connects only to nodes that the scheduler gave to the session."""
 
 from __future__ import annotations
 
