@@ -60,7 +60,7 @@ def main(given: Sequence[str] | None = None) -> int:
     failed = False
     for name in arguments.names or NAMES:
         print(f"measuring {name} …", file=sys.stderr)
-        where = figures.where()
+        where = figures.machine_note()
         try:
             figure: Figure = importlib.import_module(f"benchmarks.{name}").measure(
                 quick=arguments.quick

@@ -107,14 +107,14 @@ def _blocks(
     found: dict[str, Any] = {}
     for _ in range(_BLOCKS):
         for ways in _PROCESSES:
-            found = _taken(layout, ways, rounds)
+            found = _run_ranks(layout, ways, rounds)
             for size, by_way in found["seconds"].items():
                 for way, seconds in by_way.items():
                     samples[size, way] += seconds
     return samples, {"torch": found["torch"], "mpi": found["mpi"]}
 
 
-def _taken(layout: Layout, ways: Sequence[str], rounds: int) -> dict[str, Any]:
+def _run_ranks(layout: Layout, ways: Sequence[str], rounds: int) -> dict[str, Any]:
     as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     argv = ["mpirun", *as_root, "--oversubscribe", "--bind-to", layout.bind_to]
     with TemporaryDirectory(prefix="aitne-bench-") as folder:

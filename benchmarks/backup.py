@@ -61,8 +61,8 @@ def measure(*, quick: bool) -> Figure:
             ),
             Row("API p95 during a backup", "ms", _ms(quantile_estimate(with_backup, 0.95))),
             Row("API p95 without", "ms", _ms(quantile_estimate(without, 0.95))),
-            Row("size of the backup", "MB", _one(size)),
-            Row("from the backup to a login", "s", _one(login_s), LOGIN_S),
+            Row("size of the backup", "MB", _exact(size)),
+            Row("from the backup to a login", "s", _exact(login_s), LOGIN_S),
         ],
         [
             f"SQLite; {rounds} backups to the same disk. One reader sends requests (two lists of jobs and "
@@ -138,5 +138,5 @@ def _ms(seconds: Estimate) -> Estimate:
     return Estimate(seconds.value * 1e3, seconds.low * 1e3, seconds.high * 1e3, seconds.count)
 
 
-def _one(value: float) -> Estimate:
+def _exact(value: float) -> Estimate:
     return Estimate(value, value, value, 1)

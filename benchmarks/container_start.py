@@ -29,7 +29,7 @@ from benchmarks.stats import Estimate, median, median_ratio
 from benchmarks.whole import AITNE, Whole, platform
 
 NAME = "container_start"
-MOST = 1.3
+MOST_RATIO = 1.3
 """Of a session in an image over one without."""
 IMAGES = ("base", "jupyter")
 USER = "games"
@@ -58,7 +58,7 @@ def measure(*, quick: bool) -> Figure:
             lambda: run_session(whole, http, owner).seconds,
         )
     rows = [
-        Row("JupyterLab ready, in the image over bare", "x", median_ratio(sessions), MOST),
+        Row("JupyterLab ready, in the image over bare", "x", median_ratio(sessions), MOST_RATIO),
         Row("in the image", "ms", _ms(ours for ours, _ in sessions)),
         Row("bare", "ms", _ms(bare for _, bare in sessions)),
         Row("exec, platform over plain", "x", median_ratio([(e.ours, e.plain) for e in execs])),
@@ -124,7 +124,7 @@ def _file_of(image: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Exec:
-    """Seconds of one program: by the agent in the image, plainly, and by the agent on the node."""
+    """Seconds of one program: by the agent in the image, without the agent, by the agent on the node."""
 
     ours: float
     plain: float
@@ -133,11 +133,11 @@ class Exec:
 
 def _execs(sif: Path, times: int) -> list[Exec]:
     with _stage(sif) as stage:
-        for run in (stage.ours, stage.plain, stage.agent):
+        for run in (stage.in_image, stage.plain, stage.on_node):
             run()
         found = []
-        for ours, plain in _in_turn(times, stage.ours, stage.plain):
-            found.append(Exec(ours, plain, stage.agent()))
+        for ours, plain in _in_turn(times, stage.in_image, stage.plain):
+            found.append(Exec(ours, plain, stage.on_node()))
         return found
 
 
@@ -165,15 +165,15 @@ class _Stage:
         self._launch = launch
 
     def plain(self) -> float:
-        """``apptainer exec`` and nothing else."""
+        """Return the seconds of `apptainer exec` alone."""
         return self._time(["apptainer", "-q", "exec", str(self._sif), *PROGRAM])
 
-    def ours(self) -> float:
-        """As a job is run."""
+    def in_image(self) -> float:
+        """Return the seconds of a program that the agent starts in the image, as in a job."""
         return self._by_agent(self._launch)
 
-    def agent(self) -> float:
-        """A job on the node as it is."""
+    def on_node(self) -> float:
+        """Return the seconds of a program that the agent starts on the node, without an image."""
         return self._by_agent(RuntimeLaunch())
 
     def _by_agent(self, launch: RuntimeLaunch) -> float:

@@ -33,7 +33,7 @@ def measure(*, quick: bool) -> Figure:
     blocks = 1 if quick else BLOCKS
     rows: list[Row] = []
     with platform(trusted_users="true") as ours:
-        others = [_Other(ours, *_user(ours, f"user{number}")) for number in range(USERS)]
+        others = [_OrdinaryUser(ours, *_user(ours, f"user{number}")) for number in range(USERS)]
         _, token = _user(ours, "flooder")
         _fill_machine(ours)
         _block(others, _SETTLE_S)
@@ -99,7 +99,7 @@ def _flood(ours: Whole, route: str, token: str) -> Iterator[None]:
             )
 
 
-class _Other:
+class _OrdinaryUser:
     """A user with ordinary requests."""
 
     def __init__(self, ours: Whole, name: str, token: str) -> None:
@@ -130,7 +130,7 @@ class _Other:
         return str(self._http.post("/api/v1/jobs", body)["id"])
 
 
-def _block(others: Sequence[_Other], seconds: float) -> list[float]:
+def _block(others: Sequence[_OrdinaryUser], seconds: float) -> list[float]:
     """Let all of them work; the times of all of their requests."""
     times: list[list[float]] = [[] for _ in others]
     until = time.monotonic() + seconds

@@ -37,8 +37,8 @@ class Row:
     def aim(self) -> str:
         """The target as text."""
         if self.least is not None:
-            return f"≥ {_shown(self.least, self.unit)}"
-        return "" if self.target is None else f"≤ {_shown(self.target, self.unit)}"
+            return f"≥ {_format(self.least, self.unit)}"
+        return "" if self.target is None else f"≤ {_format(self.target, self.unit)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ def cells(row: Row) -> tuple[str, ...]:
     single = number.low == number.high
     return (
         row.what,
-        _shown(number.value, row.unit),
-        "" if single else f"{_shown(number.low, '')} – {_shown(number.high, '')}",
+        _format(number.value, row.unit),
+        "" if single else f"{_format(number.low, '')} – {_format(number.high, '')}",
         str(number.count),
         row.aim,
         {None: "", True: "met", False: "missed"}[row.met],
@@ -130,8 +130,8 @@ def _targets(figures: str) -> str:
     return "\n".join(lines)
 
 
-def where() -> str:
-    """The machine, and how busy it was before the first measurement."""
+def machine_note() -> str:
+    """Return a note on the machine and its load before the first measurement."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     load = os.getloadavg()[0]
     return (
@@ -140,7 +140,7 @@ def where() -> str:
     )
 
 
-def _shown(value: float, unit: str) -> str:
+def _format(value: float, unit: str) -> str:
     if value == 0 or (float(value).is_integer() and abs(value) < 1e6):
         text = f"{value:.0f}"
     else:

@@ -54,11 +54,11 @@ def measure(*, quick: bool) -> Figure:
         NAME,
         f"The API's memory with {LIVE} live and {ENDED} finished jobs",
         [
-            Row("growth at its highest", "MB", _one(most - rest), MOST_MB),
-            Row("growth afterwards", "MB", _one(after - rest)),
-            Row("at rest, no jobs", "MB", _one(rest)),
-            Row("at rest, all jobs", "MB", _one(began)),
-            Row("in use, at its highest", "MB", _one(most)),
+            Row("growth at its highest", "MB", _exact(most - rest), MOST_MB),
+            Row("growth afterwards", "MB", _exact(after - rest)),
+            Row("at rest, no jobs", "MB", _exact(rest)),
+            Row("at rest, all jobs", "MB", _exact(began)),
+            Row("in use, at its highest", "MB", _exact(most)),
         ],
         [
             f"In use: {READERS} readers with {pages} pages of {PAGE} jobs (all of them, by state, by a "
@@ -164,5 +164,5 @@ def _memory(pid: int, what: str) -> float:
     raise BenchmarkError(f"the kernel does not say what process {pid} uses")
 
 
-def _one(value: float) -> Estimate:
+def _exact(value: float) -> Estimate:
     return Estimate(value, value, value, 1)

@@ -70,11 +70,11 @@ def _compare(files: Files, folder: Path, pairs: int) -> list[Row]:
     listing = folder / "names"
     listing.write_bytes(b"\0".join(os.fsencode(each) for each in names) + b"\0")
 
-    def ours() -> None:
+    def verify_dataset() -> None:
         if not verify(root, [text], journal_dir=folder / "journals").ok:
-            raise BenchmarkError(f"{root} was changed by somebody")
+            raise BenchmarkError(f"{root} changed during the benchmark")
 
-    def other(argv: Sequence[str]) -> Callable[[], None]:
+    def hash_with(argv: Sequence[str]) -> Callable[[], None]:
         xargs = ["xargs", "-0", "-P", str(cores()), "-n", str(files.per_process), *argv]
 
         def run() -> None:
@@ -83,10 +83,12 @@ def _compare(files: Files, folder: Path, pairs: int) -> list[Row]:
 
         return run
 
-    rows = _rows(files, "sha256sum", _pairs(ours, other(["sha256sum"]), pairs), AT_MOST)
+    rows = _rows(
+        files, "sha256sum", _pairs(verify_dataset, hash_with(["sha256sum"]), pairs), AT_MOST
+    )
     if shutil.which("openssl"):
-        openssl = other(["openssl", "dgst", "-sha256"])
-        rows += _rows(files, "openssl dgst", _pairs(ours, openssl, pairs), None)
+        openssl = hash_with(["openssl", "dgst", "-sha256"])
+        rows += _rows(files, "openssl dgst", _pairs(verify_dataset, openssl, pairs), None)
     return rows
 
 

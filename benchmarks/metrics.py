@@ -70,12 +70,12 @@ def measure(*, quick: bool) -> Figure:
             Row(f"{path}: p95", "ms", quantile_estimate(fresh[path], 0.95), MOST_MS),
             Row(f"{path}: median", "ms", median(fresh[path])),
             Row(f"{path}: median again within {FRESH_S:g} s", "ms", median(cached[path])),
-            Row(f"{path}: series", "", _one(_series(bodies[path]))),
-            Row(f"{path}: size", "MB", _one(len(bodies[path]) / 1e6)),
+            Row(f"{path}: series", "", _exact(_series(bodies[path]))),
+            Row(f"{path}: size", "MB", _exact(len(bodies[path]) / 1e6)),
         ]
     rows += [
-        Row("memory for the jobs' reports", "MB", _one((after - before) / 1e6)),
-        Row("memory for the scrapes", "MB", _one((scraped - after) / 1e6)),
+        Row("memory for the jobs' reports", "MB", _exact((after - before) / 1e6)),
+        Row("memory for the scrapes", "MB", _exact((scraped - after) / 1e6)),
     ]
     notes = [
         f"{live} running jobs with a GPU, each with one report, and {ENDED} ended jobs in SQLite. "
@@ -139,5 +139,5 @@ def _series(body: bytes) -> int:
     return sum(not line.startswith(b"#") for line in body.splitlines())
 
 
-def _one(value: float) -> Estimate:
+def _exact(value: float) -> Estimate:
     return Estimate(value, value, value, 1)

@@ -120,7 +120,7 @@ def _compare(request: Request, ours: OnSlurm, theirs: Http, count: int) -> list[
     http = Http(ours.settings.port, {"Authorization": f"Bearer {ours.token}", **etag})
     expected = 304 if request.etag else 200
 
-    def mine() -> float:
+    def timed_request() -> float:
         began = time.perf_counter()
         status, _ = http.get(request.path)
         took = time.perf_counter() - began
@@ -130,15 +130,15 @@ def _compare(request: Request, ours: OnSlurm, theirs: Http, count: int) -> list[
 
     pairs: Pairs = []
     for _ in range(5):
-        mine(), theirs.time_get("/nodes")
+        timed_request(), theirs.time_get("/nodes")
     for number in range(count // 4 if request.first else count):
         time.sleep(_OLD_S if request.first else 0)
         if number % 2:
-            took = mine()
+            took = timed_request()
             pairs.append((took, theirs.time_get("/nodes")))
         else:
             bare = theirs.time_get("/nodes")
-            pairs.append((mine(), bare))
+            pairs.append((timed_request(), bare))
     name = request.name
     return [
         Row(f"{name}: p95 over bare p95", "x", quantile_ratio(pairs, 0.95), TARGET),
@@ -159,8 +159,8 @@ def _sizes(http: Http) -> list[Row]:
         _, body = http.get(path)
         packed = gzip.compress(body, 6)
         rows += [
-            Row(f"{name}: size", "kB", _one(len(body) / _KB)),
-            Row(f"{name}: size, compressed", "kB", _one(len(packed) / _KB)),
+            Row(f"{name}: size", "kB", _exact(len(body) / _KB)),
+            Row(f"{name}: size, compressed", "kB", _exact(len(packed) / _KB)),
         ]
     return rows
 
@@ -185,5 +185,5 @@ def _look(settings: Settings, looks: int) -> Row:
     return Row("a controller's look at the nodes", "ms", median(asyncio.run(look())))
 
 
-def _one(value: float) -> Estimate:
+def _exact(value: float) -> Estimate:
     return Estimate(value, value, value, 1)

@@ -40,7 +40,7 @@ STAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SessionTimes:
     """One session: the time it took, and the times in it."""
 
     seconds: float
@@ -55,7 +55,7 @@ def measure(*, quick: bool) -> Figure:
         owner = json.loads(http.get("/api/v1/me")[1])["user"]["name"]
         run_session(whole, http, owner, cpus=os.cpu_count())
         _by_hand(whole, owner, _launcher())
-        ours: list[Taken] = []
+        ours: list[SessionTimes] = []
         taken: list[tuple[float, float]] = []
         stock: list[float] = []
         for number in range(pairs):
@@ -84,7 +84,9 @@ def measure(*, quick: bool) -> Figure:
     )
 
 
-def _rows(ours: list[Taken], taken: list[tuple[float, float]], stock: list[float]) -> list[Row]:
+def _rows(
+    ours: list[SessionTimes], taken: list[tuple[float, float]], stock: list[float]
+) -> list[Row]:
     stages = [
         Row(name, "ms", median([(each.times[end] - each.times[begin]) * 1e3 for each in ours]))
         for name, begin, end in STAGES
@@ -102,7 +104,7 @@ def _rows(ours: list[Taken], taken: list[tuple[float, float]], stock: list[float
 
 def run_session(
     whole: Whole, http: Http, owner: str, image: str | None = None, *, cpus: int | None = None
-) -> Taken:
+) -> SessionTimes:
     """Start a session, in an image or on the node as it is; wait until it answers, end it.
 
     ``cpus`` None: as many as the template asks for."""
@@ -126,7 +128,7 @@ def run_session(
         name: datetime.fromisoformat(ready[name]).timestamp()
         for name in ("created_at", "submitted_at", "allocated_at", "started_at", "ready_at")
     }
-    return Taken(seconds, {**times, "posted": posted, "answered": answered})
+    return SessionTimes(seconds, {**times, "posted": posted, "answered": answered})
 
 
 def _by_hand(whole: Whole, owner: str, argv: list[str]) -> float:

@@ -17,7 +17,7 @@ from benchmarks.submit import submit_all
 NAME = "slurm_browsers"
 BROWSERS = 1_000
 INTERVAL_S = 2.0
-MOST = 1.1
+MOST_RATIO = 1.1
 JOBS = 100
 """More than the adapter looks at by REST."""
 _CHANGE_EVERY_S = 1.0
@@ -48,7 +48,7 @@ def measure(*, quick: bool) -> Figure:
             eventually("the platform's notice of it", lambda: not ours.live())
         release = slurm.about.slurm_release
     rows = []
-    for kind, target in (("queue", MOST), ("all", None)):
+    for kind, target in (("queue", MOST_RATIO), ("all", None)):
         both = [(many[kind], one[kind]) for many, one in pairs]
         what = "questions about the queue" if kind == "queue" else "messages of the platform"
         rows += [

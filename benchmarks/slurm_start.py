@@ -66,16 +66,16 @@ def _through_platform(http: Http, file: Path) -> float:
     began = time.time()
     body = {"name": "benchmark", "commands": [f"date +%s.%N > {file}"], "workdir": "/tmp"}
     http.post("/api/v1/jobs", body)
-    return _written(file) - began
+    return _start_time_in(file) - began
 
 
 def _by_sbatch(slurm: Slurm, file: Path) -> float:
     began = time.time()
     argv = ("sbatch", "--chdir=/tmp", "--output=/dev/null", "--mem=100M", "--time=1")
     slurm.run_as(USER, argv, f"#!/bin/sh\ndate +%s.%N > {file}\n")
-    return _written(file) - began
+    return _start_time_in(file) - began
 
 
-def _written(file: Path) -> float:
+def _start_time_in(file: Path) -> float:
     eventually("a job's start", lambda: file.exists() and file.read_text().endswith("\n"), _START_S)
     return float(file.read_text())

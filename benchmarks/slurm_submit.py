@@ -29,7 +29,7 @@ BODY = {
 
 
 @dataclass
-class Taken:
+class Rates:
     """Jobs a second of one adapter's rounds."""
 
     ours: list[float] = field(default_factory=list)
@@ -89,8 +89,8 @@ def measure(*, quick: bool) -> Figure:
 
 def _rounds(
     slurm: Slurm, ours: OnSlurm, bare: Callable[[], Submit], rounds: int, jobs: int
-) -> Taken:
-    taken = Taken()
+) -> Rates:
+    taken = Rates()
     token, broker = ours.token_of(USER), _broker(slurm, ours)
     for number in range(rounds):
         for mine in (True, False) if number % 2 else (False, True):

@@ -32,7 +32,7 @@ _PER_EVENT = 100
 
 
 @dataclass
-class Taken:
+class PhaseQueries:
     """The measurements of one phase."""
 
     idle: float
@@ -42,7 +42,7 @@ class Taken:
 
 
 @dataclass
-class Heard:
+class Deliveries:
     """The deliveries to all listeners in all phases: for each event, the lag of each delivery."""
 
     lags: list[list[float]] = field(default_factory=list)
@@ -62,10 +62,10 @@ def measure(*, quick: bool) -> Figure:
         )
         env = settings_env(settings) | counting_scheduler.installed(folder)
         with _platform(settings, env, folder) as http:
-            heard = Heard()
-            pairs: list[tuple[Taken, Taken]] = []
+            heard = Deliveries()
+            pairs: list[tuple[PhaseQueries, PhaseQueries]] = []
             for number in range(rounds):
-                phases: dict[int, Taken] = {}
+                phases: dict[int, PhaseQueries] = {}
                 for count in (0, CLIENTS) if number % 2 else (CLIENTS, 0):
                     phases[count] = _phase(count, phase_s, settings, env, http, heard)
                 pairs.append((phases[CLIENTS], phases[0]))
@@ -85,7 +85,7 @@ def measure(*, quick: bool) -> Figure:
     )
 
 
-def _rows(pairs: list[tuple[Taken, Taken]], heard: Heard) -> list[Row]:
+def _rows(pairs: list[tuple[PhaseQueries, PhaseQueries]], heard: Deliveries) -> list[Row]:
     idle = [(with_them.idle, without.idle) for with_them, without in pairs]
     busy = [(with_them.busy, without.busy) for with_them, without in pairs]
     missing = Estimate(heard.missing, heard.missing, heard.missing, len(heard.lags))
@@ -102,7 +102,7 @@ def _rows(pairs: list[tuple[Taken, Taken]], heard: Heard) -> list[Row]:
     ]
 
 
-def _lag(heard: Heard, q: float) -> Estimate:
+def _lag(heard: Deliveries, q: float) -> Estimate:
     """Over all deliveries; whole events are drawn again for the interval."""
     # A hundred of each event's thousand, evenly spread, say the same and are drawn faster.
     thinned = [sorted(lags)[:: max(1, len(lags) // _PER_EVENT)] for lags in heard.lags]
@@ -136,8 +136,13 @@ def _platform(settings: Settings, env: dict[str, str], folder: Path) -> Iterator
 
 
 def _phase(
-    count: int, seconds: float, settings: Settings, env: dict[str, str], http: Http, heard: Heard
-) -> Taken:
+    count: int,
+    seconds: float,
+    settings: Settings,
+    env: dict[str, str],
+    http: Http,
+    heard: Deliveries,
+) -> PhaseQueries:
     with _listeners(count, settings, heard):
         began = time.time()
         time.sleep(seconds)
@@ -148,7 +153,9 @@ def _phase(
         _settle(http)
         ended = time.time()
         asked = counting_scheduler.queries(env)
-        return Taken(idle=_per_interval(asked, began, calm), busy=_per_interval(asked, calm, ended))
+        return PhaseQueries(
+            idle=_per_interval(asked, began, calm), busy=_per_interval(asked, calm, ended)
+        )
 
 
 def _per_interval(asked: list[float], begin: float, end: float) -> float:
@@ -156,7 +163,7 @@ def _per_interval(asked: list[float], begin: float, end: float) -> float:
 
 
 @contextmanager
-def _listeners(count: int, settings: Settings, heard: Heard) -> Iterator[None]:
+def _listeners(count: int, settings: Settings, heard: Deliveries) -> Iterator[None]:
     if not count:
         yield
         return
@@ -179,7 +186,7 @@ def _listeners(count: int, settings: Settings, heard: Heard) -> Iterator[None]:
     _note(json.loads(answer), count, heard)
 
 
-def _note(answer: dict[str, Any], count: int, heard: Heard) -> None:
+def _note(answer: dict[str, Any], count: int, heard: Deliveries) -> None:
     if answer["lost"]:
         raise BenchmarkError(f"{answer['lost']} of {count} streams ended early")
     heard.lags += answer["lags"].values()

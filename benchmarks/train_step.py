@@ -176,7 +176,7 @@ def _ranks(
     with TemporaryDirectory(prefix="aitne-bench-") as folder:
         log = Path(folder) / "log"
         try:
-            with _started(argv, variables, Path(folder) / "socket", log, mpirun) as group:
+            with _running_ranks(argv, variables, Path(folder) / "socket", log, mpirun) as group:
                 yield group
         except BenchmarkError as error:
             # By now they have ended, and said all that they will say.
@@ -185,7 +185,7 @@ def _ranks(
 
 
 @contextlib.contextmanager
-def _started(
+def _running_ranks(
     argv: Sequence[str], variables: Mapping[str, str], socket: Path, log: Path, mpirun: bool
 ) -> Iterator[_Group]:
     token = secrets.token_hex(16)

@@ -17,7 +17,7 @@ from benchmarks.train_step import SOCKET
 Step = Callable[[], None]
 
 
-class Nobody:
+class NullRecorder:
     """A recorder that keeps no records."""
 
     def add(self, op: str, nbytes: int, ranks: int, t0_ns: int, t1_ns: int) -> None:
@@ -94,7 +94,7 @@ def way(name: str, model_name: str, device: str) -> Step:
 
         hvd.init()
         if name == "unwatched":
-            context.current().recorder = Nobody()
+            context.current().recorder = NullRecorder()
         optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
 
     def step() -> None:
