@@ -16,7 +16,7 @@ import pytest
 import aitne.launch
 from tests.support import realtime
 from tests.support.alive import alive
-from tests.support.launching import ON, RUN, SAVES, Begun, clean, nothing_left, program, run
+from tests.support.launching import ON, RUN, SAVES, StartedRun, clean, nothing_left, program, run
 from tests.support.waiting import eventually
 
 pytestmark = realtime.RANKS
@@ -184,7 +184,7 @@ def test_the_cause_is_named_and_not_its_echo() -> None:
 
 
 def test_a_killed_rank_ends_all_and_its_signal_is_named() -> None:
-    begun = Begun("-np", "2", *program(ON))
+    begun = StartedRun("-np", "2", *program(ON))
     pids = begun.ready(2)
     os.kill(pids[1], signal.SIGKILL)
     code, errors = begun.end()
@@ -204,7 +204,7 @@ def test_the_exit_code_does_not_hang_on_a_folder_that_can_be_written(tmp_path: P
 
 def test_a_rank_that_will_not_end_is_killed() -> None:
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    begun = Begun("-np", "2", *program(stubborn + ON))
+    begun = StartedRun("-np", "2", *program(stubborn + ON))
     pids = begun.ready(2)
     os.kill(pids[0], signal.SIGKILL)
     assert begun.end()[0] == 128 + signal.SIGKILL
@@ -217,7 +217,7 @@ def test_background_processes_of_rank_end_with_run() -> None:
         "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
         "print('ready', rank, child.pid, flush=True)"
     )
-    begun = Begun("-np", "2", *program(text))
+    begun = StartedRun("-np", "2", *program(text))
     pids = begun.ready(2)
     assert begun.end()[0] == 0
     assert not any(alive(pid) for pid in pids)
@@ -231,7 +231,7 @@ def test_processes_end_after_launcher_is_killed(number: signal.Signals) -> None:
         "print('ready', rank, os.getpid(), flush=True); print('ready', 10 + rank, child.pid, flush=True)\n"
         "time.sleep(600)"
     )
-    begun = Begun("-np", "2", *program(text))
+    begun = StartedRun("-np", "2", *program(text))
     pids = begun.ready(4)
     os.kill(begun.pid, number)
     eventually("all are gone", lambda: not any(alive(pid) for pid in pids))
@@ -281,7 +281,7 @@ def test_passes_signals_on_and_ends_by_them(
         # By nohup, say. What is started here would inherit that, and rightly keep to it.
         signal.signal(number, signal.SIG_DFL)
         request.addfinalizer(lambda: signal.signal(number, signal.SIG_IGN))
-    begun = Begun(
+    begun = StartedRun(
         "-np", "2", *program("import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n" + ON)
     )
     begun.ready(2)
@@ -293,7 +293,7 @@ def test_passes_signals_on_and_ends_by_them(
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
 def test_ranks_that_were_told_to_end_save_and_say_so(number: signal.Signals) -> None:
-    begun = Begun("-np", "2", "--restarts", "3", *program(SAVES + ON))
+    begun = StartedRun("-np", "2", "--restarts", "3", *program(SAVES + ON))
     begun.ready(2)
     os.kill(begun.pid, number)
     code, errors = begun.end()
@@ -304,7 +304,7 @@ def test_ranks_that_were_told_to_end_save_and_say_so(number: signal.Signals) -> 
 
 def test_a_rank_that_hangs_after_the_signal_does_not_keep_the_others() -> None:
     hangs = "if rank == 1: signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    begun = Begun("-np", "2", "--grace", "1", *program(SAVES + hangs + ON))
+    begun = StartedRun("-np", "2", "--grace", "1", *program(SAVES + hangs + ON))
     begun.ready(2)
     os.kill(begun.pid, signal.SIGTERM)
     assert begun.end()[0] == 75
@@ -312,7 +312,7 @@ def test_a_rank_that_hangs_after_the_signal_does_not_keep_the_others() -> None:
 
 def test_asked_twice_it_does_not_wait() -> None:
     stubborn = "import signal\nfor each in (2, 15): signal.signal(each, signal.SIG_IGN)\n"
-    begun = Begun("-np", "2", "--grace", "600", *program(stubborn + ON))
+    begun = StartedRun("-np", "2", "--grace", "600", *program(stubborn + ON))
     begun.ready(2)
     os.kill(begun.pid, signal.SIGINT)
     eventually("the first is noticed", lambda: signal_was_taken(begun.pid))

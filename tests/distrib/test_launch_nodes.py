@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import realtime
-from tests.support.launching import ON, RUN, SAVES, Begun, clean, nothing_left, program, run
+from tests.support.launching import ON, RUN, SAVES, StartedRun, clean, nothing_left, program, run
 from tests.support.requirements import lacking
 from tests.support.topologies import ASSETS
 from tests.support.waiting import eventually
@@ -147,7 +147,7 @@ def test_starts_nodes_by_ssh(tmp_path: Path) -> None:
     assert sorted(done.stdout.splitlines()) == [
         f"{rank} {node} kept a {tmp_path}" for rank, node in ((0, 0), (1, 0), (2, 1))
     ]
-    begun = Begun("-H", "a:1,b:1", *program(SAVES + ON), env=env)
+    begun = StartedRun("-H", "a:1,b:1", *program(SAVES + ON), env=env)
     begun.ready(2)
     os.kill(begun.pid, signal.SIGTERM)
     code, errors = begun.end()

@@ -85,7 +85,7 @@ class Machine:
         def enter() -> None:  # in the child: `pid` names it even if this process is killed
             for cgroup in cgroups:
                 (cgroup / "cgroup.procs").write_text("0")
-            record.write_text(f"{os.getpid()} {_started(os.getpid())}")
+            record.write_text(f"{os.getpid()} {_start_time(os.getpid())}")
 
         with (self.folder / "console.log").open("ab") as console:
             self._process = subprocess.Popen(
@@ -173,11 +173,11 @@ class Machine:
         leader = self.kill()
         deadline = time.monotonic() + GONE_WITHIN_S
 
-        def gone() -> bool:
+        def is_off() -> bool:
             ended = leader is None or not Path(f"/proc/{leader}").exists()
             return self._supervisor() is None and ended and not network.has_port(self._port)
 
-        self._poll(gone, deadline, "did not go off")
+        self._poll(is_off, deadline, "did not go off")
         (self.folder / "pid").unlink(missing_ok=True)
 
     def kill(self) -> int | None:
@@ -251,7 +251,7 @@ class Machine:
         if self._process is not None:
             self._process.poll()
         with suppress(OSError):
-            return int(pid) if _started(int(pid)) == started else None
+            return int(pid) if _start_time(int(pid)) == started else None
         return None
 
     def _sshd_answers(self) -> bool:
@@ -288,7 +288,7 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def _started(pid: int) -> str:
+def _start_time(pid: int) -> str:
     """Return the start time of a process in clock ticks since boot.
 
     Together with the number it identifies the process (proc(5)).

@@ -41,10 +41,10 @@ def job_file(*commands: str, nodes: int = 1, **more: Any) -> Mapping[str, Any]:
 def wait(
     platform: MachinesPlatform, client: Client, job: Job, *states: str, within_s: float
 ) -> Job:
-    def there() -> bool:
+    def reached() -> bool:
         return client.jobs.get(job.id).state in states
 
-    platform.cluster.wait(there, within_s, f"the job is {' or '.join(states)}")
+    platform.cluster.wait(reached, within_s, f"the job is {' or '.join(states)}")
     return client.jobs.get(job.id)
 
 

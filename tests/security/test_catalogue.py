@@ -14,7 +14,7 @@ import pytest
 from aitne.adapters.manifests import MOST_WAITING, ManifestFolder
 from aitne.core.datasets import HEADER, pack
 from aitne.core.models.user import Scope
-from tests.support.catalog_stage import PHOTO, WHO, Catalogue, manifest_of, open_catalogue
+from tests.support.catalog_stage import PHOTO, ROLES, Catalogue, manifest_of, open_catalogue
 
 Body = dict[str, Any] | None
 MANIFEST, PACKED = manifest_of(**{"one.jpg": PHOTO})
@@ -51,7 +51,7 @@ CHANGES = {verb: each for verb, each in VERBS.items() if each[0] != "GET"}
 ALLOWED = [
     (verb, who, status)
     for verb, (*_, statuses) in CHANGES.items()
-    for who, status in zip(WHO, statuses, strict=True)
+    for who, status in zip(ROLES, statuses, strict=True)
     if status < 400
 ]
 
@@ -76,13 +76,13 @@ async def everything(catalogue: Catalogue) -> list[object]:
     return [await store.images(), await store.datasets(visible_to=None)]
 
 
-@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("who", ROLES)
 async def test_forbidden_catalogue_request_changes_nothing(catalogue: Catalogue, who: str) -> None:
     await stocked(catalogue)
     before = await everything(catalogue)
     async with catalogue.client(who) as client:
         for verb, (method, path, body, statuses) in VERBS.items():
-            expected = statuses[WHO.index(who)]
+            expected = statuses[ROLES.index(who)]
             if method == "GET" or expected >= 400:
                 answer = await client.request(method, f"/api/v1{path}", json=body)
                 assert answer.status_code == expected, (verb, answer.text)

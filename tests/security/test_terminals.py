@@ -54,7 +54,7 @@ def opening(ticket: str, **start: Any) -> dict[str, Any]:
 
 async def refused(socket: Socket) -> Any:
     problem = (await socket.hear("error"))["problem"]
-    assert await socket.ended() == 4000
+    assert await socket.wait_closed() == 4000
     return problem
 
 
@@ -117,7 +117,7 @@ async def test_a_page_of_another_origin_opens_no_websocket(
     for origin in ("http://evil.test", "http://portal.test:8001", "null"):
         async with connected(stage.app, path(job), Origin=origin) as socket:
             socket.say(opening(good))
-            assert await socket.ended() == 403
+            assert await socket.wait_closed() == 403
             assert not socket.accepted
     assert stage.attacher.targets == []
 
@@ -275,7 +275,7 @@ async def test_terminals_end_when_administrator_ends_access_of_user(
                 await socket.hear("started")
                 assert (await shut_out()).status_code == 200
                 assert (await socket.hear("exit"))["code"] is None
-                assert await socket.ended() == 1000
+                assert await socket.wait_closed() == 1000
 
 
 async def test_terminals_end_when_user_ends_sign_ins_or_changes_password(

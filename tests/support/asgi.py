@@ -53,7 +53,7 @@ class OpenAnswer:
                 read += await self._chunks.get()
         return read
 
-    async def started(self) -> None:
+    async def wait_started(self) -> None:
         """Wait for the status line."""
         async with asyncio.timeout(5):
             await self._started.wait()
@@ -86,7 +86,7 @@ async def open_answer(
     }
     answer.task = asyncio.create_task(app(scope, answer.receive, answer.send))
     try:
-        await answer.started()
+        await answer.wait_started()
         yield answer
     finally:
         answer.leave()

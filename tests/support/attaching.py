@@ -126,7 +126,7 @@ async def shell(
     )
 
 
-class Heard:
+class TerminalOutput:
     """The output of one terminal, and its exit when it has ended."""
 
     def __init__(self) -> None:
@@ -138,10 +138,10 @@ class Heard:
 
 
 async def listen(
-    terminal: Terminal, until: bytes | None = None, *, after: Heard | None = None
-) -> Heard:
+    terminal: Terminal, until: bytes | None = None, *, after: TerminalOutput | None = None
+) -> TerminalOutput:
     """Read, and acknowledge, until those bytes have come, or to the end."""
-    heard = Heard()
+    heard = TerminalOutput()
     heard.received = 0 if after is None else after.received
     async with asyncio.timeout(PATIENCE_S):
         async for message in terminal.outgoing(heard.received):
@@ -171,7 +171,7 @@ def processes(mark: Sequence[bytes]) -> list[int]:
     return found
 
 
-async def gone(*mark: str) -> bool:
+async def wait_gone(*mark: str) -> bool:
     """Wait until no process has this command line; return True."""
     words = [word.encode() for word in mark]
     async with asyncio.timeout(PATIENCE_S):

@@ -20,7 +20,7 @@ from tests.support.catalog import make_dataset, make_image
 from tests.support.stage import Stage, open_stage
 
 PHOTO = b"not really a photo"
-WHO = ("owner", "member", "stranger", "administrator")
+ROLES = ("owner", "member", "stranger", "administrator")
 
 
 def manifest_of(**files: bytes) -> tuple[str, bytes]:

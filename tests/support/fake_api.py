@@ -47,11 +47,11 @@ class Refused:
     """The connection is refused, as without a listener."""
 
 
-class Lost:
+class ConnectionLost:
     """The request arrives, and the connection breaks before an answer."""
 
 
-Given = dict[str, Any] | list[Any] | bytes | Answer | type[Refused] | type[Lost]
+CannedAnswer = dict[str, Any] | list[Any] | bytes | Answer | type[Refused] | type[ConnectionLost]
 
 
 def problem(status: int, code: str, detail: str, *problems: Mapping[str, Any]) -> Answer:
@@ -154,9 +154,13 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
-        self._answers: dict[tuple[str, str], list[Given | Callable[[Request], Given]]] = {}
+        self._answers: dict[
+            tuple[str, str], list[CannedAnswer | Callable[[Request], CannedAnswer]]
+        ] = {}
 
-    def on(self, method: str, path: str, *answers: Given | Callable[[Request], Given]) -> None:
+    def on(
+        self, method: str, path: str, *answers: CannedAnswer | Callable[[Request], CannedAnswer]
+    ) -> None:
         """Lay out answers for ``/api/v1`` + path (or the bare path of ``/readyz``)."""
         self._answers[method, path] = list(answers)
 
@@ -166,7 +170,7 @@ class FakeApi:
 
     def answer(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
-    ) -> Answer | type[Refused] | type[Lost]:
+    ) -> Answer | type[Refused] | type[ConnectionLost]:
         """Record the request and find its answer."""
         parts = urlsplit(target)
         path = parts.path.removeprefix("/api/v1")
@@ -198,7 +202,7 @@ class FakeApi:
         given = self.answer(method, path, headers, body)
         if isinstance(given, Answer):
             return _Reply(given)
-        raise ConnectionFailed("it broke", sent=given is Lost)
+        raise ConnectionFailed("it broke", sent=given is ConnectionLost)
 
 
 class _Reply:

@@ -28,7 +28,7 @@ PEOPLE = {
     "tove": ("Tove Lindqvist", "vision"),
     "jonas": ("Jonas Brandt", "speech"),
 }
-ENDED = ("COMPLETED", "FAILED", "CANCELLED")
+END_STATES = ("COMPLETED", "FAILED", "CANCELLED")
 _TRAIN = """\
 import json, os
 rate = float(os.environ.get("AITNE_PARAM_LR", 0.01))
@@ -103,7 +103,7 @@ def fill(platform: RunningPlatform) -> Filled:
         _sessions(admin, filled)
         for name in ("finished", "failed", "sweep", "tree", "repo"):
             job = filled.ids[name]
-            _until(lambda job=job: admin("GET", f"/jobs/{job}")["state"] in ENDED)
+            _until(lambda job=job: admin("GET", f"/jobs/{job}")["state"] in END_STATES)
         _until(lambda: admin("GET", f"/jobs/{filled.ids['session']}")["state"] == "READY")
     finally:
         admin.close()

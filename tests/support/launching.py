@@ -44,7 +44,7 @@ def program(text: str) -> list[str]:
     return ["--", sys.executable, "-c", PLACE + text]
 
 
-class Begun:
+class StartedRun:
     """An ``aitne-run`` that runs beside the test. Its ranks say ``ready`` when they are."""
 
     def __init__(self, *words: str, env: dict[str, str] | None = None) -> None:
@@ -106,11 +106,13 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.setenv("TMPDIR", str(temporary))
     before = of_runs()
     yield
-    eventually("every process of the run is gone", lambda: not mine(of_runs() - before, temporary))
-    eventually("every file of the run is gone", lambda: not left(temporary))
+    eventually(
+        "every process of the run is gone", lambda: not of_this_test(of_runs() - before, temporary)
+    )
+    eventually("every file of the run is gone", lambda: not leftover_files(temporary))
 
 
-def mine(pids: set[int], temporary: Path) -> list[int]:
+def of_this_test(pids: set[int], temporary: Path) -> list[int]:
     """Without those of other tests that run at the same time."""
     found = []
     for pid in pids:
@@ -122,7 +124,7 @@ def mine(pids: set[int], temporary: Path) -> list[int]:
     return found
 
 
-def left(temporary: Path) -> list[Path]:
+def leftover_files(temporary: Path) -> list[Path]:
     return [
         path
         for path in temporary.rglob("*")

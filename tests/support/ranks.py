@@ -133,7 +133,7 @@ class Pool:
             grace_s=_GRACE_S if not dying else None,
         )
         if any(not each.died if each.rank in dying else bool(each.error) for each in outcomes):
-            raise RanksFailedError("\n".join(_shown(each) for each in outcomes))
+            raise RanksFailedError("\n".join(_describe(each) for each in outcomes))
         return [each.value for each in outcomes]
 
     def outcomes(
@@ -372,7 +372,7 @@ def _outcome(
     return Outcome(rank, pickle.loads(answer.value), "", output, False)
 
 
-def _shown(outcome: Outcome) -> str:
+def _describe(outcome: Outcome) -> str:
     verdict = outcome.error or f"returned {outcome.value!r:.200}"
     return f"--- rank {outcome.rank}: {verdict.rstrip()}\n{outcome.output}"
 

@@ -82,7 +82,7 @@ class Stand:
     patience_s: float = 10.0
 
     @property
-    def everything(self) -> dict[str, int]:
+    def all_resources(self) -> dict[str, int]:
         """The resources that leave nothing for anybody else."""
         return {"nodes": len(self.nodes), "cpu": self.cpus}
 
@@ -419,7 +419,7 @@ class Bench:
                 await change(self.scheduler)
         return rows
 
-    async def ended(self, scheduler_id: str, timeout_s: float | None = None) -> SchedulerJob:
+    async def wait_ended(self, scheduler_id: str, timeout_s: float | None = None) -> SchedulerJob:
         """The one row of a job once it has ended."""
         rows = await self.until(
             scheduler_id, lambda rows: all(row.state.terminal for row in rows), timeout_s

@@ -79,10 +79,10 @@ def sbatch(cluster: DevCluster, user: str, script: str, *words: str) -> str:
 def wait_ended(cluster: DevCluster, job: str, timeout_s: float = 60) -> None:
     """Wait until the queue knows no live task of a job."""
 
-    def ended() -> bool:
+    def has_ended() -> bool:
         return not run_as(cluster, cluster.operator, "squeue", "-h", "-j", job, "-o", "%i").strip()
 
-    assert wait_until(ended, timeout_s, poll_s=0.2), f"job {job} lives after {timeout_s} s"
+    assert wait_until(has_ended, timeout_s, poll_s=0.2), f"job {job} lives after {timeout_s} s"
 
 
 @pytest.fixture(scope="session")

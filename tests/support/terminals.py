@@ -61,11 +61,11 @@ class Socket:
                 if kind in (None, found):
                     return message
 
-    def heard(self) -> int:
+    def unread(self) -> int:
         """Return the number of messages that were received and not read."""
         return self._from_server.qsize()
 
-    async def ended(self) -> int:
+    async def wait_closed(self) -> int:
         """The code, when the server closes it."""
         async with asyncio.timeout(10):
             await self._ended.wait()

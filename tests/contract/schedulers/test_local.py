@@ -24,7 +24,7 @@ async def test_job_finds_its_number_of_tasks(local: Bench) -> None:
     resources = {"cpu": 2, "tasks_per_node": 2, "cpus_per_task": 1}
     command = "echo $SLURM_NTASKS $SLURM_NTASKS_PER_NODE $SLURM_CPUS_PER_TASK $SLURM_TASKS_PER_NODE"
     number, request = await local.submit(command, resources=resources)
-    await local.ended(number)
+    await local.wait_ended(number)
     assert local.log(request) == "2 2 1 2\n"
 
 
@@ -41,7 +41,7 @@ async def test_a_running_job_outlives_its_old_limit(local: Bench) -> None:
     while (datetime.now(UTC) - started).total_seconds() < 2.4:
         await asyncio.sleep(0.05)  # the old limit has to pass: this is what is tested
     (Path(request.job_dir) / "done").touch()
-    assert (await local.ended(number)).state is JobState.COMPLETED
+    assert (await local.wait_ended(number)).state is JobState.COMPLETED
 
 
 async def test_a_job_that_ignores_sigterm_is_killed(local: Bench) -> None:
@@ -49,7 +49,7 @@ async def test_a_job_that_ignores_sigterm_is_killed(local: Bench) -> None:
     await local.log_says(request, "up")
     started = time.monotonic()
     await local.cancel(number)
-    row = await local.ended(number)
+    row = await local.wait_ended(number)
     assert row.state is JobState.CANCELLED
     assert row.signal == 9
     assert time.monotonic() - started >= 0.9
@@ -57,14 +57,14 @@ async def test_a_job_that_ignores_sigterm_is_killed(local: Bench) -> None:
 
 async def test_background_processes_end_with_job_script(local: Bench) -> None:
     number, request = await local.submit("(setsid sleep 60 & echo $! >pid); exit 0")
-    row = await local.ended(number)
+    row = await local.wait_ended(number)
     assert row.state is JobState.COMPLETED
     assert not alive(int((Path(request.job_dir) / "pid").read_text()))
 
 
 async def test_the_time_limit_ends_a_job(local: Bench) -> None:
     number, request = await local.submit("echo up; sleep 60", time_limit_s=1)
-    row = await local.ended(number)
+    row = await local.wait_ended(number)
     assert (row.state, row.reason) == (JobState.TIMED_OUT, TerminationReason.TIMED_OUT)
     assert "time limit" in local.log(request)
 
@@ -74,7 +74,7 @@ async def test_too_much_memory_ends_a_job(local: Bench) -> None:
         "python3 -c 'x = b\"x\" * (300 << 20); input()' < <(sleep 60); true",
         resources={"memory_bytes": 100 << 20},
     )
-    row = await local.ended(number)
+    row = await local.wait_ended(number)
     assert (row.state, row.reason) == (JobState.OUT_OF_MEMORY, TerminationReason.OUT_OF_MEMORY)
     assert "of memory and may use 100" in local.log(request)
 
@@ -96,7 +96,7 @@ async def test_memory_that_processes_share_counts_once(local: Bench) -> None:
     number, _ = await local.submit(
         f'exec python3 -I -S -c "{program}"', resources={"memory_bytes": 150 << 20}
     )
-    assert (await local.ended(number)).state is JobState.COMPLETED
+    assert (await local.wait_ended(number)).state is JobState.COMPLETED
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ async def test_holds_task_limits_and_start_times_outlive_a_restart(local: Bench)
     await local.scheduler.throttle(local.run(array), 2)
     await local.scheduler.release(local.run(free))
     await local.restart()
-    assert (await local.ended(free)).state is JobState.COMPLETED
-    row = await local.ended(early)
+    assert (await local.wait_ended(free)).state is JobState.COMPLETED
+    row = await local.wait_ended(early)
     assert row.started_at is not None
     assert row.started_at >= begin_at
     assert [row.pending_reason for row in await local.rows(held)] == [
@@ -171,7 +171,7 @@ async def test_a_change_wakes_who_waits(local: Bench) -> None:
     waiter = asyncio.ensure_future(local.scheduler.changed())
     number, _ = await local.submit("true")
     await asyncio.wait_for(waiter, 5)
-    await local.ended(number)
+    await local.wait_ended(number)
 
 
 def _held(limits: Limits, user: str | None = None, gpu_s: int = 0) -> HeldLimits:
@@ -188,7 +188,7 @@ async def test_job_above_limit_waits_with_its_reason_until_there_is_room(local: 
     await local.running(first)
     second, _ = await local.submit("true", owner="bob")
     other, _ = await local.submit("true", project="speech")
-    assert (await local.ended(other)).state is JobState.COMPLETED
+    assert (await local.wait_ended(other)).state is JobState.COMPLETED
     waiting = (await local.rows(second))[0]
     assert (waiting.state, waiting.pending_reason) == (
         JobState.QUEUED,
@@ -198,12 +198,12 @@ async def test_job_above_limit_waits_with_its_reason_until_there_is_room(local: 
     assert isinstance(local.scheduler, LocalScheduler)
     assert (await local.rows(second))[0].state is JobState.QUEUED
     usage = await local.scheduler.hold_limits(_held(Limits(max_cpus=2)))
-    assert (await local.ended(second)).state is JobState.COMPLETED
+    assert (await local.wait_ended(second)).state is JobState.COMPLETED
     project = usage.of("engines")
     assert project is not None
     assert project.tres["cpu"].limit == 2
     (Path(request.job_dir) / "done").touch()
-    assert (await local.ended(first)).state is JobState.COMPLETED
+    assert (await local.wait_ended(first)).state is JobState.COMPLETED
 
 
 async def test_job_that_could_never_run_within_limits_is_rejected(local: Bench) -> None:
@@ -222,7 +222,7 @@ async def test_job_that_could_never_run_within_limits_is_rejected(local: Bench) 
             await local.submit("true", **changes)
     await scheduler.hold_limits(_held(Limits(max_cpus=0), user="bob"))
     number, _ = await local.submit("true")
-    assert (await local.ended(number)).state is JobState.COMPLETED
+    assert (await local.wait_ended(number)).state is JobState.COMPLETED
 
 
 GPUS_FOR_AN_HOUR = {

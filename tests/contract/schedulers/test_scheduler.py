@@ -41,7 +41,7 @@ async def test_the_end_of_the_script_is_the_end_of_the_job(
 ) -> None:
     before = datetime.now(UTC).replace(microsecond=0)  # Slurm counts whole seconds
     number, request = await bench.submit(script)
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert (row.state, row.exit_code, row.signal) == (state, code, signal)
     assert row.reason == (
         TerminationReason.COMPLETED if state is JobState.COMPLETED else TerminationReason.FAILED
@@ -59,7 +59,7 @@ async def test_the_log_holds_both_streams_and_the_files_are_private(bench: Bench
     number, request = await bench.submit(
         "echo out; echo err >&2; cat secret", files={"secret": b"hidden\n"}
     )
-    await bench.ended(number)
+    await bench.wait_ended(number)
     assert bench.log(request) == "out\nerr\nhidden\n"
     folder = Path(request.job_dir)
     assert mode(folder) == 0o700
@@ -70,7 +70,7 @@ async def test_hostile_names_are_data(bench: Bench) -> None:
     trap = bench.stand.jobs / "trap"
     name = f"\"'$(touch {trap})`touch {trap}`\n#SBATCH --nodes=9\n;touch {trap} 🪤 \0 %j"
     number, request = await bench.submit("""printf %s "$SLURM_JOB_NAME" """, name=name)
-    assert (await bench.ended(number)).state is JobState.COMPLETED
+    assert (await bench.wait_ended(number)).state is JobState.COMPLETED
     assert bench.log(request) == bench.stand.name_of(request)
     assert not trap.exists()
 
@@ -78,7 +78,7 @@ async def test_hostile_names_are_data(bench: Bench) -> None:
 async def test_a_script_knows_its_allocation(bench: Bench) -> None:
     gpu = {"count": 1, "type": bench.stand.gpu_type}
     number, request = await bench.submit("env", resources={"nodes": 2, "cpu": 2, "gpu": gpu})
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     env = dict(line.split("=", 1) for line in bench.log(request).splitlines() if "=" in line)
     assert env["SLURM_JOB_ID"] == number
     assert env.get("SLURM_RESTART_COUNT", "0") == "0"
@@ -95,7 +95,7 @@ async def test_job_runs_on_the_nodes_that_it_names_and_not_on_others(bench: Benc
     first, second = bench.stand.nodes[:2]
     for fields, expected in (({"nodes": (second,)}, second), ({"exclude": (first,)}, second)):
         number, _ = await bench.submit("true", **fields)
-        assert (await bench.ended(number)).nodes[:1] == (expected,)
+        assert (await bench.wait_ended(number)).nodes[:1] == (expected,)
 
 
 async def test_concurrent_jobs_have_gpus_of_their_own(bench: Bench) -> None:
@@ -106,7 +106,7 @@ async def test_concurrent_jobs_have_gpus_of_their_own(bench: Bench) -> None:
     assert sorted(seen) == ["0\n", "1\n", "2\n", "3\n"]
     await bench.cancel(jobs[0][0])
     without, request = await bench.submit("echo [$CUDA_VISIBLE_DEVICES]")
-    await bench.ended(without)
+    await bench.wait_ended(without)
     assert bench.log(request) == "[]\n"
 
 
@@ -119,7 +119,7 @@ async def test_cancel_a_running_job_and_all_it_started(bench: Bench) -> None:
     grandchild = int((Path(request.job_dir) / "pid").read_text())
     assert alive(grandchild)
     await bench.cancel(number)
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert (row.state, row.reason) == (JobState.CANCELLED, TerminationReason.CANCELLED)
     if bench.stand.tracks:
         assert not alive(grandchild)
@@ -128,11 +128,11 @@ async def test_cancel_a_running_job_and_all_it_started(bench: Bench) -> None:
 
 
 async def test_cancel_a_waiting_job_and_one_that_nobody_knows(bench: Bench) -> None:
-    first, _ = await bench.submit("sleep 60", resources=bench.stand.everything)
+    first, _ = await bench.submit("sleep 60", resources=bench.stand.all_resources)
     await bench.running(first)
     second, request = await bench.submit("echo never")
     await bench.cancel(second)
-    row = await bench.ended(second)
+    row = await bench.wait_ended(second)
     assert (row.state, row.started_at) == (JobState.CANCELLED, None)
     assert bench.log(request) == ""
     for unknown in ("99", "99_3", f"{second}_1", "", "; rm", "1" * 400, second):
@@ -148,7 +148,7 @@ async def test_a_running_job_gets_more_time(bench: Bench) -> None:
     await bench.extend(number, 120)
     assert (await bench.running(number)).time_limit_s == 120
     (Path(request.job_dir) / "done").touch()
-    assert (await bench.ended(number)).state is JobState.COMPLETED
+    assert (await bench.wait_ended(number)).state is JobState.COMPLETED
     with pytest.raises(SchedulerRejected, match="does not run"):
         await bench.extend(number, 180)
 
@@ -201,8 +201,8 @@ async def test_after_waits_for_success(bench: Bench) -> None:
     third, _ = await bench.submit("exit 1", after=(second,))
     fourth, request = await bench.submit("echo no", after=(first, third))
     (Path(one.job_dir) / "go").touch()
-    assert (await bench.ended(second)).state is JobState.COMPLETED
-    row = await bench.ended(fourth)
+    assert (await bench.wait_ended(second)).state is JobState.COMPLETED
+    row = await bench.wait_ended(fourth)
     assert (row.state, row.reason) == (JobState.CANCELLED, TerminationReason.DEPENDENCY_FAILED)
     assert bench.log(request) == ""
 
@@ -215,7 +215,7 @@ async def test_dependencies_are_satisfied_by_their_kind_of_end(bench: Bench, ok:
     if not ok:
         await bench.running(first)
         await bench.cancel(first)
-    states = [(await bench.ended(number)).state for number in numbers]
+    states = [(await bench.wait_ended(number)).state for number in numbers]
     done, never = JobState.COMPLETED, JobState.CANCELLED
     assert states == ([done, done, never] if ok else [never, done, done])
 
@@ -239,20 +239,20 @@ async def test_job_waits_for_its_time_and_for_its_release(bench: Bench) -> None:
     await bench.until(array, lambda rows: all(row.state.terminal for row in rows))
     with pytest.raises(SchedulerRejected):
         await bench.scheduler.hold(bench.run(array))
-    ended = await bench.ended(early)
+    ended = await bench.wait_ended(early)
     assert ended.started_at is not None
     assert ended.started_at >= begin_at - timedelta(seconds=1)
     assert [row.state for row in await bench.rows(held)] == [JobState.QUEUED]
     await bench.scheduler.hold(bench.run(held))
     await bench.scheduler.release(bench.run(held))
-    assert (await bench.ended(held)).state is JobState.COMPLETED
+    assert (await bench.wait_ended(held)).state is JobState.COMPLETED
     await bench.cancel(waits)
 
 
 async def test_find_by_uuid_and_attempt(bench: Bench) -> None:
     number, request = await bench.submit("true")
     again, _ = await bench.submit("true", job_id=request.job_id, attempt=2)
-    await bench.ended(again)
+    await bench.wait_ended(again)
     assert [r.scheduler_id for r in await bench.find(request.job_id, 1)] == [number]
     assert [r.scheduler_id for r in await bench.find(request.job_id, 2)] == [again]
     assert not await bench.find(uuid4(), 1)
@@ -275,16 +275,16 @@ async def test_nodes_show_what_is_in_use(bench: Bench) -> None:
     expected = [(stand.gpu_type, stand.gpus, 1)]
     assert [(gpu.type, gpu.total, gpu.used) for gpu in first.gpus] == expected
     await bench.cancel(number)
-    await bench.ended(number)
+    await bench.wait_ended(number)
     await bench.nodes_until(lambda nodes: [node.state for node in nodes] == all_idle)
 
 
 async def test_running_and_ended_jobs_outlive_a_restart(bench: Bench) -> None:
     over, _ = await bench.submit("exit 5")
-    await bench.ended(over)
+    await bench.wait_ended(over)
     array, tasks = await bench.submit("echo up; sleep 60", array="0-1")
     number, request = await bench.submit("echo up; while ! [ -e go ]; do sleep .02; done; exit 3")
-    waiting, later = await bench.submit("echo later", resources=bench.stand.everything)
+    waiting, later = await bench.submit("echo later", resources=bench.stand.all_resources)
     await bench.log_says(request, "up")
     await bench.log_says(tasks, "up", 1)
     await bench.restart()
@@ -293,9 +293,9 @@ async def test_running_and_ended_jobs_outlive_a_restart(bench: Bench) -> None:
     assert (await bench.rows(waiting))[0].state is JobState.QUEUED
     await bench.nodes_until(lambda nodes: sum(node.cpu_used for node in nodes) == 3)
     (Path(request.job_dir) / "go").touch()
-    assert (await bench.ended(number)).exit_code == 3
+    assert (await bench.wait_ended(number)).exit_code == 3
     await bench.cancel(array)
-    assert (await bench.ended(waiting)).state is JobState.COMPLETED
+    assert (await bench.wait_ended(waiting)).state is JobState.COMPLETED
     assert bench.log(later) == "later\n"
     new, _ = await bench.submit("true")
     assert int(new) > int(waiting)
@@ -314,7 +314,7 @@ async def test_exit_code_of_job_ended_during_outage_is_known_after_restart(bench
         ):
             await asyncio.sleep(0.02)
     await bench.restart()
-    assert (await bench.ended(number)).exit_code == 3
+    assert (await bench.wait_ended(number)).exit_code == 3
 
 
 def _readable(path: Path) -> bool:
@@ -327,7 +327,7 @@ def _readable(path: Path) -> bool:
 
 async def test_rows_survive_json(bench: Bench) -> None:
     number, _ = await bench.submit("true")
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert type(row).model_validate(json.loads(row.model_dump_json())) == row
 
 

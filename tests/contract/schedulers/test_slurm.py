@@ -120,7 +120,7 @@ async def test_a_file_name_with_a_way_out_is_refused(slurm: Bench) -> None:
 async def test_long_names_and_lines_of_sbatch_stay_data(slurm: Bench) -> None:
     name = "#SBATCH --nodes=3\n" * 120
     number, request = await slurm.submit("echo $SLURM_JOB_NUM_NODES", name=name[:2_000])
-    assert (await slurm.ended(number)).state is JobState.COMPLETED
+    assert (await slurm.wait_ended(number)).state is JobState.COMPLETED
     assert slurm.log(request) == "1\n"
 
 
@@ -219,7 +219,7 @@ async def test_jobs_have_the_tasks_of_sbatch(slurm: Bench) -> None:
         plain = sbatch(cluster, "alice", f"#!/bin/bash\n{COUNTS}", "--mem=64M", f"-o{log}", *words)
         numbers[log] = (plain, *await slurm.submit(COUNTS, resources=resources))
     for log, (plain, number, request) in numbers.items():
-        assert (await slurm.ended(number)).state is JobState.COMPLETED
+        assert (await slurm.wait_ended(number)).state is JobState.COMPLETED
         wait_ended(cluster, plain)
         assert slurm.log(request) == log.read_text()
         log.unlink()
@@ -243,7 +243,7 @@ async def test_shards_and_sessions(slurm: Bench) -> None:
 async def test_a_job_has_its_own_environment(slurm: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AITNE_SECRET", "the platform's")
     number, request = await slurm.submit("env; echo umask=$(umask); echo here=$(pwd)")
-    await slurm.ended(number)
+    await slurm.wait_ended(number)
     env = dict(line.split("=", 1) for line in slurm.log(request).splitlines() if "=" in line)
     assert "AITNE_SECRET" not in env
     assert (env["USER"], env["LOGNAME"], env["HOME"]) == ("alice", "alice", "/home/alice")
@@ -261,7 +261,7 @@ async def test_a_percent_sign_in_the_folder_is_no_pattern(slurm: Bench) -> None:
     number, request = await slurm.submit(
         "echo $SLURM_ARRAY_TASK_ID", job_dir=str(folder), array="5"
     )
-    await slurm.ended(number)
+    await slurm.wait_ended(number)
     assert slurm.log(request, 5) == "5\n"
 
 
@@ -307,7 +307,7 @@ async def test_the_end_of_one_waiting_task_leaves_the_others(slurm: Bench) -> No
 
 async def test_an_id_that_another_job_has_now_is_left_alone(slurm: Bench) -> None:
     old, _ = await slurm.submit("true")
-    await slurm.ended(old)
+    await slurm.wait_ended(old)
     number, request = await slurm.submit("echo up; sleep 60")
     await slurm.log_says(request, "up")
     run = slurm.run(old).model_copy(update={"scheduler_id": number})
@@ -361,7 +361,7 @@ async def test_accounting_knows_what_has_ended(slurm: Bench) -> None:
     dead, _ = await slurm.submit("kill -KILL $$")
     lives, _ = await slurm.submit("sleep 60")
     await slurm.until(number, lambda rows: all(row.state.terminal for row in rows))
-    await slurm.ended(dead)
+    await slurm.wait_ended(dead)
     await slurm.running(lives)
     site: Site = scheduler._site
     runs = [slurm.run(each) for each in (number, dead, lives)]
@@ -385,7 +385,7 @@ async def test_search_names_the_account_that_cancelled_a_job(slurm: Bench) -> No
     for number, account in ((by_root, cluster_of(slurm).operator), (by_owner, "alice")):
         await slurm.running(number)
         run_as(cluster_of(slurm), account, "scancel", number)
-        await slurm.ended(number)
+        await slurm.wait_ended(number)
         expected = f"Cancelled in Slurm by {account}."
         async with asyncio.timeout(slurm.stand.patience_s):
             while True:

@@ -10,7 +10,7 @@ from aitne.core.errors import AitneError, SchedulerRejected
 from aitne.core.sessions.attach_protocol import Size
 from aitne.services.sessions.terminal import WINDOW_BYTES
 from tests.support import realtime
-from tests.support.attaching import attacher_of, gone, listen, running, shell, submit
+from tests.support.attaching import attacher_of, listen, running, shell, submit, wait_gone
 from tests.support.schedulers import Bench
 
 pytestmark = realtime.PROCESSES
@@ -82,7 +82,7 @@ async def test_terminal_output_waits_for_slow_reader(bench: Bench) -> None:
         await messages.aclose()
     finally:
         await terminal.close()
-    assert await gone("yes")
+    assert await wait_gone("yes")
 
 
 async def test_lost_connection_ends_all_processes_of_terminal(bench: Bench) -> None:
@@ -101,7 +101,7 @@ async def test_lost_connection_ends_all_processes_of_terminal(bench: Bench) -> N
     while b"begun" not in said:
         said += await asyncio.to_thread(connection.recv, 4_096)
     connection.close()
-    assert await gone("sleep", mark)
+    assert await wait_gone("sleep", mark)
     (row,) = await bench.find(request.job_id)
     assert not row.state.terminal
 
@@ -118,14 +118,14 @@ async def test_terminal_ends_with_its_job(bench: Bench) -> None:
         assert heard.over.code != 0
     finally:
         await terminal.close()
-    assert await gone("sleep", mark)
+    assert await wait_gone("sleep", mark)
 
 
 async def test_terminal_of_ended_job_is_rejected(bench: Bench) -> None:
     number, request = await submit(bench, WAIT)
     target = await running(bench, number, request)
     await bench.cancel(number)
-    await bench.ended(number)
+    await bench.wait_ended(number)
     with pytest.raises(SchedulerRejected):
         await attacher_of(bench).attach(target)
 

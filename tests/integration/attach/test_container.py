@@ -13,7 +13,7 @@ from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLaunch
 from aitne.core.settings import Settings
 from tests.support import realtime
-from tests.support.attaching import attacher_of, gone, listen, running, shell, submit
+from tests.support.attaching import attacher_of, listen, running, shell, submit, wait_gone
 from tests.support.images import USR, build_sif, need_apptainer
 from tests.support.schedulers import Bench
 
@@ -82,6 +82,6 @@ async def test_a_shell_in_it_has_a_terminal_and_leaves_nothing(bench: Bench, sif
     heard = await listen(terminal, b"done\r\n")
     assert b"35 99\r\n" in heard.out
     await terminal.close()
-    assert await gone("sleep", mark)
+    assert await wait_gone("sleep", mark)
     (row,) = await bench.find(request.job_id)
     assert not row.state.terminal

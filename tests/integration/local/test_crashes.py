@@ -62,7 +62,7 @@ async def test_a_killed_runner_takes_its_orphans_along_and_the_job_starts_again(
     assert not alive(leader)
     assert (await bench.running(number)).restart_count == 1
     os.kill(runner_of(bench, number, 1).pid, signal.SIGKILL)
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert (row.state, row.reason) == (JobState.NODE_FAILED, TerminationReason.NODE_FAILED)
     assert not alive(int((Path(request.job_dir) / "orphan").read_text()))
 
@@ -78,7 +78,7 @@ async def test_a_runner_killed_while_nobody_looks(bench: Bench) -> None:
     assert not alive(identity.leader)
     await bench.restart()
     (Path(request.job_dir) / "go").touch()
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert (row.state, row.restart_count) == (JobState.COMPLETED, 1)
 
 
@@ -87,7 +87,7 @@ async def test_a_cancelled_job_whose_runner_dies_is_cancelled(bench: Bench) -> N
     await bench.log_says(request, "start 0")
     await bench.cancel(number)
     os.kill(runner_of(bench, number).pid, signal.SIGKILL)
-    assert (await bench.ended(number)).state is JobState.CANCELLED
+    assert (await bench.wait_ended(number)).state is JobState.CANCELLED
 
 
 async def test_a_machine_that_goes_down_fails_its_jobs(bench: Bench) -> None:
@@ -95,7 +95,7 @@ async def test_a_machine_that_goes_down_fails_its_jobs(bench: Bench) -> None:
     await bench.running(number)
     await bench.log_says(request, "start 0")
     os.kill(runner_of(bench, number).pid, signal.SIGTERM)
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert row.state is JobState.NODE_FAILED
     assert "its node shuts down" in bench.log(request)
 
@@ -105,7 +105,7 @@ async def test_after_a_reboot_nothing_is_signalled(bench: Bench) -> None:
     number, request = await bench.submit(COUNT, max_requeues=1)
     await bench.log_says(request, "start 0")
     await bench.cancel(number)
-    await bench.ended(number)
+    await bench.wait_ended(number)
     await bench.scheduler.close()
     stranger = subprocess.Popen(["sleep", "60"])
     try:
@@ -149,14 +149,14 @@ async def test_a_reused_pid_is_not_taken_for_a_runner(bench: Bench) -> None:
 async def test_a_run_that_nobody_claimed_waits_again(bench: Bench) -> None:
     """The controller died between writing the run and starting its runner."""
     number, request = await bench.submit("echo ran", resources={"nodes": 2, "cpu": 2})
-    await bench.ended(number)
+    await bench.wait_ended(number)
     await bench.scheduler.close()
     task = run_dir(bench, number).parent
     (task / "state.json").unlink()
     for name in ("exit.json", "runner.json"):
         (task / "run-0" / name).unlink()
     await bench.restart()
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert (row.state, row.restart_count) == (JobState.COMPLETED, 0)
     assert bench.log(request) == "ran\nran\n"
 
@@ -180,7 +180,7 @@ async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
         first, request = await bench.submit("true")
         array, _ = await bench.submit("true", array="0-4")
         await bench.until(array, lambda rows: all(row.state.terminal for row in rows))
-        await bench.ended(first)
+        await bench.wait_ended(first)
         now += timedelta(minutes=59)
         assert len(await bench.scheduler.poll()) == 6
         held, _ = await bench.submit("sleep 60", after=(first,), resources={"cpu": 2})
@@ -189,7 +189,7 @@ async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
         assert kept == {first, held}, "what a live job depends on stays"
         now = datetime.now(UTC)
         await bench.cancel(held)
-        await bench.ended(held)
+        await bench.wait_ended(held)
         now += timedelta(hours=2)
         assert await bench.scheduler.poll() == []
         assert not await bench.find(request.job_id, 1)
@@ -210,7 +210,7 @@ async def test_job_that_ended_during_outage_is_reported_for_limited_time(tmp_pat
         number, request = await bench.submit("sleep .1; exit 3")
         now += timedelta(hours=12)
         await bench.restart()
-        assert (await bench.ended(number)).exit_code == 3
+        assert (await bench.wait_ended(number)).exit_code == 3
         now += timedelta(minutes=59)
         assert await bench.find(request.job_id, 1)
         assert len(await bench.scheduler.poll()) == 1
@@ -261,7 +261,7 @@ async def test_jobs_outlive_a_killed_controller(tmp_path: Path) -> None:
         row = (await bench.find(job_id, 1))[0]
         assert row.state is JobState.RUNNING
         (log.parent / "go").touch()
-        assert (await bench.ended(row.scheduler_id)).state is JobState.COMPLETED
+        assert (await bench.wait_ended(row.scheduler_id)).state is JobState.COMPLETED
     held, _, by_runner = log.read_text().partition("\nrunner\n")
     assert by_runner
     assert str(tmp_path / "local" / "lock") not in held + by_runner
@@ -280,7 +280,7 @@ async def test_a_submission_that_was_not_answered_is_found(tmp_path: Path) -> No
         controller.communicate()
     async with opened(local, tmp_path) as bench:
         (row,) = await bench.find(job_id, 1)
-        assert (await bench.ended(row.scheduler_id)).state is JobState.COMPLETED
+        assert (await bench.wait_ended(row.scheduler_id)).state is JobState.COMPLETED
 
 
 def _controller(data_dir: Path, job_id: UUID, until: str, script: str) -> subprocess.Popen[bytes]:
@@ -305,7 +305,7 @@ async def test_cancelled_submission_call_still_starts_job(
     async with asyncio.timeout(10):
         while not (rows := await bench.find(request.job_id, 1)):
             await bench.scheduler.changed()
-    assert (await bench.ended(rows[0].scheduler_id)).state is JobState.COMPLETED
+    assert (await bench.wait_ended(rows[0].scheduler_id)).state is JobState.COMPLETED
 
 
 async def test_a_full_disk_is_no_answer_and_leaves_nothing(
@@ -336,7 +336,7 @@ async def test_a_full_disk_is_no_answer_and_leaves_nothing(
         number = await bench.scheduler.submit(request)
         rows = await bench.until(number, lambda rows: "No space" in (rows[0].pending_reason or ""))
         assert rows[0].state is JobState.QUEUED
-    assert (await bench.ended(number)).state is JobState.COMPLETED
+    assert (await bench.wait_ended(number)).state is JobState.COMPLETED
     assert bench.log(request) == "ran\n"
 
 
@@ -348,7 +348,7 @@ async def test_a_job_whose_folder_is_gone_fails(bench: Bench) -> None:
         path.unlink()
     Path(request.job_dir).rmdir()
     await bench.cancel(blocker)
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert (row.state, row.reason) == (JobState.FAILED, TerminationReason.START_FAILED)
 
 
@@ -364,7 +364,7 @@ async def test_platform_variables_do_not_reach_job(
     for name in ("AITNE_TOKEN", "CONFIGPROXY_AUTH_TOKEN", "PYTHONPATH", "VIRTUAL_ENV", "ANYTHING"):
         monkeypatch.setenv(name, "of the platform")
     number, request = await bench.submit("env -0 | cut -z -d= -f1 | tr '\\0' '\\n'")
-    await bench.ended(number)
+    await bench.wait_ended(number)
     names = {name for name in bench.log(request).split() if not name.startswith(("SLURM", "LC_"))}
     assert names <= {
         *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "PATH", "TMPDIR"),
@@ -377,7 +377,7 @@ async def test_signals_that_the_platform_ignores_reach_jobs(bench: Bench) -> Non
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         number, _ = await bench.submit("kill -INT $$; sleep 60")
-        row = await bench.ended(number)
+        row = await bench.wait_ended(number)
     finally:
         signal.signal(signal.SIGINT, before)
     assert row.signal == signal.SIGINT

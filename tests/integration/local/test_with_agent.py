@@ -65,7 +65,7 @@ async def test_the_memory_limit_counts_the_program_and_not_the_agent(bench: Benc
     limit = Resources(memory_bytes=8 << 20)
     assert _agent_memory() > limit.memory_bytes
     number, request = await submit(bench, "sleep 1.2; echo done", resources=limit.model_dump())
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert (row.state, bench.log(request)) == (JobState.COMPLETED, "done\n")
 
 
@@ -86,7 +86,7 @@ async def test_the_programs_memory_counts_wherever_it_hides(bench: Bench) -> Non
         f'setsid {sys.executable} -I -S -c "{program}" & wait',
         resources={"memory_bytes": 64 << 20},
     )
-    assert (await bench.ended(number)).state is JobState.OUT_OF_MEMORY
+    assert (await bench.wait_ended(number)).state is JobState.OUT_OF_MEMORY
 
 
 async def test_a_program_may_save_its_work_when_time_is_up(bench: Bench) -> None:
@@ -96,7 +96,7 @@ async def test_a_program_may_save_its_work_when_time_is_up(bench: Bench) -> None
         "echo never",
         time_limit_s=1,
     )
-    row = await bench.ended(number)
+    row = await bench.wait_ended(number)
     assert row.state is JobState.TIMED_OUT
     assert "saved" in bench.log(request)
     assert "never" not in bench.log(request)
@@ -116,14 +116,14 @@ async def test_a_requeued_job_passes_its_own_fence(bench: Bench) -> None:
     os.kill(identity.pid, signal.SIGKILL)
     await bench.log_says(request, "start 1")
     (Path(request.job_dir) / "go").touch()
-    assert (await bench.ended(number)).state is JobState.COMPLETED
+    assert (await bench.wait_ended(number)).state is JobState.COMPLETED
 
 
 async def test_the_same_attempt_submitted_twice_runs_once(bench: Bench) -> None:
     first, request = await submit(bench, "echo ran")
-    await bench.ended(first)
+    await bench.wait_ended(first)
     second = await bench.scheduler.submit(request)
-    row = await bench.ended(second)
+    row = await bench.wait_ended(second)
     assert (row.state, row.exit_code) == (JobState.FAILED, DUPLICATE)
     assert bench.log(request).count("ran\n") == 1
 
@@ -145,7 +145,7 @@ async def test_tasks_have_fences_and_logs_of_their_own(bench: Bench) -> None:
 
 async def test_a_log_is_read_in_pieces(bench: Bench, tmp_path: Path) -> None:
     number, request = await bench.submit("printf 0123456789")
-    await bench.ended(number)
+    await bench.wait_ended(number)
     for offset, limit, data, start in (
         (0, 4, b"0123", 0),
         (4, 100, b"456789", 4),
@@ -162,7 +162,7 @@ async def test_a_log_is_read_in_pieces(bench: Bench, tmp_path: Path) -> None:
 
 async def test_a_log_that_leads_elsewhere_is_not_read(bench: Bench, tmp_path: Path) -> None:
     number, request = await bench.submit("true")
-    await bench.ended(number)
+    await bench.wait_ended(number)
     secret = tmp_path / "secret"
     secret.write_text("secret")
     log = Path(request.job_dir) / log_name(None)

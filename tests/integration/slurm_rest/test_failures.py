@@ -60,7 +60,7 @@ async def test_a_stopped_slurmrestd_holds_up_nobody_else(
                 await it.scheduler.submit(request)
             # Everything goes on with the commands.
             number, _ = await it.submit("true")
-            assert (await it.ended(number)).state is JobState.COMPLETED
+            assert (await it.wait_ended(number)).state is JobState.COMPLETED
         finally:
             os.kill(pid, signal.SIGCONT)
         # It gave the job to Slurm as soon as it could.
@@ -80,10 +80,10 @@ async def _found(it: Any, run: Run) -> Sequence[Any]:
 async def test_without_slurmrestd_the_commands_do_it(bench: Open) -> None:
     async with bench(rest_url=f"http://127.0.0.1:{free_ports(1)}") as it:
         number, _ = await it.submit("true")
-        assert (await it.ended(number)).state is JobState.COMPLETED
+        assert (await it.wait_ended(number)).state is JobState.COMPLETED
         waiting, _ = await it.submit("sleep 60")
         await it.cancel(waiting)
-        assert (await it.ended(waiting)).state is JobState.CANCELLED
+        assert (await it.wait_ended(waiting)).state is JobState.CANCELLED
 
 
 def scheduler(cluster: DevCluster, folder: Path, tools: Tools | None = None, **changes: Any) -> Any:

@@ -59,7 +59,7 @@ async def test_terminal_carries_input_and_output(stage: Stage, door: Door) -> No
         assert await socket.hear("bytes") == b"\x0150x120"
         socket.say(b"exit 7")
         assert await socket.hear("exit") == {"type": "exit", "code": 7, "reason": None}
-        assert await socket.ended() == 1000
+        assert await socket.wait_closed() == 1000
     (start,) = stage.attacher.starts
     assert (start["argv"], start["rows"], start["node"]) == (["cat"], 30, "node01")
     (target,) = stage.attacher.targets
@@ -84,7 +84,7 @@ async def test_no_more_is_sent_than_was_taken(stage: Stage, door: Door) -> None:
         while got < WINDOW_BYTES:
             got += len(await socket.hear("bytes"))
         await asyncio.sleep(0.3)  # nothing may come in this time
-        waiting = socket.heard()
+        waiting = socket.unread()
         assert got + waiting * 16_001 < WINDOW_BYTES + (1 << 17)
         while got < 200 * 16_001:
             socket.say({"type": "ack", "bytes": got})

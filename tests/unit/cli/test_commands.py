@@ -11,9 +11,9 @@ from aitne.client import discovery
 from tests.support.fake_api import (
     JOB_ID,
     Answer,
+    CannedAnswer,
+    ConnectionLost,
     FakeApi,
-    Given,
-    Lost,
     Refused,
     Request,
     event,
@@ -56,7 +56,7 @@ def job_file(tmp_path: Path) -> str:
 
 
 def test_ps_lists_live_jobs_and_the_last_that_ended(aitne: Aitne, api: FakeApi) -> None:
-    def listed(request: Request) -> Given:
+    def listed(request: Request) -> CannedAnswer:
         if "RUNNING" in request.query["state"]:
             return page(job("RUNNING", created_at="2026-11-21T03:00:00Z"))
         return page(job("COMPLETED", id=OTHER, created_at="2026-11-21T04:00:00Z"))
@@ -109,11 +109,11 @@ def test_ps_filters(aitne: Aitne, api: FakeApi) -> None:
         (problem(503, "unavailable", "Later."), 1),
         (problem(500, "internal", "A bug."), 1),
         (Refused, 1),
-        (Lost, 1),
+        (ConnectionLost, 1),
     ],
 )
 def test_exit_status_and_one_sentence(
-    aitne: Aitne, api: FakeApi, answer: Given, status: int
+    aitne: Aitne, api: FakeApi, answer: CannedAnswer, status: int
 ) -> None:
     api.on("GET", "/templates/x", answer)
     done = aitne("template", "show", "x")
@@ -156,7 +156,7 @@ def test_a_mistake_of_ours_is_no_traceback_either(
 
 
 def test_interrupted(aitne: Aitne, api: FakeApi) -> None:
-    def interrupt(request: Request) -> Given:
+    def interrupt(request: Request) -> CannedAnswer:
         raise KeyboardInterrupt
 
     api.on("GET", "/jobs", interrupt)
@@ -192,7 +192,7 @@ def test_apply_without_a_terminal_needs_yes(aitne: Aitne, api: FakeApi, job_file
 
 def test_apply_submits_what_the_file_says(aitne: Aitne, api: FakeApi, job_file: str) -> None:
     api.on("POST", "/jobs:plan", plan())
-    api.on("POST", "/jobs", Lost, job("PENDING_SUBMIT"))
+    api.on("POST", "/jobs", ConnectionLost, job("PENDING_SUBMIT"))
     done = aitne("apply", "-f", job_file, typed="y\n")
     assert done.status == 0
     assert done.out == f"{JOB_ID}\n"
@@ -254,7 +254,7 @@ def test_a_failed_job_is_status_1_with_its_reason(
 def test_leaving_a_followed_job_says_how_to_come_back(
     aitne: Aitne, api: FakeApi, job_file: str
 ) -> None:
-    def interrupt(request: Request) -> Given:
+    def interrupt(request: Request) -> CannedAnswer:
         raise KeyboardInterrupt
 
     api.on("POST", "/jobs:plan", plan())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from aitne.cli.main import main
-from tests.support.fake_api import FakeApi, Given, Refused, job, page, problem
+from tests.support.fake_api import CannedAnswer, FakeApi, Refused, job, page, problem
 
 Complete = Callable[[str], list[str]]
 OTHER = "aa7a2e00-0000-4000-8000-000000000002"
@@ -60,7 +60,7 @@ def test_names_of_platform_are_completed(
 
 @pytest.mark.parametrize("answer", [Refused, problem(401, "not_authenticated", "No.")])
 def test_completion_offers_nothing_without_an_answer(
-    api: FakeApi, complete: Complete, answer: Given
+    api: FakeApi, complete: Complete, answer: CannedAnswer
 ) -> None:
     api.on("GET", "/me", answer)
     assert complete("aitne logs ") == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_api import JOB_ID, Answer, FakeApi, Given, Request, job, page
+from tests.support.fake_api import JOB_ID, Answer, CannedAnswer, FakeApi, Request, job, page
 from tests.unit.cli.conftest import Aitne
 from tests.unit.cli.test_commands import OTHER, plan
 
@@ -15,7 +15,7 @@ from tests.unit.cli.test_commands import OTHER, plan
 def listed_by_state(*jobs: dict[str, Any]) -> Any:
     """The list of jobs, as the API filters it."""
 
-    def listed(request: Request) -> Given:
+    def listed(request: Request) -> CannedAnswer:
         states = request.query.get("state")
         return page(*(each for each in jobs if states is None or each["state"] in states))
 
@@ -70,7 +70,7 @@ def test_name_selects_own_job_before_those_of_other_users(aitne: Aitne, api: Fak
 def test_logs_tail_counts_lines(aitne: Aitne, api: FakeApi, lines: str, shown: str | None) -> None:
     log = b"x" * 70 + b"\n" + b"line\n" * 300_000 + b"last but one\nlast\n"
 
-    def read(request: Request) -> Given:
+    def read(request: Request) -> CannedAnswer:
         query = {name: int(values[0]) for name, values in request.query.items()}
         start = query.get("offset", max(0, len(log) - query.get("tail", len(log))))
         data = log[start : start + query.get("limit", 1 << 20)]

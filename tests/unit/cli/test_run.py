@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_api import JOB_ID, FakeApi, Given, Request, job, page, problem
+from tests.support.fake_api import JOB_ID, CannedAnswer, FakeApi, Request, job, page, problem
 from tests.unit.cli.conftest import Aitne
 
 OTHER = "3b7a2e00-0000-4000-8000-000000000002"
@@ -89,7 +89,7 @@ def test_a_snapshot_in_facts_and_its_parts_as_programs_take_them(
 
 
 def test_a_name_means_the_last_job_that_had_it(aitne: Aitne, api: FakeApi) -> None:
-    def listed(request: Request) -> Given:
+    def listed(request: Request) -> CannedAnswer:
         if request.query.get("state"):
             return page()
         return page(job("COMPLETED", name="digits"), job("FAILED", id=OTHER, name="digits"))
@@ -200,7 +200,7 @@ def test_tasks_of_a_sweep_are_compared_by_their_numbers(
         for n in (0, 1)
     ]
 
-    def listed(request: Request) -> Given:
+    def listed(request: Request) -> CannedAnswer:
         if "array_job_id" in request.query:
             return page(*tasks)
         return page(array) if request.query.get("q") == ["grid"] else page()
@@ -227,7 +227,7 @@ def test_beginning_of_the_id_of_an_array_means_the_array(aitne: Aitne, api: Fake
     array = job("RUNNING", array="0-9", id="0008e66b-0000-4000-8000-000000000000")
     task = job("QUEUED", id=f"{array['id'][:-1]}5", array_job_id=array["id"], array_task_id=4)
 
-    def listed(request: Request) -> Given:
+    def listed(request: Request) -> CannedAnswer:
         if "q" in request.query:
             return page()
         return page(array) if request.query.get("top_level") else page(task, array)

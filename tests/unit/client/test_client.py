@@ -9,9 +9,9 @@ from aitne.core import errors
 from tests.support.fake_api import (
     JOB_ID,
     Answer,
+    CannedAnswer,
+    ConnectionLost,
     FakeApi,
-    Given,
-    Lost,
     Refused,
     Request,
     event,
@@ -38,7 +38,7 @@ def test_a_name_in_a_path_stays_one_segment(client: Client, api: FakeApi) -> Non
 def test_many_job_files_travel_in_as_few_requests_as_they_fit_in(
     client: Client, api: FakeApi
 ) -> None:
-    def answer(request: Request) -> Given:
+    def answer(request: Request) -> CannedAnswer:
         items = [{"job": job(name=file["name"]), "problem": None} for file in request.json["items"]]
         return {"created": len(items), "items": items}
 
@@ -65,7 +65,7 @@ def test_a_refused_job_file_among_many_is_an_error_in_its_place(
         "problems": [wrong],
     }
     items = [{"job": job(), "problem": None}, {"job": None, "problem": document}]
-    api.on("POST", "/jobs:batch", Lost, {"created": 1, "items": items})
+    api.on("POST", "/jobs:batch", ConnectionLost, {"created": 1, "items": items})
     accepted, refused = client.jobs.submit_many([{"commands": ["true"]}, {"resources": {"cpu": 9}}])
     assert isinstance(accepted, Job)
     assert isinstance(refused, errors.InvalidInput)
@@ -116,7 +116,7 @@ def test_a_list_fetches_no_more_than_is_wanted(client: Client, api: FakeApi) -> 
     ],
 )
 def test_problems_become_the_errors_they_were(
-    client: Client, api: FakeApi, answer: Given, kind: type[Exception]
+    client: Client, api: FakeApi, answer: CannedAnswer, kind: type[Exception]
 ) -> None:
     api.on("GET", f"/jobs/{JOB_ID}", answer)
     with pytest.raises(kind) as caught:
@@ -144,14 +144,14 @@ def test_too_many_tries_say_when_to_come_back(client: Client, api: FakeApi) -> N
 
 
 def test_creating_survives_a_lost_answer_with_one_key(client: Client, api: FakeApi) -> None:
-    api.on("POST", "/jobs", Lost, Refused, problem(503, "unavailable", "Busy."), job())
+    api.on("POST", "/jobs", ConnectionLost, Refused, problem(503, "unavailable", "Busy."), job())
     assert client.jobs.create({"commands": ["true"]}).id == JOB_ID
     assert len(api.requests) == 4
     assert len({request.headers["idempotency-key"] for request in api.requests}) == 1
 
 
 def test_request_without_idempotency_is_not_repeated(client: Client, api: FakeApi) -> None:
-    api.on("POST", f"/sessions/{JOB_ID}/extend", Lost, job())
+    api.on("POST", f"/sessions/{JOB_ID}/extend", ConnectionLost, job())
     with pytest.raises(Unreachable, match="may or may not have been carried out"):
         client.sessions.extend(JOB_ID, "1h")
     assert len(api.requests) == 1

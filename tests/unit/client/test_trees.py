@@ -13,7 +13,7 @@ from aitne.client import trees as uploads
 from aitne.client.manifests import Progress
 from aitne.core import trees
 from aitne.core.errors import Conflict, InvalidInput
-from tests.support.fake_api import FakeApi, Lost, job, problem
+from tests.support.fake_api import ConnectionLost, FakeApi, job, problem
 
 LIMITS = {"max_files": 10, "max_bytes": 100, "quota_bytes": 1_000}
 
@@ -46,7 +46,7 @@ def test_job_is_submitted_with_the_files_of_a_folder(
     answer = status(path, b"one", b"two", b"three")
     api.on("GET", "/trees:limits", LIMITS)
     api.on("PUT", path, answer, status(path))
-    api.on("PUT", f"{path}/blobs", b"", Lost, b"")
+    api.on("PUT", f"{path}/blobs", b"", ConnectionLost, b"")
     api.on("POST", "/jobs", job())
     client.jobs.create({"commands": ["true"]}, sync=tmp_path)
     sent = [request for request in api.requests if request.path.endswith("/blobs")]
