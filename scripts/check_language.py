@@ -35,8 +35,8 @@ GENERATED = {
 }
 BACKEND = re.compile(r"backend/aitne/.+\.py")
 FRONTEND = re.compile(r"frontend/src/.+\.tsx?|frontend/src/i18n/.+\.json")
-TESTS = re.compile(r"tests/.+\.py")
-FOLDERS = ("backend/aitne", "frontend/src", "tests")
+TESTS = re.compile(r"(?:tests|benchmarks|scripts)/.+\.py")
+FOLDERS = ("backend/aitne", "frontend/src", "tests", "benchmarks", "scripts")
 
 SUBJECT_LENGTH = 72
 TYPES = "build chore ci docs feat fix perf refactor revert style test"
@@ -77,7 +77,7 @@ def read_sources() -> Sources:
             if pattern.fullmatch(path) and Path(path).exists()
         ]
 
-    return Sources(select(BACKEND, parse), select(FRONTEND, Source), select(TESTS, Source))
+    return Sources(select(BACKEND, parse), select(FRONTEND, Source), select(TESTS, parse))
 
 
 def added_lines() -> dict[str, set[int]]:

@@ -2,7 +2,7 @@
 
 A measure is a function from `Sources` to a `Result`; it reads no files. The backend is the Python of
 `backend/aitne`, the frontend the TypeScript and the locale files of `frontend/src`, the tests are
-the Python of `tests`.
+the Python of `tests`, `benchmarks` and `scripts`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 PRIVATE_WORDS = re.compile(r"\b(?:nobody|somebody|whoever|everybody)\b", re.IGNORECASE)
+# In backticks, `nobody` is the Unix account.
+PRIVATE_PROSE = re.compile(rf"(?<!`){PRIVATE_WORDS.pattern}", re.IGNORECASE)
 RANKED_NAMES = 60
 # Pronouns, interrogatives and participles; `name`, `now` or `number` say what a value is.
 VAGUE_NAMES = re.compile(
@@ -36,6 +38,11 @@ TEST_PRONOUNS = re.compile(
     who | whoever | whom | whose
     """
 )
+# Vague names of variables that are verbs in the name of a function.
+IMPERATIVES = re.compile(r"put|read|set|shut")
+PLACES = re.compile(r"here|there")
+HELPERS = ("tests/support/", "tests/machines/")
+COMMENT = re.compile(r"(?:^|\s)#\s.*", re.MULTILINE)
 NAMESPACES = (ast.Module, ast.ClassDef)
 DOCUMENTED = (*NAMESPACES, ast.FunctionDef, ast.AsyncFunctionDef)
 CLAUSE = re.compile(r"(?:How|What(?:ever)?|Where|Whether|Which|Who(?:ever|m|se)?|Why)\b")
@@ -68,6 +75,7 @@ class Source:
     path: str
     text: str
     classes: list[Use] = field(default_factory=list)
+    definitions: list[Use] = field(default_factory=list)
     docstrings: list[Use] = field(default_factory=list)
     bindings: list[Use] = field(default_factory=list)
 
@@ -93,14 +101,23 @@ class Measure:
 def parse(path: str, text: str) -> Source:
     """Parse a Python module once for all measures.
 
-    Collects top-level classes, docstrings, and for each function the names it binds: parameters
-    and the targets of assignments, loops, comprehensions and `with`. A name counts once for each
-    function; exception names and imports do not count.
+    Collects top-level classes, docstrings, definitions (all functions and classes, and the targets
+    of assignments at the top level), and for each function the names it binds: parameters and the
+    targets of assignments, loops, comprehensions and `with`. A name counts once for each function;
+    exception names and imports do not count.
     """
     source = Source(path, text)
     tree = ast.parse(text, path)
     source.classes.extend(
         Use(path, node.lineno, node.name) for node in tree.body if isinstance(node, ast.ClassDef)
+    )
+    source.definitions.extend(
+        Use(path, name.lineno, name.id)
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
     )
     stack: list[tuple[ast.AST, dict[str, int] | None]] = [(tree, None)]
     scopes: list[dict[str, int]] = []
@@ -114,6 +131,8 @@ def parse(path: str, text: str) -> Source:
             docstring = ast.get_docstring(node)
             if docstring:
                 source.docstrings.append(Use(path, node.body[0].lineno, docstring))
+            if not isinstance(node, ast.Module):
+                source.definitions.append(Use(path, node.lineno, node.name))
             bound = None
             if not isinstance(node, NAMESPACES):
                 bound = {}
@@ -188,11 +207,53 @@ def pronoun_test_names(sources: Sources) -> Result:
     return Result(len(uses), uses)
 
 
-def docstrings(sources: Sources, accepts: Callable[[str], object]) -> Result:
-    """Count the docstrings of backend modules, classes and functions that `accepts` selects."""
+def vague_helper_names(sources: Sources) -> Result:
+    """Count the vague names of functions, classes and constants in the helpers of the tests."""
+
+    def vague(name: str) -> bool:
+        word = name.strip("_").lower()
+        if name.startswith("__") or IMPERATIVES.fullmatch(word):
+            return False
+        return bool(VAGUE_NAMES.fullmatch(word) or PLACES.fullmatch(word))
+
+    uses = [
+        use
+        for source in sources.tests
+        if source.path.startswith(HELPERS)
+        for use in source.definitions
+        if vague(use.text)
+    ]
+    return Result(len(uses), sorted(uses, key=lambda use: (use.path, use.line)))
+
+
+def prose_occurrences(pattern: re.Pattern[str], sources: Iterable[Source]) -> Result:
+    """Count the matches of a pattern in docstrings and comments."""
+    uses = []
+    for source in sources:
+        texts = [(use.line, use.text) for use in source.docstrings]
+        texts += [
+            (source.text.count("\n", 0, comment.end()) + 1, comment[0].strip())
+            for comment in COMMENT.finditer(source.text)
+            if pattern.search(comment[0])
+        ]
+        uses += [
+            Use(source.path, line + text.count("\n", 0, match.start()), match[0])
+            for line, text in texts
+            for match in pattern.finditer(text)
+        ]
+    return Result(len(uses), sorted(uses, key=lambda use: (use.path, use.line)))
+
+
+def is_short(docstring: str) -> bool:
+    """Return whether a docstring has so few words that it states no result."""
+    return len(docstring.split()) <= SHORT_DOCSTRING_WORDS
+
+
+def docstrings(sources: Iterable[Source], accepts: Callable[[str], object]) -> Result:
+    """Count the docstrings of modules, classes and functions that `accepts` selects."""
     uses = [
         Use(use.path, use.line, use.text.partition("\n")[0])
-        for source in sources.backend
+        for source in sources
         for use in source.docstrings
         if accepts(use.text)
     ]
@@ -220,10 +281,22 @@ MEASURES = {
         "occurrences of nobody, somebody, whoever and everybody in frontend/src",
         "Name the role (user, member, administrator) or use the passive voice.",
     ),
+    "private_words_tests": Measure(
+        lambda sources: prose_occurrences(PRIVATE_PROSE, sources.tests),
+        "occurrences of nobody, somebody, whoever and everybody in the docstrings and comments of "
+        "tests, benchmarks and scripts",
+        "Name the role (user, process, caller) or use the passive voice.",
+    ),
     "vague_local_names": Measure(
         vague_local_names,
         f"pronouns and participles among the {RANKED_NAMES} most frequent local names",
         "Name the variable after its value (job, row, limit).",
+    ),
+    "vague_helper_names": Measure(
+        vague_helper_names,
+        "functions, classes and constants in tests/support and tests/machines that are named by a "
+        "pronoun or participle",
+        "Name the function after its action or its result (wait_ended, output_of).",
     ),
     "pronoun_test_names": Measure(
         pronoun_test_names,
@@ -231,19 +304,28 @@ MEASURES = {
         "Begin the name with its subject: test_<subject>_<behaviour>.",
     ),
     "clause_docstrings": Measure(
-        lambda sources: docstrings(sources, CLAUSE.match),
+        lambda sources: docstrings(sources.backend, CLAUSE.match),
         "docstrings in backend/aitne that open with What, Whether, Who or another such clause",
         "Open with a verb (Return, Check, Start) or, for a class, with a noun.",
     ),
     "short_docstrings": Measure(
-        lambda sources: docstrings(
-            sources, lambda text: len(text.split()) <= SHORT_DOCSTRING_WORDS
-        ),
+        lambda sources: docstrings(sources.backend, is_short),
         f"docstrings in backend/aitne of at most {SHORT_DOCSTRING_WORDS} words",
         "State the result, the meaning of None and the errors.",
     ),
+    "clause_docstrings_tests": Measure(
+        lambda sources: docstrings(sources.tests, CLAUSE.match),
+        "docstrings in tests, benchmarks and scripts that open with What, Whether, Who or another "
+        "such clause",
+        "Open with a verb (Return, Check, Start) or, for a class or fixture, with a noun.",
+    ),
+    "short_docstrings_tests": Measure(
+        lambda sources: docstrings(sources.tests, is_short),
+        f"docstrings in tests, benchmarks and scripts of at most {SHORT_DOCSTRING_WORDS} words",
+        "State the result, the meaning of None and the errors.",
+    ),
     "see_the_port_docstrings": Measure(
-        lambda sources: docstrings(sources, lambda text: text.startswith(SEE_THE_PORT)),
+        lambda sources: docstrings(sources.backend, lambda text: text.startswith(SEE_THE_PORT)),
         f"docstrings in backend/aitne that begin with '{SEE_THE_PORT}'",
         "State what this implementation does beyond the port.",
     ),

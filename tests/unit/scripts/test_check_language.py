@@ -103,6 +103,11 @@ def backend(text: str) -> measures.Sources:
     return measures.Sources([measures.parse("module.py", text)], [], [])
 
 
+def outside_backend(text: str, path: str = "tests/unit/test_jobs.py") -> measures.Sources:
+    """Return sources with one module outside the backend."""
+    return measures.Sources([], [], [measures.parse(path, text)])
+
+
 def count(name: str, sources: measures.Sources) -> int:
     result: int = measures.MEASURES[name].count(sources).count
     return result
@@ -203,6 +208,59 @@ def test_docstring_is_counted_by_its_measure_only(name: str, docstring: str) -> 
 def test_ordinary_docstrings_are_not_counted() -> None:
     sources = backend('"""Whatsoever name it has."""\nclass A:\n    """Return the next job."""\n')
     assert count("clause_docstrings", sources) == count("short_docstrings", sources) == 0
+
+
+@pytest.mark.parametrize("folder", ["tests/support", "benchmarks", "scripts"])
+def test_docstring_outside_the_backend_exceeds_a_budget_of_its_own(
+    repository: Repository, capsys: pytest.CaptureFixture[str], folder: str
+) -> None:
+    repository.commit("feat(check): add budgets")
+    repository.write(f"{folder}/jobs.py", '"""Whether a job runs, or has ended."""\n')
+    assert check_language.main([]) == 1
+    printed = capsys.readouterr().out
+    assert "clause_docstrings_tests: 1, budget 0 (1 over)" in printed
+    assert f"{folder}/jobs.py:1: Whether a job runs, or has ended." in printed
+    assert "clause_docstrings: " not in printed
+
+
+def test_docstrings_of_attributes_are_not_counted() -> None:
+    sources = outside_backend('"""A job of a project."""\nJOB = 1\n"""What runs."""\n')
+    assert count("clause_docstrings_tests", sources) == 0
+    assert count("short_docstrings_tests", sources) == 0
+
+
+def test_private_words_in_prose_of_tests_are_counted() -> None:
+    text = """
+def account():
+    '''Return an account.
+
+    Nobody uses it.
+    '''
+    user = "nobody"  # {word} `nobody`
+    return nobody("#everybody")
+"""
+    sources = outside_backend(text.format(word="whoever"))
+    uses = measures.MEASURES["private_words_tests"].count(sources).uses
+    assert [(use.line, use.text) for use in uses] == [(5, "Nobody"), (7, "whoever")]
+
+
+def test_vague_names_of_helpers_are_counted() -> None:
+    text = """
+WHO, LIMIT = ("ada", "bob"), 3
+__all__ = ["WHO"]
+class Heard:
+    found: str
+    def _asked(self): wanted = 1
+    def read(self): ...
+    def ended_jobs(self): ...
+async def there(): ...
+"""
+    sources = outside_backend(text, "tests/support/jobs.py")
+    uses = measures.MEASURES["vague_helper_names"].count(sources).uses
+    names = [(2, "WHO"), (4, "Heard"), (6, "_asked"), (9, "there")]
+    assert [(use.line, use.text) for use in uses] == names
+    assert count("vague_helper_names", outside_backend(text, "tests/machines/jobs.py")) == 4
+    assert count("vague_helper_names", outside_backend(text, "tests/unit/jobs.py")) == 0
 
 
 def test_on_slurm_counts_whole_words() -> None:
