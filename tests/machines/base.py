@@ -110,7 +110,7 @@ def in_use(folder: Path) -> Iterator[None]:
 
 
 def bind_argv(binds: Sequence[tuple[Path, str]], *, read_only: bool = False) -> list[str]:
-    """``systemd-nspawn``'s options for folders of this machine inside of another."""
+    """Return the options of `systemd-nspawn` that mount folders of this machine in another one."""
     option = "--bind-ro" if read_only else "--bind"
     return [f"{option}={_escaped(str(here))}:{_escaped(there)}" for here, there in binds]
 
@@ -141,7 +141,7 @@ def _make(folder: Path) -> None:
 
 
 def _mirror() -> str:
-    """The Debian archive that this machine itself uses."""
+    """Return the Debian archive that this machine uses."""
     argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     found = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
     if not found:

@@ -19,7 +19,7 @@ PLATFORM = pytest.StashKey[on_portal.MachinesPlatform]()
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[slurm.SlurmCluster]:
-    """``portal``, ``n1`` and ``n2``, every node idle."""
+    """The machines `portal`, `n1` and `n2` with Slurm; every node is idle."""
     if os.geteuid() != 0:
         lacking("machines", "only root can boot machines")
     with Fleet() as fleet:

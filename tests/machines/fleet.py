@@ -83,7 +83,7 @@ class Fleet:
         self.down()
 
     def shared(self, name: str) -> Path:
-        """The folder here that all machines have as ``/name``: one of ``SHARED``."""
+        """Return the host's folder that all machines have as ``/name``; one of ``SHARED``."""
         return self.folder / "shared" / name
 
     def up(
@@ -147,7 +147,7 @@ class Fleet:
         self._ends.close()
 
     def consoles(self) -> str:
-        """The ends of all consoles, for a test that fails."""
+        """Return the ends of all console logs."""
         return "\n".join(
             f"== console of {name}\n{machine.console[-1500:]}"
             for name, machine in self.machines.items()

@@ -41,7 +41,7 @@ class Machine:
 
     @property
     def root(self) -> Path:
-        """Its root file system as this machine sees it, without what is mounted inside."""
+        """The path of the root file system on the host, without the mounts inside the machine."""
         return self.folder / "root"
 
     @property
@@ -152,10 +152,10 @@ class Machine:
         self.run([*argv, "/dev/stdin", path], stdin=content or b"")
 
     def get(self, path: str) -> bytes:
-        """A file's content.
+        """Return the content of a file of the machine.
 
         Raises:
-            MachineError: it cannot be read.
+            MachineError: the file cannot be read.
         """
         done = self._execute(["cat", path], None, None, {}, 60)
         if done.returncode:
@@ -169,7 +169,7 @@ class Machine:
         return ["ssh", "-i", str(self.ssh_key), *quiet, f"root@{self.address}"]
 
     def power_cut(self) -> None:
-        """``kill -9``: no program on it gets a word in. ``boot`` brings it back with its disk."""
+        """Kill the machine with SIGKILL and wait for its end; `boot` starts it again with its disk."""
         leader = self.kill()
         deadline = time.monotonic() + GONE_WITHIN_S
 
@@ -181,7 +181,7 @@ class Machine:
         (self.folder / "pid").unlink(missing_ok=True)
 
     def kill(self) -> int | None:
-        """The first half of ``power_cut``, which does not wait; returns what was ``leader``."""
+        """Kill the machine without waiting; return the process that was its `leader`."""
         leader, supervisor = self.leader(), self._supervisor()
         for pid in (supervisor, leader):
             if pid is not None:
@@ -207,7 +207,7 @@ class Machine:
         shutil.rmtree(self.folder)
 
     def leader(self) -> int | None:
-        """Its process 1, by its number here; ``None`` while it is off."""
+        """Return the host's number of the machine's process 1; None while the machine is off."""
         supervisor = self._supervisor()
         if supervisor is None:
             return None
@@ -268,7 +268,7 @@ class Machine:
             time.sleep(0.05)
 
     def _cgroups(self) -> list[Path]:
-        """A cgroup of its own, lest one machine's systemd takes another's processes for its own."""
+        """Return the machine's own cgroups, so that systemd leaves other machines' processes alone."""
         root = Path("/sys/fs/cgroup")
         found = [root] if (root / "cgroup.procs").exists() else [root / "unified", root / "systemd"]
         return [one / f"aitne-{self.slot}-{self.name}" for one in found if one.is_dir()]

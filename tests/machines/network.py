@@ -22,16 +22,16 @@ class Network:
 
     @property
     def subnet(self) -> str:
-        """All addresses of the fleet."""
+        """The subnet of the fleet."""
         return f"10.77.{self.slot}.0/24"
 
     @property
     def gateway(self) -> str:
-        """This machine's own address on the bridge."""
+        """The host's address on the bridge."""
         return f"10.77.{self.slot}.1"
 
     def address(self, index: int) -> str:
-        """The address of the fleet's machine number ``index``, from 0."""
+        """Return the address of the machine with the index ``index``, from 0."""
         return f"10.77.{self.slot}.{11 + index}"
 
     def up(self) -> None:

@@ -93,7 +93,7 @@ class MachinesPlatform:
         return document
 
     def token(self, user: str) -> str:
-        """A new personal access token."""
+        """Create a personal access token for the user."""
         create = ["admin", "token", "create", "--user", user, "--name", "tests", "--json"]
         return str(json.loads(self.aitne(*create))["token"])
 
@@ -102,7 +102,7 @@ class MachinesPlatform:
         return Client(self.url, self.token(user))
 
     def logs(self) -> str:
-        """The ends of all logs, for a test that fails."""
+        """Return the ends of all logs."""
         portal = self.cluster.portal
         journal = ["journalctl", "--no-pager", "-n40", "-u", "aitne", "-u", "aitne-broker"]
         files = portal.run(["find", f"{DATA_DIR}/logs", "-name", "*.log"], check=False)

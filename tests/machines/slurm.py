@@ -235,7 +235,11 @@ def _portal(cluster: SlurmCluster) -> None:
 
 
 def start(machine: Machine, unit: str) -> None:
-    """Now and at every boot."""
+    """Enable and start a systemd unit.
+
+    Raises:
+        MachineError: the unit did not start; the text has its log.
+    """
     done = machine.run(["systemctl", "enable", "--quiet", "--now", unit], check=False)
     if done.returncode:
         log = machine.run(["journalctl", "--no-pager", "-n30", "-u", unit], check=False).stdout

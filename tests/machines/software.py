@@ -59,7 +59,10 @@ def copy_source(folder: Path) -> None:
 
 
 def software_folder(base: Base) -> Path:
-    """The folder to bind to ``SOFTWARE`` on each machine. ``ensure_software`` fills it, also while they run."""
+    """Return the folder to mount at ``SOFTWARE`` on each machine.
+
+    ``ensure_software`` fills it, also while the machines run.
+    """
     folders = machines_dir() / "software"
     folders.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(base.root.parent.name.encode() + Path(__file__).read_bytes())
@@ -112,14 +115,14 @@ def _make(base: Base, folder: Path, source: Path) -> None:
 
 
 def _registries() -> Iterator[str]:
-    """nspawn's options with which pip and npm reach their indexes as they do on this machine."""
+    """Yield the options of `systemd-nspawn` that let pip and npm use this machine's indexes."""
     variables, files = registries()
     yield from (f"--setenv={name}={value}" for name, value in sorted(variables.items()))
     yield from bind_argv([(path, str(path)) for path in sorted(files)], read_only=True)
 
 
 def registries() -> tuple[dict[str, str], set[Path]]:
-    """The variables and the files with which pip and npm reach their indexes on this machine."""
+    """Return the variables and files with which pip and npm use this machine's indexes."""
     variables = _pip_settings() | {
         name: value for name, value in os.environ.items() if name.upper().startswith(_PASSED_ON)
     }
@@ -139,7 +142,7 @@ def registries() -> tuple[dict[str, str], set[Path]]:
 
 
 def _pip_settings() -> dict[str, str]:
-    """All that pip's files set here, as its variables."""
+    """Return pip's settings on this machine as environment variables."""
     argv = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     settings = {}

@@ -22,7 +22,7 @@ JOB = {"resources": {"cpu": 1, "memory": "1G"}, "max_duration": "30m"}
 
 
 def listeners(node: Machine, user: str) -> list[int]:
-    """The TCP ports on which a user's processes wait for others than their own machine's."""
+    """Return the TCP ports at which a user's processes listen on other addresses than loopback."""
     listed = node.run(["ss", "--tcp", "--listening", "--numeric", "--no-header", "--extended"])
     uid = node.run(["id", "-u", user]).stdout.strip()
     rows = [line.split() for line in listed.stdout.splitlines() if f"uid:{uid}" in line.split()]

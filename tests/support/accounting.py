@@ -96,13 +96,13 @@ class MemoryAccounting:
         return self.now
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """One after the other."""
+        """Apply the changes in order."""
         self._check()
         for change in changes:
             self.now = applied(self.now, change)
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """The same for every month."""
+        """Return the same usage for every period; record the period."""
         self._check()
         if self.none:
             raise NotSupported("This cluster has no accounting.")

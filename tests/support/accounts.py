@@ -31,13 +31,13 @@ class AccountsBench(BrokerBench):
         super().start(module)
 
     def run_dir(self, number: str, run: int = 0) -> Path:
-        """The scheduler's folder of a run of a job."""
+        """Return the scheduler's folder of one run of a job."""
         return self.state / "jobs" / number / "task" / f"run-{run}"
 
 
 @contextmanager
 def accounts_bench() -> Iterator[AccountsBench]:
-    """A broker that runs, and two accounts that live as long."""
+    """Run a broker with the local scheduler and two accounts during the block."""
     with unix_users() as users:
         bench = AccountsBench(users)
         try:

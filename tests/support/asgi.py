@@ -25,7 +25,7 @@ class OpenAnswer:
         self._started = asyncio.Event()
 
     async def receive(self) -> dict[str, Any]:
-        """The request has no body; after that only the client's going is news."""
+        """Return an empty request body; then wait for the client to disconnect."""
         if not self._asked:
             self._asked = True
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -59,7 +59,7 @@ class OpenAnswer:
             await self._started.wait()
 
     def leave(self) -> None:
-        """Go away, as a browser does that closes a page."""
+        """Disconnect, as a browser does that closes a page."""
         self._gone.set()
 
 

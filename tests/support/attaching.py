@@ -42,7 +42,7 @@ def agent_of(bench: Bench) -> tuple[str, ...]:
 
 
 def attacher_of(bench: Bench) -> Attacher:
-    """The port, as the platform's API has it."""
+    """Return the attacher that the platform's API uses for this scheduler."""
     if isinstance(bench.scheduler, BrokerScheduler):
         return BrokerAttacher(bench.scheduler.settings)
     settings = load_settings(bench.data_dir)
@@ -61,7 +61,7 @@ def attacher_of(bench: Bench) -> Attacher:
 async def submit(
     bench: Bench, *commands: str, launch: RuntimeLaunch | None = None, **changes: Any
 ) -> tuple[str, SubmitRequest]:
-    """A job with an agent, as the platform submits it."""
+    """Submit a job with an agent, as the platform does; return its id and the request."""
     request = bench.request("", **({"time_limit_s": 300} | changes))
     spec = AgentSpec(
         job_id=request.job_id,
@@ -115,7 +115,7 @@ async def running(bench: Bench, scheduler_id: str, request: SubmitRequest) -> At
 async def shell(
     attacher: Attacher, target: AttachTarget, *argv: str, tty: bool = False, **more: Any
 ) -> Terminal:
-    """A program, or the user's shell, in the job."""
+    """Open a terminal in the job that runs a program, or the user's shell by default."""
     connection = await attacher.attach(target)
     return await open_terminal(
         connection,
@@ -159,7 +159,7 @@ async def listen(
 
 
 def processes(mark: Sequence[bytes]) -> list[int]:
-    """Of this machine, those whose command line is exactly this."""
+    """Return the processes of this machine with exactly this command line."""
     wanted = b"\0".join(mark) + b"\0"
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):

@@ -35,7 +35,7 @@ _RUNS = count(1)
 
 
 def processes_of(uid: int) -> list[int]:
-    """The living processes of an account. Others come and go meanwhile, and have no file to look at then."""
+    """Return the ids of an account's running processes; zombies are left out."""
     found = []
     for each in Path("/proc").iterdir():
         try:
@@ -49,7 +49,7 @@ def processes_of(uid: int) -> list[int]:
 
 @contextmanager
 def unix_users() -> Iterator[dict[str, str]]:
-    """``anna`` and ``ben``: accounts of this machine for as long as the tests run."""
+    """Create the accounts of anna and ben during the block; yield the account of each user."""
     root_or_skip()
     run = f"{os.getpid()}-{next(_RUNS)}"
     names = {user: f"aitne-{user}-{run}" for user in USERS}
@@ -63,7 +63,7 @@ def unix_users() -> Iterator[dict[str, str]]:
 
 
 def remove_account(name: str) -> None:
-    """Userdel(8) refuses while a process of the account lives; a broker's helpers end just after it."""
+    """Delete an account after its last process has ended, and after 30 s by force."""
     until = time.monotonic() + 30
     force: list[str] = []
     while subprocess.run(["userdel", *force, name], stderr=subprocess.PIPE).returncode == 8:
@@ -127,7 +127,7 @@ class BrokerBench:
         return pwd.getpwnam(self.users[user]).pw_gid
 
     def write_config(self, *, peers: str = "[0]", top: str = "", more: str = "") -> None:
-        """The broker's own settings."""
+        """Write the broker's configuration file."""
         self.config.write_text(
             f'socket = "{self.socket}"\naudit = "{self.audit}"\npeers = {peers}\n'
             f'scheduler = "{self.scheduler_name}"\nmax_duration = "1d"\n{top}'
@@ -148,14 +148,14 @@ class BrokerBench:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """As a power cut does."""
+        """Kill the broker with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
         self.socket.unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """As systemd does; then clear away."""
+        """Terminate the broker and remove its folder."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
@@ -185,7 +185,7 @@ class BrokerBench:
         return JobLocation(job_id=job_id, attempt=attempt, folder=folder, account=self.users[user])
 
     def request(self, user: str = "anna", **changes: Any) -> SubmitRequest:
-        """A small job of the user's."""
+        """Return a small job of the user; `changes` replace its fields."""
         job_id = changes.setdefault("job_id", uuid4())
         facts: dict[str, Any] = {
             "attempt": 1,
@@ -202,7 +202,7 @@ class BrokerBench:
         return SubmitRequest(**(facts | changes))
 
     def audited(self, **wanted: object) -> list[dict[str, Any]]:
-        """The lines of the audit log that say so."""
+        """Return the lines of the audit log that have these values."""
         lines = [json.loads(line) for line in self.audit.read_text().splitlines()]
         return [line for line in lines if wanted.items() <= line.items()]
 

@@ -76,8 +76,9 @@ def show(
 def assert_portal_shows_order(
     platform: RunningPlatform, token: str, job_id: str, chromium: str, tmp_path: Path
 ) -> None:
-    """The portal names the same order of a job's nodes as the API, in pictures, tables and the plan.
+    """Assert that the portal shows the same order of a job's nodes as the API.
 
-    The job has ended, ran one rank on each of 4 to 8 nodes, and had another order than the given one.
+    The pictures, the tables and the plan are compared. The job has ended, ran one rank on each of 4
+    to 8 nodes, and had another order than the given one.
     """
     walk("placement.mjs", platform, token, chromium, tmp_path, job_id)

@@ -16,7 +16,7 @@ def make_artifact(runtime: str = "apptainer", digit: str = "a", **fields: Any) -
 
 
 def make_image(name: str = "base", version: str = "1.0", **fields: Any) -> Image:
-    """An image with one artifact and one package."""
+    """Return an image with one artifact and one package."""
     values: dict[str, Any] = {
         "description": "What everything stands on",
         "artifacts": (make_artifact(),),
@@ -29,7 +29,7 @@ def make_image(name: str = "base", version: str = "1.0", **fields: Any) -> Image
 
 
 def make_dataset(name: str = "div2k", version: str = "1.0", **fields: Any) -> Dataset:
-    """A dataset of ada's that no project may read."""
+    """Return a dataset of ada that is shared with no project."""
     values: dict[str, Any] = {
         "owner": "ada",
         "path": "/data/div2k",

@@ -24,7 +24,7 @@ ROLES = ("owner", "member", "stranger", "administrator")
 
 
 def manifest_of(**files: bytes) -> tuple[str, bytes]:
-    """A manifest's digest, and its text as it travels."""
+    """Return a manifest's digest and its compressed text."""
     entries = [
         ManifestFile(name.encode(), len(data), hashlib.sha256(data).hexdigest())
         for name, data in files.items()
@@ -52,18 +52,18 @@ class Catalogue:
         self.tokens = {who: await self.stage.token(actor) for who, actor in made.items()}
 
     def client(self, who: str) -> httpx.AsyncClient:
-        """A program of one of them."""
+        """Return an API client with the token of a role."""
         return self.stage.client(self.tokens[who])
 
     def photos(self, name: str = "photos") -> Path:
-        """A folder of ada's that could be a dataset."""
+        """Create a folder of ada's that can become a dataset."""
         folder = self.home / name
         folder.mkdir(parents=True)
         (folder / "one.jpg").write_bytes(PHOTO)
         return folder
 
     async def upload(self, who: str = "owner", **files: bytes) -> str:
-        """A manifest that waits for its dataset; its digest."""
+        """Upload a manifest without a dataset; return its digest."""
         digest, packed = manifest_of(**(files or {"one.jpg": PHOTO}))
         async with self.client(who) as client:
             answer = await client.put(f"/api/v1/manifests/{digest}", content=packed)
@@ -71,7 +71,7 @@ class Catalogue:
         return digest
 
     async def add_dataset(self, name: str = "photos", **fields: Any) -> None:
-        """A dataset of ada's, by the front door."""
+        """Add a dataset of ada's over the API."""
         digest = await self.upload()
         body = {"name": name, "version": "1.0", "path": str(self.photos(name)), "manifest": digest}
         async with self.client("owner") as client:
@@ -79,7 +79,7 @@ class Catalogue:
         assert answer.status_code == 201, answer.text
 
     def sif(self, name: str = "base-1.0.sif", content: bytes = b"squashed") -> Artifact:
-        """A file in the images' folder, and what is to be claimed of it."""
+        """Write an image file; return the artifact that describes it."""
         folder = self.stage.settings.images_dir
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         path = folder / name
@@ -89,11 +89,11 @@ class Catalogue:
         return Artifact(runtime="apptainer", digest=digest, size_bytes=0, path=str(path))
 
     async def put_image(self, name: str, **fields: Any) -> None:
-        """An image by the back door, for what happens to it later."""
+        """Store an image without the API."""
         await self.stage.store.add_image(make_image(name, **fields), actor="root")
 
     async def put_dataset(self, name: str, **fields: Any) -> None:
-        """A dataset by the back door."""
+        """Store a dataset without the API."""
         await self.stage.store.add_dataset(make_dataset(name, **fields), actor="ada")
 
 
@@ -130,7 +130,7 @@ class SavedCatalogue:
 
     @asynccontextmanager
     async def opened(self, patch: pytest.MonkeyPatch) -> AsyncIterator[Catalogue]:
-        """Everything as it was when it was saved."""
+        """Run the catalogue as it was saved, during the block."""
         shutil.rmtree(self.folder)
         shutil.copytree(self.copy, self.folder)
         home = (self.folder / "home").resolve()

@@ -57,7 +57,7 @@ class Dockerd:
             return probe.connect_ex(str(self._folder / "docker.sock")) == 0
 
     def skeleton(self) -> str:
-        """The id of the image of ``tests.support.images`` in the daemon's store."""
+        """Import the image of ``tests.support.images``; return its id in the daemon's store."""
         assert self.client is not None
         with tempfile.TemporaryDirectory() as folder:
             archive = skeleton_archive(Path(folder, "skeleton"))
@@ -65,7 +65,7 @@ class Dockerd:
         return str(self.client.images.get("skeleton:1").id)
 
     def containers(self) -> list[str]:
-        """The names of all that are there, running or not."""
+        """Return the names of all containers, running or not."""
         assert self.client is not None
         return [found.name for found in self.client.containers.list(all=True, ignore_removed=True)]
 
@@ -88,7 +88,7 @@ class Dockerd:
 
 @contextmanager
 def running(data: Path | None = None) -> Iterator[Dockerd]:
-    """A daemon, or a skipped test where there cannot be one. With ``data`` it keeps its images."""
+    """Run a Docker daemon during the block, or skip the test; with ``data`` its images are kept."""
     if shutil.which("dockerd") is None:
         lacking("docker", "Docker is not installed: apt-get install docker.io")
     if os.geteuid() != 0:
@@ -107,6 +107,6 @@ def running(data: Path | None = None) -> Iterator[Dockerd]:
 
 @pytest.fixture(scope="session")
 def dockerd() -> Iterator[Dockerd]:
-    """One for all tests of a pytest process."""
+    """A Docker daemon for all tests of a pytest process."""
     with running() as found:
         yield found

@@ -15,7 +15,7 @@ _CLONE = "/home/mira/aitne"
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The page's blocks in that language."""
+    """Return the code blocks of a page in that language."""
     text = (DOCS / page).read_text()
     return [body for kind, body in _BLOCK.findall(text) if kind == language]
 
@@ -31,7 +31,10 @@ def commands(page: str) -> list[str]:
 
 
 def cells(page: str) -> list[dict[str, object]]:
-    """The cells of a notebook, in this clone: their code, and the lines of output that the page shows."""
+    """Return the cells of a tutorial's notebook, with paths of this clone.
+
+    Each has its code and the lines of output that the page shows.
+    """
     found: list[dict[str, object]] = []
     for kind, body in _BLOCK.findall((DOCS / page).read_text()):
         if kind == "python":

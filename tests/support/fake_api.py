@@ -55,7 +55,7 @@ CannedAnswer = dict[str, Any] | list[Any] | bytes | Answer | type[Refused] | typ
 
 
 def problem(status: int, code: str, detail: str, *problems: Mapping[str, Any]) -> Answer:
-    """A problem document as the API writes it."""
+    """Return a problem document as the API writes it."""
     document = {
         "type": f"urn:aitne:problem:{code}",
         "title": "Problem",
@@ -71,7 +71,7 @@ def problem(status: int, code: str, detail: str, *problems: Mapping[str, Any]) -
 
 
 def sse(*events: Mapping[str, Any], cut: bool = False) -> Answer:
-    """An event stream: hello, these events, and the end."""
+    """Return an event stream: a greeting, these events, and the end."""
     lines = ['id: 7\nevent: hello\ndata: {"last_event_id": 7}\n\n', ": still here\n\n"]
     lines += [f"id: {e['id']}\nevent: {e['kind']}\ndata: {json.dumps(e)}\n\n" for e in events]
     return Answer(200, [line.encode() for line in lines], cut=cut)
@@ -91,7 +91,7 @@ def event(number: int, job_id: str = JOB_ID, kind: str = "job.state") -> dict[st
 
 
 def job(state: str = "RUNNING", **changes: Any) -> dict[str, Any]:
-    """A job as the API presents it."""
+    """Return a job as the API presents it."""
     return {
         "id": JOB_ID,
         "type": "job",
@@ -145,7 +145,7 @@ def job(state: str = "RUNNING", **changes: Any) -> dict[str, Any]:
 
 
 def page(*jobs: dict[str, Any], next_cursor: str | None = None) -> dict[str, Any]:
-    """One page of a list."""
+    """Return one page of a list of jobs."""
     return {"items": list(jobs), "next_cursor": next_cursor, "total": len(jobs)}
 
 
@@ -165,7 +165,7 @@ class FakeApi:
         self._answers[method, path] = list(answers)
 
     def sent(self, method: str, path: str) -> list[Request]:
-        """The requests that came for one path."""
+        """Return the received requests with that method and path."""
         return [r for r in self.requests if (r.method, r.path) == (method, path)]
 
     def answer(
@@ -198,7 +198,7 @@ class FakeApi:
         body: bytes | None,
         timeout_s: float,
     ) -> Reply:
-        """A client's transport without a socket."""
+        """Answer a request of a client without a socket."""
         given = self.answer(method, path, headers, body)
         if isinstance(given, Answer):
             return _Reply(given)
@@ -229,7 +229,7 @@ class _Server(ThreadingHTTPServer):
 def serve(
     api: FakeApi, port: int = 0, certificate: tuple[Path, Path] | None = None
 ) -> Iterator[str]:
-    """The address at which ``api`` answers, by TLS if there is a certificate with its key."""
+    """Serve ``api`` during the block, over TLS if there is a certificate with its key; yield the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -258,7 +258,7 @@ def serve(
         do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815 - http.server's names
 
         def log_message(self, *args: object) -> None:
-            """Tests read their own output."""
+            """Suppress the log of requests, as tests read stderr."""
 
     server = _Server(("127.0.0.1", port), Handler)
     if certificate is not None:

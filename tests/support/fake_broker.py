@@ -27,17 +27,17 @@ class InMemory(FakeScheduler):
         self._settings = settings
 
     async def start(self) -> Sequence[str]:
-        """Says what it was made with."""
+        """Return a note that names the jobs folder of the settings."""
         return (f"jobs lie in {self._settings.slurm.jobs_dir}",)
 
     async def cluster(self) -> Cluster:
-        """Tells by its one node how often it was polled."""
+        """Return a cluster whose node shows the number of polls as its used CPUs."""
         found = await super().cluster()
         node = found.nodes[0].model_copy(update={"cpu_used": self.polls})
         return found.model_copy(update={"nodes": (node,)})
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Slow, dying or refusing when the name says so."""
+        """Accept the job; delay, exit or refuse as its name says."""
         place = JobLocation(
             job_id=request.job_id,
             attempt=request.attempt,

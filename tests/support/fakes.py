@@ -59,14 +59,14 @@ class FakeScheduler:
         self._changed = asyncio.Event()
 
     async def start(self) -> Sequence[str]:
-        """Nothing to connect to."""
+        """Connect to nothing; return no notes."""
         return ()
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Close nothing: no connection is open."""
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Accept and, by ``_first_state``, start."""
+        """Accept the job in the state `_first_state`."""
         return self._accept(request)
 
     def _accept(self, request: SubmitRequest) -> str:
@@ -110,7 +110,7 @@ class FakeScheduler:
         return [r for r in self.records.values() if (r.job_id, r.attempt) in wanted]
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """All of them, in one query."""
+        """Return all records and count the poll."""
         self.polls += 1
         return list(self.records.values())
 
@@ -156,7 +156,7 @@ class FakeScheduler:
         self.change(scheduler_id, time_limit_s=time_limit_s)
 
     async def cluster(self) -> Cluster:
-        """One node, as large as anybody needs."""
+        """Return a cluster of one large node; count the call."""
         self.looks += 1
         return Cluster(nodes=(self.node,))
 
@@ -169,7 +169,7 @@ class FakeScheduler:
         self.node = self.node.model_copy(update={"state": NodeState.IDLE, "reason": None})
 
     async def changed(self) -> None:
-        """When the test changed something."""
+        """Wait until the test changes a record."""
         await self._changed.wait()
         self._changed.clear()
 

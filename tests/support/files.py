@@ -52,14 +52,12 @@ class MemoryFiles:
             raise self.failing
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
-        """As the port says."""
         self._check()
         self.created.setdefault((place.job_id, place.attempt), {}).update(files)
 
     async def read_log(
         self, place: JobLocation, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
-        """As the port says."""
         self._check()
         self.reads += 1
         text = self.logs.get((place.job_id, place.attempt, task), b"")
@@ -69,7 +67,6 @@ class MemoryFiles:
     async def read_file(
         self, place: JobLocation, name: str, *, offset: int, limit: int
     ) -> LogChunk | None:
-        """As the port says."""
         self._check()
         self.reads += 1
         data = self.written.get((place.job_id, place.attempt), {}).get(name)
@@ -78,29 +75,24 @@ class MemoryFiles:
         return LogChunk(data=data[offset : offset + limit], offset=offset, size=len(data))
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
-        """As the port says."""
         self._check()
         return self.fences.get((place.job_id, place.attempt, task))
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
-        """As the port says."""
         self._check()
         key = (place.job_id, place.attempt, task)
         return self.fences.setdefault(key, Fence(owner=CLOSED, restart_count=0))
 
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
-        """As the port says."""
         self._check()
         return self.outcomes.get((place.job_id, place.attempt, task))
 
     async def tidy(self, place: JobLocation) -> FolderSize | None:
-        """As the port says."""
         self._check()
         self.tidied.append(place.job_id)
         return FolderSize(size_bytes=4_096, files=4)
 
     async def remove(self, place: JobLocation) -> FolderRemoval:
-        """As the port says."""
         self._check()
         if self.removals:
             return self.removals.pop(0)

@@ -60,7 +60,7 @@ class Api:
         )
 
     def __call__(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The answer's JSON; an update of one object says that it has seen it."""
+        """Send a request, an update with the object's current entity tag; return the answer's JSON."""
         headers = {}
         if method in ("PUT", "PATCH"):
             tag = self._http.get(path).headers.get("etag")
@@ -88,7 +88,7 @@ class Api:
 
 
 def fill(platform: RunningPlatform) -> Filled:
-    """Everything that a page can show, with a session that is ready as the last thing waited for."""
+    """Create all objects that pages can show, and wait for a ready session last."""
     filled = Filled()
     admin = Api(platform.url, platform.token)
     try:
@@ -232,7 +232,7 @@ def _jobs(admin: Api, platform: RunningPlatform, filled: Filled) -> None:
 
 
 def _code(admin: Api, platform: RunningPlatform, ids: dict[str, str]) -> None:
-    """Jobs whose code is an uploaded tree and a git repository."""
+    """Create jobs whose code is an uploaded tree and a Git repository."""
     code = platform.home / "code"
     code.mkdir()
     (code / "train.py").write_text("open('weights.pt', 'w').write('0' * 4096)\n")
@@ -282,5 +282,5 @@ def _until(done: Callable[[], bool], timeout_s: float = 180) -> None:
 
 
 def as_argument(filled: Filled) -> str:
-    """For the browser's script."""
+    """Return the ids as JSON, the argument of the browser's script."""
     return json.dumps(filled.ids)

@@ -16,12 +16,12 @@ class RecordingHub:
         self.removed: list[tuple[str, str]] = []
 
     async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
-        """Ready at once, unless a failure is due."""
+        """Record the start of a server, or raise the next failure."""
         self._fail()
         self.started.append((owner, server, job_id))
 
     async def remove_server(self, owner: str, server: str) -> None:
-        """Gone at once, unless a failure is due."""
+        """Record the removal of a server, or raise the next failure."""
         self._fail()
         self.removed.append((owner, server))
 
@@ -38,7 +38,7 @@ class RecordingLogins:
         self.ended: list[str] = []
 
     async def end_logins(self, owner: str) -> None:
-        """Ended at once, unless a failure is due."""
+        """Record the end of a user's logins, or raise the next failure."""
         if self.failures:
             raise self.failures.pop(0)
         self.ended.append(owner)

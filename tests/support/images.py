@@ -46,7 +46,7 @@ def need_apptainer() -> None:
 
 
 def make_skeleton(folder: Path) -> None:
-    """The tree of files."""
+    """Write the files of the skeleton image."""
     for name in (*_FOLDERS, "var"):
         (folder / name).mkdir(parents=True)
     for name in _OPEN:
@@ -65,7 +65,7 @@ def make_skeleton(folder: Path) -> None:
 
 
 def build_sif(folder: Path) -> Path:
-    """A SIF of the skeleton, in ``folder``."""
+    """Build a SIF of the skeleton in ``folder``."""
     tree, sif = folder / "skeleton", folder / "skeleton.sif"
     make_skeleton(tree)
     made = subprocess.run(
@@ -81,7 +81,7 @@ def build_sif(folder: Path) -> Path:
 
 
 def skeleton_archive(folder: Path) -> bytes:
-    """The skeleton as a tar archive, for ``docker import``."""
+    """Return the skeleton as a tar archive for `docker import`."""
     make_skeleton(folder)
     buffer = BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:

@@ -17,7 +17,7 @@ CREATED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def make_spec(**overrides: Any) -> JobSpec:
-    """A small batch job's specification; a session gets the JupyterHub app."""
+    """Return the specification of a small batch job; a session gets the app JupyterLab."""
     values: dict[str, Any] = {
         "type": JobType.JOB,
         "name": "digits",
@@ -31,10 +31,10 @@ def make_spec(**overrides: Any) -> JobSpec:
 
 
 def make_job(**overrides: Any) -> Job:
-    """A job of ada's in the project vision, PENDING_SUBMIT.
+    """Return a job of ada in the project vision, in the state PENDING_SUBMIT.
 
-    ``spec`` may be a ``JobSpec`` or a dictionary of its fields; ``type``, ``name`` and ``project``
-    are kept the same on the job and in its specification.
+    ``spec`` may be a ``JobSpec`` or a dictionary of its fields. The job and its specification have
+    the same ``type``, ``name`` and ``project``.
     """
     spec = overrides.pop("spec", {})
     if isinstance(spec, dict):
@@ -60,7 +60,7 @@ def make_session(**overrides: Any) -> Job:
 
 
 def make_rank_group(session: Job, **overrides: Any) -> Job:
-    """A rank group of the session, with two ranks on one node."""
+    """Return a rank group of the session, with two ranks on one node."""
     spec = {
         "commands": (),
         "distributed": {"ranks_per_node": 2},
@@ -72,20 +72,20 @@ def make_rank_group(session: Job, **overrides: Any) -> Job:
 
 
 def make_array(indices: str = "0-2", **overrides: Any) -> tuple[Job, list[Job]]:
-    """An array job and its task rows; ``indices`` as in a job file's ``array:``."""
+    """Return an array job and its tasks; ``indices`` as in a job file's ``array:``."""
     spec = {**overrides.get("spec", {}), "array": indices}
     parent = make_job(**{"id": array_id(uuid4()), **overrides, "spec": spec})
     return parent, [make_task(parent, index) for index in parse_array(indices).indices]
 
 
 def make_task(parent: Job, index: int, **overrides: Any) -> Job:
-    """One task row of an array job."""
+    """Return the job of one task of an array."""
     own = {"id": task_id(parent.id, index), "array_job_id": parent.id, "array_task_id": index}
     return parent.model_copy(update={**own, **overrides})
 
 
 def make_task_group(parent: Job, indices: str | None = None) -> Job:
-    """The row that tasks of an array share, all of them unless ``indices`` says which."""
+    """Return the task group of an array; its tasks are all of the array by default."""
     own = {
         "id": task_group_id(parent.id),
         "array_job_id": parent.id,

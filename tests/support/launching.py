@@ -85,7 +85,7 @@ ON = READY + "import time; time.sleep(600)"
 
 
 def of_runs() -> set[int]:
-    """Processes that some run has started."""
+    """Return the processes that any run has started."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -100,7 +100,7 @@ def of_runs() -> set[int]:
 
 @pytest.fixture(autouse=True)
 def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No process and no file of a run outlives it."""
+    """Check that no process and no file outlives its run."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -113,7 +113,7 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 def of_this_test(pids: set[int], temporary: Path) -> list[int]:
-    """Without those of other tests that run at the same time."""
+    """Return those of the processes that belong to this test, by its temporary folder."""
     found = []
     for pid in pids:
         try:

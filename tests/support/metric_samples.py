@@ -87,7 +87,7 @@ def _value(name: str, labels: Mapping[str, str], step: int) -> float:
 
 
 def _series() -> Iterator[tuple[str, dict[str, str], str]]:
-    """Name, labels, and both as text, of each series."""
+    """Yield the name and the labels of each series, and both as text."""
     for name, labels in SERIES.items():
         for values in product(*labels.values()):
             pairs = dict(zip(labels, values, strict=True))
@@ -96,7 +96,10 @@ def _series() -> Iterator[tuple[str, dict[str, str], str]]:
 
 
 def openmetrics() -> str:
-    """Two hours of samples of every series. Each is written as a gauge, whose name may have any ending."""
+    """Return two hours of samples of every series in OpenMetrics format.
+
+    There are no type lines, so that names may have any ending.
+    """
     start = NOW - HOURS * 3_600
     lines = [
         f"{text} {_value(name, pairs, step)} {start + step * STEP_S}"
@@ -107,5 +110,5 @@ def openmetrics() -> str:
 
 
 def metrics_text() -> str:
-    """One sample of every series, as the platform's address ``/metrics`` has them."""
+    """Return one sample of every series, as the platform's ``/metrics`` does."""
     return "".join(f"{text} {_value(name, pairs, 1)}\n" for name, pairs, text in _series())

@@ -15,7 +15,7 @@ from tests.support.slurm import root_or_skip
 
 @contextmanager
 def mounted(folder: Path, *options: str) -> Iterator[Path]:
-    """A tmpfs at ``folder`` for as long as the block runs; skips where none can be mounted."""
+    """Mount a tmpfs at ``folder`` during the block; skip the test unless this is root."""
     root_or_skip()
     folder.mkdir(parents=True, exist_ok=True)
     with_options = ["-o", ",".join(options)] if options else []

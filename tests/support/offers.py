@@ -33,13 +33,13 @@ def dataset_service(
 
 
 def storage_service(settings: Settings, clock: Callable[[], datetime]) -> StorageService:
-    """The folders of the process's own account."""
+    """Return a storage service with the folders of the process's own account."""
     places = OwnUserFolders(settings.storage, storages(settings.storage))
     return StorageService(settings.storage, OwnAccount(settings), places, clock, fresh_s=0)
 
 
 def tree_service(store: Store, settings: Settings, clock: Callable[[], datetime]) -> TreeService:
-    """Trees below the platform's own folder."""
+    """Return a tree service with the platform's own folder."""
     folder = TreeFolder(settings.trees_dir, settings.trees, now=lambda: clock().timestamp())
     return TreeService(store, folder, settings.trees, clock)
 

@@ -26,7 +26,7 @@ class Provider:
     issuer: str
 
     def answer(self, url: str, person: str) -> str:
-        """Be sent to ``url`` and say who one is; the address that the browser is sent back to."""
+        """Log in as a person at the provider; return the address that the browser is sent back to."""
         with httpx.Client(trust_env=False) as browser:
             found = browser.get(url)
             while found.is_redirect:
@@ -41,7 +41,7 @@ class Provider:
 
 @contextmanager
 def openid_provider(redirect_uri: str) -> Iterator[Provider]:
-    """One whose only client is a platform that is to be sent back to ``redirect_uri``."""
+    """Run a provider during the block; its only client is a platform at ``redirect_uri``."""
     if not (ROOT / "frontend/node_modules/oidc-provider").is_dir():
         lacking("oidc", "the portal's packages are not installed: make frontend/dist/.built")
     port = free_ports(1)

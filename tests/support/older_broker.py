@@ -16,15 +16,17 @@ RECORDING = Path(__file__).parents[1] / "assets" / "broker" / "protocol-1.json"
 
 
 def recording() -> dict[str, Any]:
-    """The wire of protocol 1: the schemas of release 0.1.0, closed where it ignored unknown fields, and a
-    conversation with its broker.
+    """Return the recording of protocol 1.
+
+    It has the schemas of release 0.1.0, closed where it ignored unknown fields, and a conversation
+    with its broker.
     """
     read: dict[str, Any] = json.loads(RECORDING.read_text())
     return read
 
 
 def _answers(recorded: dict[str, Any]) -> dict[str, Any]:
-    """The recorded answers; the other verbs answer nothing."""
+    """Return the recorded answer for each verb; other verbs have none."""
     return {
         line["sent"]["verb"]: line["answered"]["ok"]
         for line in reversed(recorded["transcript"][1:])

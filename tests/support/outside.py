@@ -16,7 +16,7 @@ SUBMITTED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def make_record(number: int = 7, **overrides: Any) -> OutsideJob:
-    """A job of ada's that waits."""
+    """Return a waiting job of ada that was submitted outside the platform."""
     run = {"scheduler_id": str(number), "account": "ada", "submitted_at": SUBMITTED_AT}
     values = {**run, "name": "train", "state": JobState.QUEUED, "raw": {"JobID": str(number)}}
     return OutsideJob.model_validate({**values, **overrides})

@@ -26,7 +26,7 @@ _CACHE = Path("/var/cache/aitne")
 
 @contextmanager
 def system_account() -> Iterator[str]:
-    """A system account of this machine for as long as the tests run; its name."""
+    """Create a system account during the block; yield its name."""
     root_or_skip()
     name = f"aitne-sys-{os.getpid()}-{next(_RUNS)}"
     subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", name], check=True)
@@ -44,7 +44,7 @@ def process_account(name: str) -> ProcessAccount:
 
 @contextmanager
 def open_folder() -> Iterator[Path]:
-    """A folder of root that every account reaches; pytest's own are closed to others."""
+    """Create a folder of root that all accounts can read, which pytest's folders are not."""
     folder = Path(tempfile.mkdtemp(prefix="aitne-own-", dir="/tmp"))
     folder.chmod(0o755)
     try:

@@ -48,7 +48,7 @@ class OwnPlatform(RunningPlatform):
             del self.env[name]
 
     def client(self, user: str) -> Client:
-        """The SDK with a token of the user, who is created if missing."""
+        """Return an API client of the user, who is created if missing."""
         self.aitne("admin", "user", "create", user)
         return Client(url=self.url, token=self.token_of(user))
 
@@ -62,8 +62,7 @@ class OwnPlatform(RunningPlatform):
 
 @contextmanager
 def own_platform(domain: str = "localhost", *, config: str = "") -> Iterator[OwnPlatform]:
-    """The platform, running, with its accounts for as long as the tests run. ``config`` is more of
-    its settings."""
+    """Run a platform and its accounts during the block; ``config`` is added to its settings."""
     root_or_skip()
     run = f"{os.getpid()}-{next(_RUNS)}"
     accounts = {user: f"aitne-{user}-{run}" for user in ("alice", "bob")}

@@ -78,7 +78,7 @@ class RunningPlatform:
         return ssl.create_default_context(cafile=self.authority) if self.tls else True
 
     def token_of(self, user: str) -> str:
-        """A personal access token of that user's, as the administrator makes it."""
+        """Create a personal access token for the user, as the administrator."""
         done = self.aitne("admin", "token", "create", "--user", user, "--name", "test", "--json")
         assert done.returncode == 0, done.stderr
         return str(json.loads(done.stdout)["token"])
@@ -103,14 +103,14 @@ class RunningPlatform:
         )
 
     def start(self) -> str:
-        """``aitne up --detach``; what it said."""
+        """Run `aitne up --detach`; return its output."""
         where = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
         done = self.aitne("up", "--detach", *where, timeout_s=240)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
         return done.stdout + done.stderr
 
     def start_in_foreground(self) -> subprocess.Popen[bytes]:
-        """``aitne up``, as a service manager runs it; returned when the platform is ready."""
+        """Run `aitne up` as a service manager does; return the process when the platform is ready."""
         where = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
         command = subprocess.Popen(
             [*self.command, "up", *where], env=self.env, stdin=subprocess.DEVNULL
@@ -126,12 +126,12 @@ class RunningPlatform:
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
     def pids(self) -> dict[str, int]:
-        """The processes that run now."""
+        """Return the ids of the running processes by their names."""
         status = control.status(self.data_dir)
         return {} if status is None else {one["name"]: one["pid"] for one in status["processes"]}
 
     def kill(self, name: str) -> None:
-        """``kill -9`` of one process; ``supervisor`` is one too."""
+        """Kill a process with SIGKILL; ``supervisor`` is one too."""
         status = control.status(self.data_dir)
         assert status is not None, "the platform does not run"
         pids = {"supervisor": status["supervisor_pid"]} | self.pids()
@@ -149,7 +149,7 @@ class RunningPlatform:
             return False
 
     def logs(self) -> str:
-        """The ends of all logs, for a test that fails."""
+        """Return the ends of all logs."""
         logs = sorted((self.data_dir / "logs").glob("*.log"))
         return "\n".join(f"== {log.name}\n{log.read_text()[-2_000:]}" for log in logs)
 
@@ -159,15 +159,20 @@ SOFTWARE = Path("/var/cache/aitne/software")
 
 
 def on_cluster(root: Path, cluster: DevCluster, config: str = "") -> RunningPlatform:
-    """A platform whose jobs run on that Slurm, as its users; not started yet. ``config`` is more of
-    its settings."""
+    """Return a platform whose jobs run on a Slurm cluster as their users; it is not started yet.
+
+    ``config`` is added to its settings.
+    """
     lines = ['scheduler = "slurm"', "[slurm]", f'dev_cluster = "{cluster.name}"']
     return RunningPlatform(root, "\n".join([*lines, f'software_dir = "{SOFTWARE}"', config]))
 
 
 def on_interleaved_nodes(root: Path, local: str = "") -> RunningPlatform:
-    """A platform whose four nodes are this machine, on two leaves that their names interleave; not
-    started yet. ``local`` is more of the local scheduler's settings."""
+    """Return a platform whose four nodes are this machine; it is not started yet.
+
+    The names of the nodes alternate between two leaf switches. ``local`` is added to the settings
+    of the local scheduler.
+    """
     (root / "topology.conf").write_text(
         "SwitchName=a Nodes=node01,node03\nSwitchName=b Nodes=node02,node04\n"
         "SwitchName=top Switches=a,b\n"

@@ -10,9 +10,10 @@ PORTS = range(23_000, 24_000)
 
 
 def free_ports(count: int = 5) -> int:
-    """The first of so many consecutive free ports on loopback.
+    """Return the first of so many consecutive free ports on loopback.
 
-    Each process of pytest-xdist has a part of them for itself: a port is free until its platform listens.
+    Each process of pytest-xdist has a range of its own, as a port stays free until its platform
+    listens.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     share = len(PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

@@ -46,11 +46,11 @@ class PostgresServer:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def url(self, database: str) -> str:
-        """The address of a database, as the setting ``database`` has it."""
+        """Return the URL of a database for the setting ``database``."""
         return f"postgresql://aitne@127.0.0.1:{self.port}/{database}"
 
     def socket_url(self, database: str) -> str:
-        """The same over the UNIX socket, in libpq's spelling."""
+        """Return the URL of a database over the Unix socket, in the form of libpq."""
         return f"postgresql:///{database}?host={self.home}&port={self.port}&user=aitne"
 
     def run(self, statement: str, database: str = "postgres") -> None:
@@ -122,7 +122,7 @@ class PostgresServer:
 
 
 def find_programs() -> Path | None:
-    """The folder with ``initdb`` and ``postgres``: Debian keeps them out of PATH."""
+    """Return the folder with `initdb` and `postgres`, which Debian keeps out of PATH."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4])
     )
@@ -166,7 +166,7 @@ def _programs() -> Path:
 
 
 def _unprivileged() -> str | None:
-    """PostgreSQL refuses to run as root: then as whom it runs."""
+    """Return the account for the server; None unless this is root, as which PostgreSQL refuses to run."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):

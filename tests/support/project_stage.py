@@ -15,7 +15,11 @@ API = "/api/v1"
 
 
 async def ada_leads(stage: Stage) -> tuple[str, str]:
-    """``vision``, led by ada with bob in it; the tokens of ada and of an administrator."""
+    """Create the project vision with ada as its manager and bob as a member.
+
+    Returns:
+        The tokens of ada and of an administrator.
+    """
     ada = await stage.add_user("ada")
     await stage.add_user("bob")
     root = await stage.add_user("root", Role.ADMIN)

@@ -17,7 +17,7 @@ from tests.support.requirements import lacking
 
 
 def prometheus_or_skip() -> str:
-    """The program of Prometheus; skip where it or promtool is missing, unless it is required."""
+    """Return the path of Prometheus; skip the test if Prometheus or promtool is missing."""
     program = shutil.which("prometheus")
     if program is None or shutil.which("promtool") is None:
         lacking("prometheus", "no prometheus: apt-get install prometheus")
@@ -51,7 +51,7 @@ def prometheus_with(folder: Path, openmetrics: str) -> Iterator[str]:
 
 
 def ask(url: str, path: str, **query: str) -> Any:
-    """The data of an answer of Prometheus' API."""
+    """Query Prometheus's API; return the data of the answer."""
     answer = httpx.get(f"{url}/api/v1/{path}", params=query, trust_env=False, timeout=30)
     assert answer.is_success, f"{query}: {answer.text}"
     return answer.json()["data"]

@@ -47,9 +47,9 @@ class Rank:
         return len(self.nodes)
 
     def group(self, ranks: tuple[int, ...] | None = None, timeout_s: float = 60.0) -> Group:
-        """These ranks (all, unless said), to connect a transport with.
+        """Return a group of these ranks, by default of all, to connect a transport with.
 
-        Each time another one: members ask for their groups in the same order.
+        Each call returns a new group; all members call in the same order.
         """
         from aitne.distrib.transport.base import Group
 

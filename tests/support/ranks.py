@@ -146,9 +146,10 @@ class Pool:
         timeout_s: float = 60.0,
         grace_s: float | None = None,
     ) -> list[Outcome]:
-        """Like ``run``, but says of each rank what became of it, and fails nothing.
+        """Run a function as `run` does, but return the outcome of each rank and raise no error.
 
-        ``grace_s``: what the others have once one has failed; None: all of ``timeout_s``.
+        ``grace_s``: the seconds that the other ranks have after the first failure; None for
+        ``timeout_s``.
         """
         nodes = tuple(nodes) if nodes is not None else (0,) * size
         if len(nodes) != size or list(nodes) != sorted(nodes):
@@ -338,7 +339,7 @@ def variables_of(rank: int, nodes: Sequence[int]) -> dict[str, str]:
 def _gather(
     processes: Sequence[_Process], timeout_s: float, grace_s: float | None
 ) -> dict[int, Answer | None]:
-    """Answers by index; a rank that died has none, one that is still busy has None."""
+    """Return the answers by index; None for a rank that is still busy, no entry for one that died."""
     answers: dict[int, Answer | None] = {}
     waiting = {each.connection: each for each in processes}
     until = time.monotonic() + timeout_s

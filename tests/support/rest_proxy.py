@@ -22,9 +22,9 @@ class Cut(Enum):
 async def proxy(
     cluster: DevCluster, cut: Callable[[int], Cut | None] = lambda _: Cut.AFTER
 ) -> AsyncIterator[str]:
-    """Its URL. Passes all to the real slurmrestd, but cuts off submissions as ``cut`` says of each.
+    """Pass requests to slurmrestd during the block; yield the URL.
 
-    They are numbered from 0.
+    ``cut`` gets the number of each submission, from 0, and returns where the connection breaks.
     """
     real = urlsplit(cluster.rest_url)
     submissions = 0
@@ -60,7 +60,7 @@ async def proxy(
 
 
 async def read_head(reader: asyncio.StreamReader) -> bytes:
-    """A request's or an answer's first line and headers; empty when there is none."""
+    """Return the first line and the headers of a message; empty at the end of the connection."""
     try:
         return await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:

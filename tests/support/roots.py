@@ -17,7 +17,7 @@ LIBRARY = "opt/tiny/lib/python3.11/site-packages/tiny-1.2.3.dist-info"
 
 
 def make_root(folder: Path) -> Path:
-    """This machine's own shell with its libraries, one Debian package and one of Python."""
+    """Create a root file system with this machine's shell, one Debian package and one of Python."""
     for name in ("bin", "etc", "proc", "sys", "dev", "tmp", "var/tmp", "var/lib/dpkg", LIBRARY):
         (folder / name).mkdir(parents=True)
     for program in PROGRAMS:

@@ -20,15 +20,15 @@ class FakeRuntime:
         return self._refusal
 
     def begins_to_work(self) -> None:
-        """From here on it is not refused."""
+        """Accept jobs from now on."""
         self._refusal = None
 
     def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
-        """Its name before the program."""
+        """Return a launch with the runtime's name before the program."""
         return RuntimeLaunch(prefix=(self.name,) if self.serves_images else ())
 
     def environment(self) -> Mapping[str, str]:
-        """Those of a virtual environment."""
+        """Return the variables of a virtual environment."""
         return {} if self.serves_images else {"VIRTUAL_ENV": "/session"}
 
     def path(self) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ class Stand:
 
 
 def local(data_dir: Path) -> Scheduler:
-    """Two pretended nodes with 2 CPUs, 4 GiB and 2 GPUs each."""
+    """Return the local scheduler with two pretended nodes of 2 CPUs, 4 GiB and 2 GPUs each."""
     settings = load_settings(
         data_dir, local=LocalSettings(nodes=2, cpus=2, memory=MEMORY, gpus="a100:2")
     )
@@ -145,7 +145,10 @@ def slurm(
     clusters: Clusters,
     **more: Any,
 ) -> Iterator[tuple[Factory, Stand]]:
-    """A development cluster's four nodes with 8 CPUs and 4 GPUs each, as alice."""
+    """Yield a scheduler factory for a development cluster, and its stand, as alice.
+
+    The cluster has four nodes with 8 CPUs and 4 GPUs each.
+    """
     cluster = clusters(release)
     settings = load_settings(
         data_dir,
@@ -185,7 +188,7 @@ def slurm(
 def slurm_rest(
     release: ReleaseName, data_dir: Path, clusters: Clusters
 ) -> Iterator[tuple[Factory, Stand]]:
-    """The same through slurmrestd."""
+    """Yield a scheduler factory that uses slurmrestd, and its stand."""
     cluster = clusters(release)
     rest = {"rest_url": cluster.rest_url, "jwt_key": cluster.jwt_key}
     with slurm(SlurmScheduler, release, data_dir, clusters, **rest) as stand:
@@ -196,7 +199,7 @@ def slurm_rest(
 def pyslurm(
     release: ReleaseName, data_dir: Path, clusters: Clusters
 ) -> Iterator[tuple[Factory, Stand]]:
-    """The commands with pyslurm."""
+    """Yield a scheduler factory that uses Slurm's commands and pyslurm, and its stand."""
     with slurm(PyslurmScheduler, release, data_dir, clusters) as stand:
         yield stand
 
@@ -205,7 +208,7 @@ def pyslurm(
 def brokered(
     release: ReleaseName, data_dir: Path, clusters: Clusters
 ) -> Iterator[tuple[Factory, Stand]]:
-    """The commands again, in a broker of root's: what the platform holds is its socket."""
+    """Yield a scheduler factory that uses Slurm through a broker of root, and its stand."""
     cluster = clusters(release)
     with slurm(SlurmCliScheduler, release, data_dir, clusters) as (_, stand):
         user = unix_user(str(stand.account))
@@ -230,7 +233,7 @@ def _local(data_dir: Path, _: Clusters) -> Iterator[tuple[Factory, Stand]]:
 
 @contextmanager
 def local_accounts() -> Iterator[tuple[Factory, Stand]]:
-    """The embedded scheduler in a broker of root's, as anna."""
+    """Yield a factory of the local scheduler in a broker of root, and its stand, as anna."""
     with accounts_bench() as broker:
         jobs = broker.jobs["anna"]
         jobs.mkdir(mode=0o700)
@@ -254,7 +257,7 @@ def local_accounts() -> Iterator[tuple[Factory, Stand]]:
 
 @contextmanager
 def memory(data_dir: Path, _: Clusters) -> Iterator[tuple[Factory, Stand]]:
-    """A remote scheduler of another distribution, as the platform creates it."""
+    """Yield a factory of a remote scheduler of another distribution, and its stand."""
     with memory_scheduler.installed(data_dir / "site-packages"):
         yield (
             lambda folder: make_scheduler(load_settings(folder, scheduler="memory")),
@@ -296,14 +299,14 @@ SCHEDULERS = {
 def shared_broker(
     tmp_path_factory: pytest.TempPathFactory, slurm_clusters: Clusters
 ) -> Iterator[tuple[Factory, Stand]]:
-    """One broker for all tests: its start takes longer than most of them, and it serves many platforms."""
+    """One broker for all tests, as its start takes longer than most of them."""
     with brokered("system", tmp_path_factory.mktemp("broker"), slurm_clusters) as shared:
         yield shared
 
 
 @pytest.fixture(scope="session")
 def shared_accounts() -> Iterator[tuple[Factory, Stand]]:
-    """One broker with ``local`` for all tests, for the same reason."""
+    """One broker with the local scheduler for all tests, as its start takes long."""
     with local_accounts() as shared:
         yield shared
 
@@ -311,7 +314,7 @@ def shared_accounts() -> Iterator[tuple[Factory, Stand]]:
 def scheduler_of(
     request: pytest.FixtureRequest, data_dir: Path, clusters: Clusters
 ) -> AbstractContextManager[tuple[Factory, Stand]]:
-    """The scheduler that the fixture's parameter names."""
+    """Return the scheduler that the fixture's parameter names."""
     shared = {BROKERED: "shared_broker", ACCOUNTS: "shared_accounts"}
     if request.param in shared:
         return nullcontext(request.getfixturevalue(shared[request.param]))
@@ -353,7 +356,7 @@ class Bench:
         return SubmitRequest(**(facts | changes))
 
     async def submit(self, script: str, **changes: Any) -> tuple[str, SubmitRequest]:
-        """Submit; id and request."""
+        """Submit a script; return the job's id and the request."""
         request = self.request(script, **changes)
         scheduler_id = await self.scheduler.submit(request)
         self.remember(scheduler_id, request)
@@ -382,16 +385,16 @@ class Bench:
         await self.scheduler.extend(self.run(scheduler_id), time_limit_s)
 
     async def find(self, job_id: UUID, attempt: int = 1) -> Sequence[SchedulerJob]:
-        """All that the scheduler holds for one attempt."""
+        """Return all records of one attempt."""
         run = Run(job_id=job_id, attempt=attempt, account=self.stand.account)
         return await self.scheduler.find([run])
 
     async def nodes(self) -> Sequence[Node]:
-        """The nodes as they are now."""
+        """Return the nodes with their current state."""
         return (await self.scheduler.cluster()).nodes
 
     async def nodes_until(self, ok: Callable[[Sequence[Node]], bool]) -> Sequence[Node]:
-        """The nodes once ``ok``: one look serves all who ask a broker within half a second."""
+        """Wait until ``ok`` accepts the nodes; the broker caches them for half a second."""
         async with asyncio.timeout(self.stand.patience_s):
             while not ok(nodes := await self.nodes()):
                 await change(self.scheduler)
@@ -420,14 +423,14 @@ class Bench:
         return rows
 
     async def wait_ended(self, scheduler_id: str, timeout_s: float | None = None) -> SchedulerJob:
-        """The one row of a job once it has ended."""
+        """Wait until a job and its tasks have ended; return the first record."""
         rows = await self.until(
             scheduler_id, lambda rows: all(row.state.terminal for row in rows), timeout_s
         )
         return rows[0]
 
     async def running(self, scheduler_id: str) -> SchedulerJob:
-        """The row of a job once it runs."""
+        """Wait until a job runs; return its record."""
         return (
             await self.until(
                 scheduler_id, lambda rows: all(row.state is JobState.RUNNING for row in rows)
@@ -440,7 +443,7 @@ class Bench:
         return path.read_text() if path.exists() else ""
 
     async def log_says(self, request: SubmitRequest, text: str, task: int | None = None) -> str:
-        """The log once ``text`` is in it."""
+        """Wait until the log contains ``text``; return the log."""
         async with asyncio.timeout(self.stand.patience_s):
             while text not in (log := self.log(request, task)):
                 await asyncio.sleep(0.01)
@@ -460,7 +463,7 @@ async def change(scheduler: Scheduler) -> None:
 async def opened(
     factory: Factory, data_dir: Path, stand: Stand | None = None
 ) -> AsyncIterator[Bench]:
-    """A started scheduler; in the end its jobs are ended and it is closed."""
+    """Start a scheduler during the block; its jobs are cancelled in the end."""
     bench = Bench(factory, data_dir, stand)
     await bench.scheduler.start()
     yield bench

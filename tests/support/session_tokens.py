@@ -15,7 +15,7 @@ ENV = {"JUPYTERHUB_API_TOKEN": "hub"}
 
 
 async def start_session(stage: Stage, owner: str, **fields: object) -> Job:
-    """A session of the owner's that runs, and waits for its hand-over."""
+    """Create a running session of the owner that waits for its handover."""
     job = make_session(owner=owner, project="vision", **fields)
     await stage.store.create_job(job)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
@@ -35,5 +35,5 @@ async def hand_over(stage: Stage, job_id: UUID) -> dict[str, str]:
 
 
 async def session_token(stage: Stage, owner: str) -> str:
-    """The session token of a new session of the owner's."""
+    """Start a session of the owner; return its session token."""
     return (await hand_over(stage, (await start_session(stage, owner)).id))["AITNE_TOKEN"]

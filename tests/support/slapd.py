@@ -106,17 +106,17 @@ class Directory:
     process: subprocess.Popen[bytes]
 
     def stop(self) -> None:
-        """Let it hang: connections are taken and nothing is answered."""
+        """Stop the server with SIGSTOP: it accepts connections and answers nothing."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """As if nothing had been."""
+        """Continue the stopped server."""
         os.kill(self.process.pid, signal.SIGCONT)
 
 
 @contextmanager
 def directory(folder: Path) -> Iterator[Directory]:
-    """One of its own in ``folder``; it takes passwords over TLS only."""
+    """Run an LDAP server in ``folder`` during the block; it accepts passwords over TLS only."""
     if not Path(SLAPD).exists():
         lacking("ldap", f"there is no {SLAPD} (Debian's package slapd)")
     _certificates(folder)

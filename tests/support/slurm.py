@@ -24,7 +24,7 @@ _COMMAND_S = 60.0
 
 
 def cluster_name(suffix: str = "") -> str:
-    """A name that belongs to this pytest process."""
+    """Return a cluster name that is unique to this pytest process."""
     return f"test-{os.getpid()}{f'-{suffix}' if suffix else ''}"
 
 
@@ -109,7 +109,7 @@ def slurm_clusters() -> Iterator[Callable[[ReleaseName], DevCluster]]:
 def slurm_cluster(
     request: pytest.FixtureRequest, slurm_clusters: Callable[[ReleaseName], DevCluster]
 ) -> DevCluster:
-    """This machine's Slurm; with ``@both_releases`` trixie's too."""
+    """The development cluster with this machine's Slurm; with ``@both_releases`` trixie's too."""
     return slurm_clusters(getattr(request, "param", "system"))
 
 

@@ -165,7 +165,7 @@ class Stage:
     async def add_user(
         self, name: str, role: Role = Role.USER, project: str | None = None
     ) -> Actor:
-        """An account with the password that all accounts here have."""
+        """Create a user with the password of all users of a stage."""
         root = self.actor("root", Role.ADMIN)
         user = await self.platform.users.create(
             root, name=name, password=PASSWORD, role=role, default_project=project
@@ -173,7 +173,7 @@ class Stage:
         return Actor(user=user, projects=frozenset(await self.store.roles_of(name)))
 
     async def token(self, actor: Actor, *scopes: Scope, lifetime_s: int | None = None) -> str:
-        """A personal access token of the actor's."""
+        """Create a personal access token of the actor; return its secret."""
         wanted = frozenset(scopes) or (
             frozenset(Scope) if actor.is_admin else frozenset({Scope.READ, Scope.WRITE})
         )
@@ -183,7 +183,7 @@ class Stage:
         return secret
 
     def client(self, token: str | None = None, **options: Any) -> httpx.AsyncClient:
-        """A program with a token, or one without any credential."""
+        """Return an API client with a token, or without any credential."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         return httpx.AsyncClient(
             transport=httpx.ASGITransport(self.app, **options),
@@ -193,7 +193,7 @@ class Stage:
 
     @asynccontextmanager
     async def browser(self, name: str) -> AsyncIterator[httpx.AsyncClient]:
-        """A browser that is logged in and sends what a page of the portal sends."""
+        """Log in during the block; yield a client that sends what a page of the portal sends."""
         async with self.client() as client:
             client.headers["Origin"] = self.settings.portal_url
             me = await client.post(
@@ -209,7 +209,7 @@ class Stage:
         return cookie_name(self.settings)
 
     async def add_node(self, **fields: Any) -> int:
-        """One node that can run small jobs; returns the epoch of the controller that saw it."""
+        """Add a node that can run small jobs; return the epoch of the controller that reported it."""
         lease = await self.store.take_lease("controller", "test", duration_s=60)
         assert lease is not None
         node = Node(
@@ -243,9 +243,9 @@ Sources = Callable[[Settings, Callable[[], datetime]], Sequence[IdentitySource]]
 def make_stage(
     folder: Path, sources: Sources = lambda settings, clock: (), **overrides: Any
 ) -> Stage:
-    """Everything on one SQLite file in ``folder``; nothing is open yet.
+    """Return a stage on a SQLite file in ``folder`` that is not opened yet.
 
-    ``sources`` are asked about logins after the platform itself; ``overrides`` are settings.
+    ``sources`` check logins after the platform itself; ``overrides`` are settings.
     """
     clock = Clock()
     scheme = "https" if overrides.get("tls") else "http"
@@ -393,7 +393,7 @@ def make_stage(
 
 
 async def make_blank(folder: Path) -> Path:
-    """An empty database that is migrated, to begin many stages with."""
+    """Create an empty, migrated database that stages are copied from."""
     store = SqlStore(f"sqlite:///{folder / 'blank.db'}")
     await store.start()
     await store.close()
@@ -403,7 +403,7 @@ async def make_blank(folder: Path) -> Path:
 async def make_begun(
     folder: Path, blank: Path, prepare: Callable[[Stage], Awaitable[T]]
 ) -> tuple[Path, T]:
-    """A database that is prepared, to begin many stages with; what ``prepare`` returned."""
+    """Create a prepared database that stages are copied from; return it and `prepare`'s result."""
     async with open_stage(folder, blank) as stage:
         made = await prepare(stage)
     return folder / "aitne.db", made
@@ -416,7 +416,7 @@ async def open_stage(
     sources: Sources = lambda settings, clock: (),
     **overrides: Any,
 ) -> AsyncIterator[Stage]:
-    """A stage that has started; closed at the end."""
+    """Run a stage during the block."""
     stage = make_stage(folder, sources, **overrides)
     shutil.copy(blank, stage.settings.data_dir / "aitne.db")
     await stage.store.start()

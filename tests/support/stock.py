@@ -50,7 +50,10 @@ def stock_dockerd() -> Iterator[Dockerd]:
 
 
 def make_stock(dockerd: Dockerd | None = None) -> Path:
-    """The folder with the image files, made if it is not there; with ``dockerd`` its store has them too."""
+    """Build the test images that are missing; return their folder.
+
+    With ``dockerd`` the images are loaded into its store too.
+    """
     need_apptainer()
     if os.geteuid() != 0:
         lacking("apptainer", "only root can build images")
@@ -69,7 +72,7 @@ def shared_folder() -> Path:
 
 
 def shared_stock() -> Path:
-    """A copy of the files where every account can read them."""
+    """Copy the test images to the folder that all accounts can read, and return it."""
     kept, shared = make_stock(), shared_folder()
     with _alone("stock"):
         shared.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -99,7 +102,7 @@ def offer_stock(platform: RunningPlatform, images: Path) -> None:
 
 @contextmanager
 def stock_on(cluster: DevCluster, home: Path) -> Iterator[RunningPlatform]:
-    """A platform in ``home`` on a real Slurm whose nodes have Apptainer, with both images."""
+    """Run a platform with both images in ``home``, on a Slurm cluster whose nodes have Apptainer."""
     environments_or_skip()
     images = shared_stock()
     running = on_cluster(home, cluster, f'[containers]\nimages_dir = "{images}"')
@@ -148,7 +151,7 @@ def _still_there(content: dict[str, Any], kept: Path, dockerd: Dockerd | None) -
 
 @contextmanager
 def _alone(what: str) -> Iterator[None]:
-    """Of all test processes of this machine only one is in here."""
+    """Hold a lock that excludes all other test processes of this machine."""
     lock = cache_dir() / "tests" / f".{what}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock, "w") as file:

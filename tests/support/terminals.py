@@ -53,7 +53,7 @@ class Socket:
             self._to_server.put_nowait({"type": "websocket.receive", "text": text})
 
     async def hear(self, kind: str | None = None) -> Any:
-        """The next message; with ``kind``, the next of that type (``bytes`` for output)."""
+        """Return the next message; with ``kind``, the next of that type (``bytes`` for output)."""
         async with asyncio.timeout(10):
             while True:
                 message = await self._from_server.get()
@@ -66,13 +66,13 @@ class Socket:
         return self._from_server.qsize()
 
     async def wait_closed(self) -> int:
-        """The code, when the server closes it."""
+        """Wait until the server closes the connection; return the close code."""
         async with asyncio.timeout(10):
             await self._ended.wait()
         return self.closed or 0
 
     def drop(self, code: int = 1006) -> None:
-        """The connection is over."""
+        """Break the connection with that close code."""
         self._to_server.put_nowait({"type": "websocket.disconnect", "code": code})
 
 
@@ -110,7 +110,7 @@ async def connected(
 async def running_job(
     stage: Stage, nodes: tuple[str, ...] = ("node01", "node02"), **overrides: Any
 ) -> UUID:
-    """A job of ada's that runs on two nodes."""
+    """Create a running job of ada on two nodes; return its id."""
     job = make_job(**{"owner": "ada", "project": "vision", **overrides})
     await stage.store.create_job(job)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):

@@ -15,7 +15,10 @@ from tests.support.requirements import lacking, need_torch
 
 @contextmanager
 def shared_environment() -> Iterator[Path]:
-    """A folder with ``venv`` in it; skip where the system's Python cannot use this environment's torch."""
+    """Create a folder with a `venv` during the block.
+
+    The test is skipped where the system's Python cannot use this environment's torch.
+    """
     need_torch()
     system = Path("/usr/bin/python3")
     folder = Path(f"/var/tmp/aitne-train-{os.getpid()}")

@@ -132,7 +132,7 @@ def _settings(folder: Path, database_port: int, name: str, port: int) -> str:
 
 
 def _interface(folder: Path, database_port: int, name: str, port: int) -> Path:
-    """A copy of the web interface that reads its configuration from ``folder``."""
+    """Copy the web interface; the copy reads its configuration from ``folder``."""
     copy = folder / "interface"
     shutil.copytree(_INTERFACE, copy, symlinks=True)
     loader = copy / "include" / "classes" / "core" / "CConfigFile.php"
