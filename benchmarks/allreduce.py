@@ -59,7 +59,7 @@ LAYOUTS = (
 
 
 def measure(*, quick: bool) -> Figure:
-    """Every way in turn, at each size; ``benchmarks.allreduce_rank`` is what the ranks do."""
+    """Measure all ways in turn, at each size; the ranks run ``benchmarks.allreduce_rank``."""
     if find_spec("torch") is None or find_spec("mpi4py") is None or not shutil.which("mpirun"):
         raise BenchmarkError(
             "it needs torch, mpi4py and mpirun: make distrib; Debian's openmpi-bin"
@@ -102,7 +102,7 @@ def measure(*, quick: bool) -> Figure:
 def _blocks(
     layout: Layout, rounds: int
 ) -> tuple[Mapping[tuple[str, str], Sequence[float]], Mapping[str, str]]:
-    """Seconds by size and way, and the versions of PyTorch and MPI."""
+    """Return the samples in seconds by size and way, and the versions of PyTorch and MPI."""
     samples: dict[tuple[str, str], list[float]] = defaultdict(list)
     found: dict[str, Any] = {}
     for _ in range(_BLOCKS):

@@ -87,7 +87,10 @@ def _repeats(shm: ShmTransport, call: Callable[[], object]) -> int:
 
 
 def _sample(shm: ShmTransport, call: Callable[[], object], repeats: int) -> float:
-    """Seconds of one call. Who waits for the other here sleeps."""
+    """Return the seconds of one call, as the mean of ``repeats`` calls.
+
+    Ranks sleep while they wait at the barriers.
+    """
     shm.barrier()
     began = time.perf_counter()
     for _ in range(repeats):

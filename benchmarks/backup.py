@@ -30,7 +30,7 @@ _AITNE = str(Path(sys.executable).parent / "aitne")
 
 
 def measure(*, quick: bool) -> Figure:
-    """Backups while one reader sends requests, and as many requests without a backup in between."""
+    """Measure backups while a client sends requests, and requests without a backup in between."""
     rounds = 4 if quick else 12
     with TemporaryDirectory(prefix="aitne-bench-") as name:
         folder = Path(name)
@@ -77,7 +77,7 @@ def measure(*, quick: bool) -> Figure:
 def _rounds(
     settings: Settings, to: Path, http: Http, rounds: int
 ) -> tuple[list[float], list[tuple[float, float]]]:
-    """Seconds of each backup, and pairs of latencies with and without a backup."""
+    """Return the seconds of each backup, and pairs of latencies with and without a backup."""
     took: list[float] = []
     pairs: list[tuple[float, float]] = []
     command = [_AITNE, "admin", "backup", "--to", str(to), "--yes", "--keep", "2"]
@@ -100,7 +100,7 @@ def _rounds(
 
 
 def _requests(http: Http, more: Callable[[int], bool]) -> list[float]:
-    """Seconds of each request, while ``more`` permits another."""
+    """Send requests while ``more`` permits another; return the seconds of each."""
     seconds: list[float] = []
     while more(len(seconds)):
         seconds.append(http.time_get(_PATHS[len(seconds) % len(_PATHS)]))
@@ -109,7 +109,7 @@ def _requests(http: Http, more: Callable[[int], bool]) -> list[float]:
 
 
 def _restored(backup: Path, folder: Path, port: int) -> float:
-    """Restore into a new directory, start, log in; the seconds until then."""
+    """Restore into a new directory, start the platform and log in; return the seconds."""
     data_dir = folder / "restored"
     env = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "AITNE_TRUSTED_USERS": "true"}
     where = ["--data-dir", str(data_dir)]

@@ -51,7 +51,7 @@ async def postgres(dsn: str) -> AsyncIterator[Query]:
 
 
 def create_app(config: dict[str, Any]) -> FastAPI:
-    """The handler and a sign of life."""
+    """Create an application with the handler and a health check."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

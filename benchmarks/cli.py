@@ -27,7 +27,7 @@ Times = tuple[float, float]
 
 
 def measure(*, quick: bool) -> Figure:
-    """Each verb and the bare interpreter in turn."""
+    """Measure each command and the bare interpreter in turn."""
     pairs = 12 if quick else 60
     with platform() as whole:
         http = whole.http()

@@ -40,7 +40,7 @@ BUILD_S = 1_800.0
 
 
 def measure(*, quick: bool) -> Figure:
-    """The images first, then what runs in them."""
+    """Build the images, and then measure programs in them."""
     if os.geteuid() != 0:
         raise BenchmarkError("only root can make images and start programs as somebody else")
     with platform(local__cpus="8", local__gpus="none") as whole:
@@ -105,7 +105,7 @@ def _in_turn(
 
 
 def _build(whole: Whole, name: str, *, fresh: bool) -> float:
-    """Seconds of ``aitne admin image build``."""
+    """Return the seconds of `aitne admin image build`."""
     env = {**whole.env, "AITNE_DATA_DIR": str(whole.data_dir)}
     if fresh:
         env["XDG_CACHE_HOME"] = str(whole.folder / f"cache-{name}")

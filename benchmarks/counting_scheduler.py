@@ -29,7 +29,7 @@ class CountingScheduler(LocalScheduler):
 
 
 def installed(folder: Path) -> dict[str, str]:
-    """The environment in which a controller finds the plug-in and uses it."""
+    """Install the plug-in in ``folder``; return the environment of a controller that uses it."""
     about = folder / "aitne_benchmark-0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: aitne-benchmark\nVersion: 0\n")
@@ -46,5 +46,5 @@ def installed(folder: Path) -> dict[str, str]:
 
 
 def queries(env: dict[str, str]) -> list[float]:
-    """When the scheduler was asked, as Unix times."""
+    """Return the times of the scheduler's polls in seconds since 1970."""
     return [float(line) for line in Path(env[FILE]).read_text().split()]

@@ -29,7 +29,7 @@ _SETTLE_S = 1.0
 
 
 def measure(*, quick: bool) -> Figure:
-    """Quiet and flooded blocks in turn, for each route."""
+    """Measure blocks without and with a flood in turn, for each route."""
     blocks = 1 if quick else BLOCKS
     rows: list[Row] = []
     with platform(trusted_users="true") as ours:

@@ -90,7 +90,7 @@ FLOODS: Mapping[str, Callable[[Flood], None]] = {
 
 
 def main(route: str, port: int, token: str) -> None:
-    """Flood until the process is ended."""
+    """Send requests on many connections until the process is ended."""
 
     def work() -> None:
         flood = Flood(port, token)

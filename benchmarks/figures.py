@@ -60,7 +60,7 @@ HEADINGS = ("measured", "value", "95 % interval", "n", "target", "")
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A row of the table as text."""
+    """Return the cells of a row of the table."""
     number = row.estimate
     single = number.low == number.high
     return (
@@ -85,7 +85,7 @@ def table(figure: Figure) -> str:
 
 
 def markdown(figure: Figure) -> str:
-    """For the docs page."""
+    """Return the figure as a Markdown table for the documentation."""
     lines = [HEADINGS, ("---",) * len(HEADINGS), *map(cells, figure.rows)]
     drawn = [f"| {' | '.join(line)} |" for line in lines]
     return "\n".join([*drawn, "", *_bullets(figure.notes)]).rstrip()

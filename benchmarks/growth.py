@@ -35,7 +35,7 @@ _MB = 1e6
 
 
 def measure(*, quick: bool) -> Figure:
-    """One API over an empty database at rest, one over the full one in use."""
+    """Measure an idle API with an empty database, and one in use with a full database."""
     pages, jobs = (60, 200) if quick else (2 * (ENDED + LIVE) // PAGE, 4_000)
     with TemporaryDirectory(prefix="aitne-bench-") as name:
         empty, full = (
@@ -102,7 +102,7 @@ def _use(settings: Settings, tokens: dict[str, str], pages: int, jobs: int) -> N
 
 
 def _read(http: Http, pages: int, jobs: int) -> None:
-    """Through the history from the newest on, and again; then jobs one by one."""
+    """Read the history from the newest job on, repeatedly, and then single jobs."""
     seen: list[str] = []
     views = ["", "&state=QUEUED", "&state=FAILED&state=COMPLETED", "&q=resnet-77"]
     cursors: dict[str, str] = {}

@@ -72,7 +72,7 @@ async def fill(settings: Settings, *, ended: int = JOBS, live: int = 0) -> dict[
 
 
 async def statements(settings: Settings, visible_to: str | None, limit: int) -> list[Statement]:
-    """The very statements that a page asks of the database, with their parameters."""
+    """Return the SQL statements of one page of jobs with their parameters, as the store sends them."""
     seen: list[Statement] = []
     store = SqlStore(settings.database_url)
 

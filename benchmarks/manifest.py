@@ -32,12 +32,12 @@ class Files:
 
     @property
     def per_process(self) -> int:
-        """Files that a process of the reference gets: none idles long before the last has ended."""
+        """The files for each process of the reference; few enough that no process idles long at the end."""
         return max(1, min(512, self.count // (8 * cores())))
 
 
 def measure(*, quick: bool) -> Figure:
-    """Both ways in turn, over each dataset; the files are in the page cache."""
+    """Measure both ways in turn, for each dataset; the files are in the page cache."""
     pairs = 7 if quick else 25
     sets = [Files("small files", 20_000, 16 << 10), Files("large files", 8, 256 << 20)]
     rows: list[Row] = []

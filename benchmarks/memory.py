@@ -17,7 +17,7 @@ _MB = 1e6
 
 
 def measure(*, quick: bool) -> Figure:
-    """Idle, then look a few times."""
+    """Measure the memory several times, after an idle period."""
     looks, pause_s = (3, 1.0) if quick else (10, 3.0)
     idle_s = 10.0 if quick else IDLE_S
     with platform() as whole:
@@ -47,7 +47,7 @@ def measure(*, quick: bool) -> Figure:
 
 
 def _look(names: dict[int, str]) -> dict[str, float]:
-    """Each process with all its descendants."""
+    """Return the memory of each process, its descendants included."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:

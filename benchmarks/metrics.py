@@ -41,7 +41,7 @@ _GPU = {
 
 
 def measure(*, quick: bool) -> Figure:
-    """One API over a full database; every live job's agent has sent a report."""
+    """Measure an API with a full database; the agent of every live job has sent a report."""
     live, scrapes = (LIVE // 10, 5) if quick else (LIVE, 15)
     with TemporaryDirectory(prefix="aitne-bench-") as name:
         settings = Settings(data_dir=Path(name), port=free_ports())

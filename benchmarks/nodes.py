@@ -54,7 +54,7 @@ REQUESTS = (
 
 
 def measure(*, quick: bool) -> Figure:
-    """Each request and the bare handler's in turn, with a real controller that looks at the nodes."""
+    """Measure each request and the bare handler in turn, while a controller polls the nodes."""
     pairs, looks = (40, 4) if quick else (300, 20)
     with cluster(NODES) as slurm, TemporaryDirectory(prefix="aitne-bench-") as folder:
         Path(folder).chmod(0o755)
@@ -100,7 +100,7 @@ def _bare(settings: Settings, folder: Path) -> Iterator[Http]:
 
 
 async def _statement(settings: Settings) -> tuple[str, list[Any]]:
-    """The very statement by which the store reads the nodes."""
+    """Return the SQL statement with which the store reads the nodes, and its parameters."""
     seen: list[tuple[str, list[Any]]] = []
     store = SqlStore(settings.database_url)
 

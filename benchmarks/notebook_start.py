@@ -24,7 +24,7 @@ _WAIT_S = 120.0
 
 
 def measure(*, quick: bool) -> Figure:
-    """Ranks and batch jobs in turn, on a node on which only an idle session runs."""
+    """Measure rank groups and batch jobs in turn, on a node with nothing else than an idle session."""
     if find_spec("ipyparallel") is None:
         raise BenchmarkError("it needs ipyparallel: pip install 'aitne[notebook]'")
     rounds = 3 if quick else 15

@@ -50,7 +50,7 @@ class Server:
 
 
 def measure(*, quick: bool) -> Figure:
-    """Both databases, if PostgreSQL can be had."""
+    """Measure SQLite, and PostgreSQL if it is installed."""
     pairs = 60 if quick else 400
     rows: list[Row] = []
     notes = [
@@ -139,7 +139,7 @@ class Timed:
         return self._http.get(self._path)[1]
 
     def time(self) -> float:
-        """Seconds of one request."""
+        """Return the seconds of one request; record its CPU time."""
         before = cpu_seconds(self._server.pid)
         took = self._http.time_get(self._path)
         self.cpu.append(cpu_seconds(self._server.pid) - before)

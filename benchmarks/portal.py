@@ -39,7 +39,7 @@ _METRICS = (
 
 
 def measure(*, quick: bool) -> Figure:
-    """One API that serves the built portal and 10,000 jobs."""
+    """Measure an API that serves the built portal and has 10,000 jobs."""
     chromium = os.environ.get("AITNE_CHROMIUM") or shutil.which("chromium")
     if chromium is None:
         raise BenchmarkError("there is no chromium: apt-get install chromium")

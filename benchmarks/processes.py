@@ -25,7 +25,7 @@ class BenchmarkError(Exception):
 
 
 def free_ports(count: int = 1) -> int:
-    """The first of so many consecutive free ports."""
+    """Return the first of so many consecutive free ports."""
     for _ in range(200):
         first = random.randrange(PORTS.start, PORTS.stop - count)
         if all(map(_free, range(first, first + count))):
@@ -46,7 +46,7 @@ def _free(port: int) -> bool:
 def running(
     argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None, **options: Any
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is ended at the end, with SIGTERM and then without asking."""
+    """Run a process during the block; it is terminated in the end, and killed if it does not end."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             argv, stdout=output, stderr=output, env={**os.environ, **(env or {})}, **options
@@ -104,7 +104,7 @@ class Http:
         return json.loads(answer) if answer else None
 
     def request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        """One exchange, body read to its end."""
+        """Send one request; return status and body."""
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
         try:
             self._connection.request(method, path, body, headers)
@@ -117,18 +117,22 @@ class Http:
         return answer.status, answer.read()
 
     def headers(self, path: str) -> Mapping[str, str]:
-        """The answer's headers, by their names in small letters."""
+        """Request a path; return the answer's headers, with names in lower case."""
         self._connection.request("GET", path, None, self._headers)
         answer = self._connection.getresponse()
         answer.read()
         return {name.lower(): value for name, value in answer.getheaders()}
 
     def close(self) -> None:
-        """Forget the connection; the next request makes another."""
+        """Close the connection; the next request opens another."""
         self._connection.close()
 
     def time_get(self, path: str) -> float:
-        """Seconds of one exchange. Raises ``BenchmarkError`` for any answer but 200."""
+        """Return the seconds of one GET request.
+
+        Raises:
+            BenchmarkError: the status is not 200.
+        """
         began = time.perf_counter()
         status, body = self.get(path)
         took = time.perf_counter() - began
@@ -138,7 +142,7 @@ class Http:
 
 
 def pss_bytes(pid: int) -> int:
-    """A process's proportional share of memory, as the kernel counts it."""
+    """Return the proportional set size (PSS) of a process in bytes."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     for line in text.splitlines():
         if line.startswith("Pss:"):
@@ -167,6 +171,9 @@ def cpu_seconds_of_tree(root: int) -> float:
 
 
 def _stat(pid: int) -> list[int]:
-    """Parent, and user and kernel time of a process and of its children that have ended, in ticks."""
+    """Return the parent of a process and four CPU times in ticks.
+
+    These are its user and kernel time, and those of its children that have ended.
+    """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return [int(fields[number]) for number in (1, 11, 12, 13, 14)]

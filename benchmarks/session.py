@@ -48,7 +48,7 @@ class SessionTimes:
 
 
 def measure(*, quick: bool) -> Figure:
-    """A session of the platform and the server by hand, in turn."""
+    """Measure a session of the platform and a server that is started by hand, in turn."""
     pairs = 6 if quick else 30
     with platform(local__cpus="8", local__gpus="none") as whole:
         http = whole.http()
@@ -174,7 +174,7 @@ def _launcher() -> list[str]:
 
 
 def _stock() -> list[str]:
-    """The server with the launcher's options, started without it."""
+    """Return the command of the server with the launcher's options, but without the launcher."""
     program = (
         "import os, runpy, sys; sys.stdin.read(); "
         "slim = runpy.run_path(sys.argv[1])['SLIM']; "
@@ -203,7 +203,7 @@ def _until_it_answers(server: Http, path: str, ended: Callable[[], int | None]) 
 
 
 def _until(http: Http, job_id: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The session once it is as wished."""
+    """Wait until ``reached`` accepts the session; return it."""
     give_up = time.monotonic() + START_S
     while time.monotonic() < give_up:
         view: dict[str, Any] = json.loads(http.get(f"/api/v1/sessions/{job_id}")[1])

@@ -41,7 +41,7 @@ class Slurm:
 
     @property
     def environment(self) -> dict[str, str]:
-        """With which Slurm's commands find it."""
+        """The environment in which Slurm's commands find the cluster."""
         return {**self.about.environment, "PATH": _PATH}
 
     @property
@@ -50,11 +50,11 @@ class Slurm:
         return next(user.account for user in self.about.users if user.name == USER)
 
     def run(self, *argv: str) -> str:
-        """A command of Slurm's as root; what it printed."""
+        """Run a Slurm command as root; return its output."""
         return self.run_as(None, argv)
 
     def run_as(self, user: str | None, argv: tuple[str, ...], stdin: str = "") -> str:
-        """Likewise as another account, without a process between."""
+        """Run a command as an account, or as root; return its output."""
         who = None if user is None else pwd.getpwnam(user)
         done = subprocess.run(
             argv,
@@ -87,7 +87,7 @@ class Slurm:
         eventually("the end of all jobs", lambda: not self.queued(), _COMMAND_S)
 
     def queued(self) -> list[str]:
-        """The names of all that have not ended."""
+        """Return the names of all jobs in the queue."""
         return self.run("squeue", "--noheader", "--format=%j").split()
 
     def questions(self) -> dict[str, int]:
@@ -98,7 +98,7 @@ class Slurm:
 
 @contextmanager
 def cluster(cloud_nodes: int = 0) -> Iterator[Slurm]:
-    """A cluster for as long as it is needed. One of its name that runs already is used and left."""
+    """Run a cluster during the block; one of this name that runs already is used and kept."""
     name = f"{NAME}-{cloud_nodes}" if cloud_nodes else NAME
     was_there = find_dev_cluster(name) is not None
     try:
@@ -130,16 +130,16 @@ class OnSlurm:
     token: str
 
     def http(self, token: str | None = None) -> Http:
-        """A connection to its API, as the administrator unless another token is given."""
+        """Return a connection to the API with this token, by default the administrator's."""
         return Http(self.settings.port, {"Authorization": f"Bearer {token or self.token}"})
 
     def token_of(self, user: str) -> str:
-        """A personal access token."""
+        """Create a personal access token for the user."""
         body = {"name": "benchmark", "scopes": ["read", "write"], "user": user}
         return str(self.http().post("/api/v1/tokens", body)["token"])
 
     def count(self, condition: str) -> int:
-        """Rows of jobs, read past the API, which it costs nothing."""
+        """Count the jobs with a condition in the database, without load on the API."""
         ((found,),) = self._read(f"SELECT count(*) FROM jobs WHERE {condition}")
         return int(found)
 
@@ -149,7 +149,7 @@ class OnSlurm:
         return int(found)
 
     def submitted(self, after: int) -> list[float]:
-        """When the scheduler took jobs, in seconds since 1970, by the events after one."""
+        """Return the times of submission in seconds since 1970, from the events after one."""
         rows = self._read(
             "SELECT time FROM events WHERE id > ? AND kind = 'job.state' "
             "AND json_extract(data, '$.previous') = 'SUBMITTING' "
@@ -164,7 +164,7 @@ class OnSlurm:
             return database.execute(query, values).fetchall()
 
     def live(self) -> int:
-        """Jobs that have not ended."""
+        """Return the number of jobs that have not ended."""
         return self.count(f"state IN ({', '.join(repr(str(state)) for state in sorted(LIVE))})")
 
     @contextmanager
@@ -185,7 +185,7 @@ def platform(
     software_dir: Path | None = None,
     limits: Mapping[str, int] | None = None,
 ) -> Iterator[OnSlurm]:
-    """The API with the cluster's broker, or for an adapter that this has not, with one of its own."""
+    """Run the API with the cluster's broker, or with a broker for another adapter."""
     settings = load_settings(
         folder / scheduler,
         scheduler=scheduler,
@@ -222,7 +222,7 @@ def _broker(slurm: Slurm, folder: Path, scheduler: str) -> Iterator[Path]:
 
 @contextmanager
 def api(settings: Settings) -> Iterator[OnSlurm]:
-    """A platform with these settings of which the API runs."""
+    """Run the API of a platform with these settings."""
     folder = settings.data_dir
     folder.mkdir(mode=0o700)
     ensure_secrets(settings.secrets_dir)

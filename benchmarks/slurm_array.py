@@ -36,7 +36,7 @@ _SCRIPT = "#!/bin/sh\ntrue\n"
 
 
 def measure(*, quick: bool) -> Figure:
-    """Rounds of the platform and of the commands, in turn."""
+    """Measure the platform and Slurm's commands in turn."""
     rounds = 2 if quick else ROUNDS
     taken: list[tuple[dict[str, float], dict[str, float]]] = []
     with cluster() as slurm, TemporaryDirectory(prefix="aitne-bench-") as folder:

@@ -26,7 +26,7 @@ _QUEUE = frozenset({"REQUEST_JOB_INFO", "REQUEST_JOB_USER_INFO", "REQUEST_JOB_IN
 
 
 def measure(*, quick: bool) -> Figure:
-    """Phases with one listener and with a thousand, in turn, while jobs change."""
+    """Measure phases with one listener and with a thousand in turn, while jobs change."""
     rounds, phase_s = (2, 12.0) if quick else (8, 30.0)
     pairs: list[tuple[dict[str, float], dict[str, float]]] = []
     with cluster() as slurm, TemporaryDirectory(prefix="aitne-bench-") as folder:

@@ -72,7 +72,7 @@ class Way:
 
 
 def measure(*, quick: bool) -> Figure:
-    """Each way and the bare command in turn, over a queue that stands still and one that moves."""
+    """Measure each way and the bare command in turn, with a static queue and with a changing one."""
     jobs, rounds = (2_000, 8) if quick else (JOBS, 40)
     with cluster() as slurm, TemporaryDirectory(prefix="aitne-bench-") as folder:
         settings = load_settings(
@@ -196,13 +196,13 @@ async def _pairs(
 
 
 def bare_squeue() -> list[str]:
-    """The command of a poll, word for word."""
+    """Return the `squeue` command of a poll."""
     form = queue.format_option(queue.FIELDS, queue.new_mark())
     return ["squeue", "--noheader", "--states=all", f"--Format={form}"]
 
 
 def _changes(slurm: Slurm, numbers: Sequence[str]) -> Iterator[None]:
-    """Every step holds one job of a hundred, or releases those that the last one has held."""
+    """Change the queue at each step: hold one job of a hundred, or release the held ones."""
     some = max(1, len(numbers) * CHANGED // JOBS)
     while True:
         for start in range(0, len(numbers) - some, some):
@@ -232,7 +232,7 @@ async def _broker(settings: Settings) -> AsyncIterator[BrokerScheduler]:
 async def _poller(
     settings: Settings, scheduler: BrokerScheduler, ids: Sequence[UUID]
 ) -> AsyncIterator[Poller]:
-    """A controller's poller whose database has every job as it is submitted."""
+    """Run a controller's poller whose database has every job as submitted."""
     accounts = UnixAccounts(settings)
     folder = accounts.of(USER).folder
     store, files = SqlStore(settings.database_url), BrokerFiles(settings)

@@ -30,7 +30,7 @@ Submit = Callable[[], None]
 
 
 def spread(jobs: int, submit: Callable[[], Submit]) -> float:
-    """Seconds that so many take, ``PARALLEL`` at a time; each thread makes its own ``submit``."""
+    """Return the seconds of so many submissions on ``PARALLEL`` threads, each with its own ``submit()``."""
     numbers, start = count(), threading.Barrier(PARALLEL + 1)
 
     def work() -> None:
@@ -69,7 +69,7 @@ class Raw:
         return {"X-SLURM-USER-NAME": USER, "X-SLURM-USER-TOKEN": self._mint.token(USER)}
 
     def rest(self, job_ids: Callable[[], UUID] = uuid4) -> Submit:
-        """By a connection of its own to slurmrestd."""
+        """Return a function that submits a job over a connection of its own to slurmrestd."""
         http = Http(self._port, self._headers())
         path = f"{self._api.prefix}/job/submit"
 
@@ -84,7 +84,7 @@ class Raw:
         return submit
 
     def sbatch(self) -> Submit:
-        """By a process each."""
+        """Return a function that submits a job by `sbatch`."""
 
         def submit() -> None:
             self._slurm.run_as(USER, ("sbatch", *self._options(uuid4())), _SCRIPT)

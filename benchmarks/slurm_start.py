@@ -21,7 +21,7 @@ _START_S = 60.0
 
 
 def measure(*, quick: bool) -> Figure:
-    """One job of each way in turn, on idle nodes."""
+    """Measure one job of each way in turn, on idle nodes."""
     count = 6 if quick else 40
     pairs: list[tuple[float, float]] = []
     with cluster() as slurm, TemporaryDirectory(prefix="aitne-bench-") as folder:

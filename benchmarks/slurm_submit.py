@@ -41,7 +41,7 @@ class Rates:
 
 
 def measure(*, quick: bool) -> Figure:
-    """For each adapter rounds of the platform and of what it submits with, in turn."""
+    """Measure each adapter in rounds: the platform, and then bare submissions the same way."""
     rounds, jobs = (4, 100) if quick else (12, 400)
     rows: list[Row] = []
     with cluster() as slurm, TemporaryDirectory(prefix="aitne-bench-") as folder:
@@ -117,7 +117,7 @@ def _rounds(
 
 
 def _broker(slurm: Slurm, ours: OnSlurm) -> int:
-    """The process of the broker behind the platform's socket; its helpers are its descendants."""
+    """Return the broker process behind the platform's socket; its helpers are its descendants."""
     for entry in Path("/proc").iterdir():
         words: list[bytes] = []
         with contextlib.suppress(OSError):

@@ -50,7 +50,7 @@ class Deliveries:
 
 
 def measure(*, quick: bool) -> Figure:
-    """Phases without and with listeners, in turn."""
+    """Measure phases without and with listeners in turn."""
     rounds, phase_s = (2, 8.0) if quick else (8, 16.0)
     with TemporaryDirectory(prefix="aitne-bench-") as name:
         folder = Path(name)
@@ -103,7 +103,10 @@ def _rows(pairs: list[tuple[PhaseQueries, PhaseQueries]], heard: Deliveries) -> 
 
 
 def _lag(heard: Deliveries, q: float) -> Estimate:
-    """Over all deliveries; whole events are drawn again for the interval."""
+    """Return the ``q`` quantile of the lag in ms over all deliveries.
+
+    The interval comes from resampling whole events.
+    """
     # A hundred of each event's thousand, evenly spread, say the same and are drawn faster.
     thinned = [sorted(lags)[:: max(1, len(lags) // _PER_EVENT)] for lags in heard.lags]
     return bootstrap(
@@ -115,7 +118,7 @@ def _lag(heard: Deliveries, q: float) -> Estimate:
 
 @contextmanager
 def _platform(settings: Settings, env: dict[str, str], folder: Path) -> Iterator[Http]:
-    """The API and the controller; batch jobs need no more."""
+    """Run the API and the controller, which suffice for batch jobs."""
     ensure_secrets(settings.secrets_dir)
     settings.run_dir.mkdir()
     controller = [sys.executable, "-m", "aitne.controller"]

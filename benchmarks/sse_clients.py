@@ -139,7 +139,7 @@ def listening(port: int, count: int, token: str) -> Iterator[None]:
 
 
 def main() -> None:
-    """Listen with the fastest loop there is."""
+    """Listen on uvloop if it is installed, and otherwise on asyncio's event loop."""
     port, count = map(int, sys.argv[1:])
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -24,7 +24,11 @@ class Estimate:
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """The ``q`` quantile, interpolated between neighbours."""
+    """Return the ``q`` quantile, interpolated between neighbours.
+
+    Raises:
+        ValueError: there are no values.
+    """
     if not values:
         raise ValueError("nothing was measured")
     ordered = sorted(values)
@@ -35,7 +39,7 @@ def quantile(values: Sequence[float], q: float) -> float:
 
 
 def median(values: Sequence[float]) -> Estimate:
-    """The median with the interval that its order statistics give: no shape is assumed.
+    """Return the median with the interval that its order statistics give, for any distribution.
 
     With fewer than six values no pair of them reaches 95 %: then it is the whole range.
     """
@@ -53,12 +57,15 @@ def median(values: Sequence[float]) -> Estimate:
 
 
 def median_ratio(pairs: Sequence[tuple[float, float]]) -> Estimate:
-    """The median of ours over theirs, pair by pair."""
+    """Return the median of the ratios of the first to the second value of each pair."""
     return median([ours / theirs for ours, theirs in pairs])
 
 
 def quantile_ratio(pairs: Sequence[tuple[float, float]], q: float) -> Estimate:
-    """Our ``q`` quantile over theirs; whole pairs are drawn again for the interval."""
+    """Return the ratio of the ``q`` quantiles of first and second values.
+
+    The interval comes from resampling whole pairs.
+    """
 
     def ratio(chosen: Sequence[tuple[float, float]]) -> float:
         return quantile([ours for ours, _ in chosen], q) / quantile([each for _, each in chosen], q)
@@ -67,14 +74,14 @@ def quantile_ratio(pairs: Sequence[tuple[float, float]], q: float) -> Estimate:
 
 
 def quantile_estimate(values: Sequence[float], q: float) -> Estimate:
-    """The ``q`` quantile, its interval by drawing the values again."""
+    """Return the ``q`` quantile with an interval from resampling the values."""
     return bootstrap(values, lambda chosen: quantile(chosen, q))
 
 
 def bootstrap(
     values: Sequence[T], statistic: Callable[[Sequence[T]], float], *, resamples: int = RESAMPLES
 ) -> Estimate:
-    """The statistic with its percentile interval. The draws are the same in every run."""
+    """Return the statistic with its percentile interval; the samples are the same in every run."""
     draw = random.Random(20_260)
     found = sorted(statistic(draw.choices(values, k=len(values))) for _ in range(resamples))
     tail = (1 - _CONFIDENCE) / 2

@@ -29,7 +29,7 @@ _QUIET_S = 3.0
 
 
 def measure(*, quick: bool) -> Figure:
-    """Rounds of jobs that four clients submit, on a machine whose processors a job holds."""
+    """Measure jobs that four clients submit while another job holds all processors."""
     rounds, jobs = (3, 100) if quick else (10, 200)
     api_ms, controller_ms, idle = list[float](), list[float](), list[float]()
     with TemporaryDirectory(prefix="aitne-bench-") as folder:

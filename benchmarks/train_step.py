@@ -35,7 +35,7 @@ Cost = tuple[float, float]
 
 
 def measure(*, quick: bool) -> Figure:
-    """Each comparison in interleaved pairs."""
+    """Measure each comparison in interleaved pairs."""
     if importlib.util.find_spec("torch") is None:
         raise BenchmarkError("torch is missing: make distrib")
     pairs = 8 if quick else 40
@@ -95,7 +95,7 @@ def _over_horovod(model: str, words: str, pairs: int, notes: list[str]) -> list[
 
 
 def _watched(model: str, words: str, pairs: int) -> list[Row]:
-    """With everything that a job of the platform has, and with nothing of it."""
+    """Measure a step with records, profile and guard, as in a job, and without them."""
     with TemporaryDirectory(prefix="aitne-bench-run-") as folder:
         variables = {"AITNE_TRANSPORT": "shm", "AITNE_RUN_DIR": folder}
         without = {"AITNE_TRANSPORT": "shm", "AITNE_GUARD_LAG_S": "0"}

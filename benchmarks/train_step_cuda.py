@@ -21,7 +21,7 @@ NOT_HERE = "No CUDA device here: nothing was measured on one."
 
 
 def rows(pairs: int, notes: list[str]) -> Sequence[Row]:
-    """Nothing, and a note that says so, where there is no device."""
+    """Return the rows; none, and a further note, without a CUDA device."""
     if not torch.cuda.is_available():
         notes.append(NOT_HERE)
         return []

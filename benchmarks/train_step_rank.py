@@ -36,14 +36,14 @@ class Sized(nn.Module):
         self.register_buffer("noise", torch.randn(max(each.numel() for each in self.parts)))
 
     def forward(self) -> torch.Tensor:
-        """Its gradients are as large as its parameters, and written once."""
+        """Return a sum whose gradients are as large as the parameters and written once."""
         return torch.stack(
             [torch.dot(each.view(-1), self.noise[: each.numel()]) for each in self.parts]
         ).sum()
 
 
 def resnet18() -> list[tuple[int, ...]]:
-    """Shapes of its 62 parameters, 11,689,512 numbers."""
+    """Return the shapes of ResNet-18's 62 parameters with 11,689,512 numbers."""
     shapes: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
     before = 64
     for width in (64, 128, 256, 512):
@@ -58,7 +58,7 @@ def resnet18() -> list[tuple[int, ...]]:
 
 
 def network(name: str, device: str) -> tuple[nn.Module, Callable[[nn.Module], torch.Tensor]]:
-    """A model, and its loss."""
+    """Return a model, and a function that computes its loss."""
     torch.manual_seed(0)
     if name == "gradients":
         return Sized().to(device), lambda model: model()
@@ -71,7 +71,7 @@ def network(name: str, device: str) -> tuple[nn.Module, Callable[[nn.Module], to
 
 
 def way(name: str, model_name: str, device: str) -> Step:
-    """One step of training in the way of that name."""
+    """Return a function that performs one training step in the way of that name."""
     model, loss_of = network(model_name, device)
     optimizer: Any = torch.optim.SGD(model.parameters(), lr=1e-6)
     trained: nn.Module = model
@@ -106,7 +106,10 @@ def way(name: str, model_name: str, device: str) -> Step:
 
 
 def main() -> None:
-    """``python -m benchmarks.train_step_rank MODEL DEVICE WAY[,WAY]``."""
+    """Run the steps that the benchmark asks for.
+
+    ``python -m benchmarks.train_step_rank MODEL DEVICE WAY[,WAY]``
+    """
     model_name, device, ways = sys.argv[1:]
     torch.set_num_threads(1)
     with Client(os.environ[SOCKET], "AF_UNIX") as connection:

@@ -33,11 +33,11 @@ class Whole:
     token: str
 
     def http(self) -> Http:
-        """A connection to its API as the administrator."""
+        """Return a connection to the API as the administrator."""
         return Http(self.port, {"Authorization": f"Bearer {self.token}"})
 
     def secret(self, name: str) -> str:
-        """One of the platform's own secrets."""
+        """Return one of the platform's secrets."""
         return (self.data_dir / "secrets" / name).read_text().strip()
 
     def status(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Whole:
 
 @contextmanager
 def platform(**settings: str) -> Iterator[Whole]:
-    """``aitne up --detach`` … ``aitne down``. ``settings`` are ``AITNE_*`` variables without the prefix."""
+    """Run a platform during the block; ``settings`` are ``AITNE_*`` variables without the prefix."""
     with TemporaryDirectory(prefix="aitne-bench-") as name:
         folder = Path(name)
         home, data_dir, port = folder / "home", folder / "data", free_ports(4)
