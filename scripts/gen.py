@@ -74,7 +74,7 @@ def _async_client() -> bytes:
 
 
 def _images() -> dict[Path, Callable[[], bytes]]:
-    """For each folder of ``containers`` both files, from its package list."""
+    """Return the generators of both files of each image, from the folders of ``containers``."""
     renderers = (
         (definition.DEFINITION, definition.definition),
         (definition.DOCKERFILE, definition.dockerfile),
@@ -88,7 +88,7 @@ def _images() -> dict[Path, Callable[[], bytes]]:
 
 
 def _setup_examples() -> dict[Path, Callable[[], bytes]]:
-    """The files that `aitne admin setup` writes for the answers of ``docs/examples/setup``."""
+    """Return the generators of the files of `aitne admin setup` for ``docs/examples/setup``."""
     examples = ROOT / "docs" / "examples"
     generated: dict[Path, Callable[[], bytes]] = {}
     for source in sorted((examples / "setup").glob("*.toml")):

@@ -93,7 +93,7 @@ class Module:
         }
 
     def source_of(self, name: str) -> str | None:
-        """The statement that imports a name that this module knows."""
+        """Return the statement that imports a name of this module; None for an unknown name."""
         own = name in self.classes or any(
             isinstance(target, ast.Name) and target.id == name
             for node in ast.walk(self.tree)
@@ -187,7 +187,7 @@ def _methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
 
 
 def _lineage(module: Module, name: str) -> list[tuple[Module, ast.ClassDef]]:
-    """The class and those that it takes methods from, each with its module."""
+    """Return the class and the base classes that it has methods from, each with its module."""
     node = module.classes[name]
     found = [(module, node)]
     for base in node.bases:
@@ -197,7 +197,7 @@ def _lineage(module: Module, name: str) -> list[tuple[Module, ast.ClassDef]]:
 
 
 def render() -> str:
-    """The module's text, before formatting."""
+    """Return the text of the module before formatting."""
     client = Module("aitne.client.client")
     writer = Writer()
     main = client.classes["Client"]

@@ -49,7 +49,7 @@ def render() -> str:
 
 
 def _sections(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Fields that have fields of their own."""
+    """Yield the fields that have fields of their own, with their schemas."""
     models = schema["$defs"]
     for name, field in schema["properties"].items():
         for choice in (field, *field.get("anyOf", ())):

@@ -58,7 +58,7 @@ message, and nothing is written. [Adopt a running Slurm](../handbook/setup.md) h
 
 
 def render_answers() -> str:
-    """The page on the answers of `aitne admin setup`."""
+    """Return the reference page of the answers of `aitne admin setup`."""
     parts = [ANSWERS_INTRODUCTION]
     for name, (model, fields) in _sections_of("", Answers):
         title = f"`[{name}]`" if name else "Top level"
@@ -105,7 +105,7 @@ def _sections() -> Iterator[tuple[str, Section]]:
 
 
 def _sections_of(section: str, model: type[BaseModel]) -> Iterator[tuple[str, Section]]:
-    """The model's own settings, then those of the sections in it."""
+    """Yield the section with the model's own settings, and then its nested sections."""
     nested = {
         name: field.annotation
         for name, field in model.model_fields.items()

@@ -47,7 +47,11 @@ def say(text: str) -> None:
 
 
 def open_mpi() -> str:
-    """The version of this machine's Open MPI. Raises ``SetupError``."""
+    """Return the version of this machine's Open MPI.
+
+    Raises:
+        SetupError: Open MPI is not installed.
+    """
     program = shutil.which("ompi_info")
     found = program and re.search(
         r"v(\d+\.\d+\.\d+)", subprocess.run([program], capture_output=True, text=True).stdout

@@ -19,7 +19,7 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "i
 
 
 def main(arguments: list[str]) -> int:
-    """Install; return the exit status."""
+    """Install the packages; return the exit status."""
     if find_spec("uv") is None:
         # Alone, so that a package index without it leaves everything to pip.
         subprocess.run([*PIP, "--constraint", str(CONSTRAINTS), "uv"], check=False)

@@ -57,7 +57,7 @@ _LONG_S = 1_200
 
 
 def main() -> int:
-    """Pytest's own exit status."""
+    """Build the environment if needed and run the tests; return pytest's exit status."""
     if os.geteuid() != 0:
         sys.exit("This needs root: it mounts a root file system and starts Slurm's daemons.")
     base = roots.ensure("sid", say)
@@ -84,7 +84,7 @@ def in_namespaces(*words: str) -> int:
 
 
 def inside(verb: str, folder: str, lower: str, *words: str) -> int:
-    """The first process of the namespaces: build in a root over ``lower``, or test there."""
+    """Build or test in a root over ``lower``, as the first process of the namespaces."""
     root = overlay(Path(folder), lower)
     if verb == "build":
         return build(root)
@@ -101,7 +101,11 @@ def say(text: str) -> None:
 
 
 def build(root: Path) -> int:
-    """Packages, the environment, and pyslurm from PyPI's source distribution; the status of what failed, or 0."""
+    """Install packages, the environment and pyslurm in the root.
+
+    Returns:
+        The exit status of the command that failed, or 0.
+    """
     variables, files = registries()
     for path in sorted(files):
         bind(path, root / str(path).lstrip("/"))
@@ -137,7 +141,10 @@ def requirements() -> list[str]:
 
 
 def overlay(folder: Path, lower: str) -> Path:
-    """A root over ``lower`` whose changes stay in ``folder``, with this machine's devices and this checkout."""
+    """Mount a root over ``lower``, with this machine's devices and this checkout.
+
+    Changes stay in ``folder``.
+    """
     root, upper, work = (made(folder / name) for name in ("root", "upper", "work"))
     mount(
         "-t",
@@ -168,13 +175,13 @@ def bind(here: Path, there: Path) -> None:
 
 
 def made(folder: Path) -> Path:
-    """The folder, now there."""
+    """Create the folder if it is missing, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def mount(*words: str) -> None:
-    """mount(8); what it says of a failure is on stderr."""
+    """Run mount(8), which prints errors to stderr."""
     subprocess.run(["mount", *words], check=True)
 
 

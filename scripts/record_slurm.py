@@ -56,7 +56,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
 
 
 def job_id(number: int) -> UUID:
-    """The UUID of the job at this place of ``JOBS``."""
+    """Return the UUID of the job with this number in ``JOBS``."""
     return UUID(f"00000000-0000-4000-8000-{number:012}")
 
 
@@ -127,7 +127,7 @@ class Recorder:
         )
 
     def _settle(self, user: str) -> None:
-        """Until four have ended, two are cancelled, two run, and accounting knows."""
+        """Wait for two running and two cancelled jobs in the queue, and four ended ones in accounting."""
         deadline = time.monotonic() + PATIENCE_S
         names = ",".join(identity.name(job_id(number), 1) for number in (1, 2, 3, 4))
         while time.monotonic() < deadline:
@@ -171,7 +171,7 @@ class Recorder:
 
 
 def main() -> int:
-    """Record; the folder holds the answers afterwards."""
+    """Record the answers of a development cluster; return the exit status."""
     parser = argparse.ArgumentParser(description="Record what Slurm's commands answer.")
     parser.add_argument("--cluster", default="dev", help="the name of a development cluster")
     cluster = find_dev_cluster(parser.parse_args().cluster)

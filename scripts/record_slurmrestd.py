@@ -53,7 +53,7 @@ class Recorder:
         return {"X-SLURM-USER-NAME": self._user, "X-SLURM-USER-TOKEN": token}
 
     async def release(self) -> tuple[int, ...]:
-        """The versions served; writes the paths of the OpenAPI document."""
+        """Record the OpenAPI paths of the release; return the API versions that it serves."""
         answer = await self._http.get("/openapi/v3", headers=self.headers())
         document = answer.json()
         offered = versions.served(document)
@@ -67,7 +67,7 @@ class Recorder:
         return offered
 
     async def version(self, number: int) -> None:
-        """All questions of one version."""
+        """Record the answers of one API version."""
         self._version = number
         prefix = f"/slurm/v0.0.{number}"
         await self._keep("licenses", "GET", f"{prefix}/licenses")
@@ -202,7 +202,7 @@ def _host(key: str, value: Any) -> Any:
 
 
 async def record(given: argparse.Namespace) -> None:
-    """All versions that are served and known."""
+    """Record the answers of all API versions that are served and known."""
     recorder = Recorder(given.url, given.key.read_bytes(), given.user, given.account)
     known = {api.number for api in versions.KNOWN}
     for number in await recorder.release():
