@@ -35,7 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
-    """A failure ends its test's time limit, for a debugger: without one, the way down and the next try have it anew."""
+    """Restart the time limit after a failure, unless a debugger runs.
+
+    pytest-timeout ends the limit at a failure; teardown and reruns need it again.
+    """
     if isinstance(node, pytest.Item) and not node.config.getoption("usepdb"):
         limit = pytest_timeout._get_item_settings(node)
         if limit.timeout:
@@ -43,7 +46,7 @@ def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A folder whose modules are all skipped, with their reasons printed, is no failure."""
+    """Accept a folder in which all modules are skipped for printed reasons."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     nothing = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
     if nothing and reporter is not None and reporter.stats.get("skipped"):
@@ -51,7 +54,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--long third`` is what CI runs; ``--kill-rounds 10`` is the whole proof of the fault tests; once is what every run does."""
+    """Add the options of the test run.
+
+    CI runs ``--long third``; ``--kill-rounds 10`` is the complete run of the fault tests, of which
+    other runs do one round.
+    """
     parser.addoption("--kill-rounds", type=int, default=1, help="rounds of kill -9 in tests/fault")
     parser.addoption("--outage-s", type=float, default=20, help="seconds that Slurm is away")
     parser.addoption(

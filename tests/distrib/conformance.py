@@ -55,7 +55,10 @@ CHECKS: list[Check] = []
 
 
 def check(ranks: int = 1, oracle_cannot: str = "") -> Callable[[Callable[[Case], None]], Any]:
-    """Decorate a check that needs ``ranks`` ranks, and that the real Horovod may not be able to pass."""
+    """Decorate a check that needs ``ranks`` ranks.
+
+    ``oracle_cannot`` is the reason why the real Horovod cannot pass it.
+    """
 
     def register(ask: Callable[[Case], None]) -> Callable[[Case], None]:
         CHECKS.append(Check(ask.__name__, ask, ranks, oracle_cannot))
@@ -66,7 +69,7 @@ def check(ranks: int = 1, oracle_cannot: str = "") -> Callable[[Callable[[Case],
 
 @contextlib.contextmanager
 def refused(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
-    """The block raises one of these, on this rank."""
+    """Check that the block raises one of these errors on this rank, with ``says`` in its text."""
     said: str | None = None
     try:
         yield
@@ -77,7 +80,7 @@ def refused(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
 
 
 def equal(got: torch.Tensor, wanted: Any, tolerance: float = 0.0) -> None:
-    """Same dtype, shape and, within ``tolerance``, values."""
+    """Assert equal dtype and shape, and values that differ by no more than ``tolerance``."""
     if not isinstance(wanted, torch.Tensor):
         wanted = torch.tensor(wanted, dtype=got.dtype)
     assert got.dtype is wanted.dtype, (got.dtype, wanted.dtype)
@@ -155,7 +158,7 @@ def main() -> None:
 
 
 def this() -> Any:
-    """This module under its own name: run as a script it would be there twice, with two registries."""
+    """Return this module under its own name; run as a script it would exist twice, with two registries."""
     return importlib.import_module("tests.distrib.conformance")
 
 

@@ -15,7 +15,7 @@ SHAPES = ((), (1,), (17,), (0, 3), (3, 5), (2, 3, 4))
 
 
 def pattern(shape: tuple[int, ...], dtype: torch.dtype, rank: int) -> torch.Tensor:
-    """Small whole numbers, others on each rank."""
+    """Return small whole numbers, which differ between ranks."""
     numbers = torch.zeros(shape).flatten()
     return (torch.arange(numbers.numel()) % 5 + rank + 1).to(dtype).reshape(shape)
 

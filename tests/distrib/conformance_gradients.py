@@ -21,7 +21,7 @@ def slope(shape: tuple[int, ...], rank: int) -> torch.Tensor:
 
 
 def back(outputs: Sequence[torch.Tensor], *slopes: float) -> None:
-    """The real Horovod takes gradients only if they are contiguous; those of a sum are not."""
+    """Start backward with contiguous gradients, which the real Horovod requires; those of a sum are not."""
     full = [torch.full_like(output, value) for output, value in zip(outputs, slopes, strict=True)]
     torch.autograd.backward(list(outputs), full)
 
@@ -126,7 +126,7 @@ def of_grouped_reducescatter(case: Case) -> None:
 
 @check()
 def through_a_network_whose_middle_is_exchanged(case: Case) -> None:
-    """All ranks compute the same, so one process alone has the same gradient."""
+    """All ranks compute the same, so a single process has the same gradient."""
     torch.manual_seed(3)
     network = torch.nn.Linear(4, 4).double()
     batch = torch.randn(5, 4, dtype=torch.float64)

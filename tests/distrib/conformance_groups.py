@@ -77,7 +77,7 @@ def sparse_tensors_are_added(case: Case) -> None:
 
 
 def adasum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Maleki et al. 2021, equation 3 of the arXiv version, 2006.02924."""
+    """Return the Adasum of two gradients (Maleki et al. 2021, arXiv:2006.02924, equation 3)."""
     both = a.dot(b)
     return (1 - both / (2 * a.dot(a))) * a + (1 - both / (2 * b.dot(b))) * b
 

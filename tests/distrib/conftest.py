@@ -32,7 +32,7 @@ def pytest_pycollect_makemodule(
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[Pool]:
-    """Ranks that stay for the next call."""
+    """Ranks that later calls use again."""
     ranks = Pool()
     yield ranks
     ranks.close()
@@ -40,7 +40,7 @@ def pool() -> Iterator[Pool]:
 
 @pytest.fixture(scope="session")
 def mpi_pool() -> Iterator[MpiPool]:
-    """Ranks that ``mpirun`` started: each call's ranks are a whole MPI world."""
+    """Ranks that ``mpirun`` starts; those of each call are a complete MPI world."""
     if importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None:
         lacking(
             "mpi",

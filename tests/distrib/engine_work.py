@@ -43,7 +43,7 @@ def summed(name: str | None, tensor: torch.Tensor, **fields: Any) -> Request:
 
 
 def collectives(me: Rank) -> dict[str, Any]:
-    """One of each kind."""
+    """Run each kind of collective once; return the results."""
     n, r = me.size, me.rank
     with begun() as current:
         run = current.engine.run
@@ -76,7 +76,7 @@ def collectives(me: Rank) -> dict[str, Any]:
 
 
 def any_order(me: Rank) -> list[float]:
-    """Each rank asks in another order, and waits in yet another."""
+    """Submit and await requests in orders that differ between ranks."""
     with begun() as current:
         engine = current.engine
         order = list(range(40))
@@ -88,7 +88,7 @@ def any_order(me: Rank) -> list[float]:
 
 
 def nobody_waits(me: Rank) -> bool:
-    """Requests get done by themselves."""
+    """Return whether a request completes without a wait."""
     with begun() as current:
         handle = current.engine.submit(summed("t", torch.ones(3)))
         until = time.monotonic() + 20
@@ -100,7 +100,7 @@ def nobody_waits(me: Rank) -> bool:
 
 
 def many_threads(me: Rank) -> list[float]:
-    """Threads of one rank wait for requests of their own."""
+    """Exchange in four threads of each rank at the same time."""
     found = [0.0] * 4
     with begun() as current:
 
@@ -129,7 +129,7 @@ def again_and_again(me: Rank) -> list[float]:
 
 
 def uneven(me: Rank) -> dict[str, Any]:
-    """Rank r has r steps of work; a second round is even."""
+    """Run as many steps as the rank's number; a second round is even."""
     with begun() as current:
         run = current.engine.run
         sums = [run(summed(None, torch.tensor([1.0])))[0].item() for _ in range(me.rank)]
@@ -139,7 +139,7 @@ def uneven(me: Rank) -> dict[str, Any]:
 
 
 def channel_and_join(me: Rank) -> Any:
-    """Rank r exchanges r + 1 steps on a channel; those who have joined add zeros."""
+    """Exchange a step more than the rank's number on a channel; joined ranks add zeros."""
     with begun() as current:
         channel = current.open_channel("optimizer", {"sizes": [3]})
         sums = []
@@ -183,7 +183,7 @@ def channel_signatures(me: Rank) -> str:
 
 
 def sets(me: Rank) -> dict[str, Any]:
-    """Static sets, with the same name in two sets at once."""
+    """Use static process sets, with one name in two sets at once."""
     low, odd = ProcessSet([0, 1]), ProcessSet([1, 2])
     with begun([low, odd]) as current:
         mine = [each for each in (low, odd) if each.included()]
@@ -246,7 +246,7 @@ def dynamic_sets(me: Rank) -> dict[str, Any]:
 
 
 def disagree(me: Rank) -> list[str]:
-    """Errors that leave the engine whole: the last request works."""
+    """Make requests that fail and leave the engine intact: the last one succeeds."""
     r = me.rank
     with begun() as current:
         run = current.engine.run
@@ -279,7 +279,7 @@ def different_collectives(me: Rank) -> str:
 
 
 def stalled(me: Rank) -> str:
-    """Rank 1 asks for something else, and does not wait: it may still come."""
+    """Let rank 1 request another collective without waiting, so that rank 0 stalls."""
     with begun() as current:
         engine = current.engine
         if me.rank == 0:
@@ -293,7 +293,7 @@ def stalled(me: Rank) -> str:
 
 
 def killed(me: Rank, victim: int, busy: bool) -> tuple[str, str, float]:
-    """One rank dies by a signal that it cannot see coming."""
+    """Kill one rank with SIGKILL."""
     lifecycle.init()
     engine = context.current().engine
     engine.run(summed(None, torch.ones(4)))
@@ -312,7 +312,7 @@ def killed(me: Rank, victim: int, busy: bool) -> tuple[str, str, float]:
 
 
 def leaves_early(me: Rank) -> str:
-    """Rank 1 shuts down in good order while the others still want something."""
+    """Shut rank 1 down while the other ranks still make requests."""
     lifecycle.init()
     engine = context.current().engine
     engine.run(summed(None, torch.ones(4)))
@@ -325,7 +325,7 @@ def leaves_early(me: Rank) -> str:
 
 
 def hears_no_more(me: Rank) -> str:
-    """Rank 1 cannot handle a message, and neither asks for anything nor ends until rank 0 has heard of it."""
+    """Let rank 1 fail on a message; it makes no request and stays until rank 0 has noticed."""
     lifecycle.init()
     current = context.current()
     control, over = current.control, threading.Event()
@@ -345,7 +345,7 @@ def hears_no_more(me: Rank) -> str:
 
 
 def ends(me: Rank) -> str:
-    """Rank 1's program ends by an exception while the others wait."""
+    """End the program of rank 1 by an exception while the others wait."""
     lifecycle.init()
     engine = context.current().engine
     engine.run(summed(None, torch.ones(4)))
@@ -360,7 +360,7 @@ def ends(me: Rank) -> str:
 
 
 def forks(me: Rank) -> tuple[str, float, str]:
-    """A data loader's worker outlives its rank, and must not hide its death."""
+    """Let a forked worker outlive its rank, whose death must be noticed all the same."""
     lifecycle.init()
     engine = context.current().engine
     engine.run(summed(None, torch.ones(4)))
@@ -379,7 +379,7 @@ def forks(me: Rank) -> tuple[str, float, str]:
 
 
 def leaves_an_exchange(me: Rank) -> str:
-    """Rank 1 leaves while the others wait for it in a channel's exchange."""
+    """Let rank 1 leave while the others wait for it in a channel's exchange."""
     lifecycle.init()
     current = context.current()
     channel = current.open_channel("optimizer", {})
@@ -398,14 +398,14 @@ def leaves_an_exchange(me: Rank) -> str:
 
 
 def missing(me: Rank) -> str:
-    """Rank 1 of 2 never comes."""
+    """Let rank 1 of 2 be absent."""
     if me.rank == 1:
         return "away"
     return failure(lifecycle.init)
 
 
 def sets_of_communicators(me: Rank) -> dict[str, Any]:
-    """Each rank names the half that it is in."""
+    """Sum over a process set from an MPI communicator, with every second rank."""
     from mpi4py import MPI
 
     half = ProcessSet(MPI.COMM_WORLD.Split(me.rank % 2))

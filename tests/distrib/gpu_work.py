@@ -70,7 +70,7 @@ class Operations(TorchDispatchMode):
 
 
 def normalizes(me: Rank) -> tuple[set[str], int, float]:
-    """Operations of SyncBatchNorm, and its difference to BatchNorm of the whole batch."""
+    """Return the operations of SyncBatchNorm, and its difference to BatchNorm of the whole batch."""
     hvd.init()
     torch.manual_seed(3)
     whole = torch.randn(4 * me.size, 3, 5, 5) * 2 + 50
@@ -97,7 +97,7 @@ def normalizes(me: Rank) -> tuple[set[str], int, float]:
 
 
 def opens_channels_in_two_threads(me: Rank) -> list[str]:
-    """Names of the transports in the order in which this rank connects them."""
+    """Return the names of the transports in the order in which this rank connects them."""
     hvd.init()
     connected: list[str] = []
     connect = Execution.connect

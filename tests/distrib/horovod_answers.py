@@ -95,7 +95,7 @@ def example(pool: Pool | MpiPool, library: str, transport: str | None = None) ->
 
 
 def figures(printed: str) -> tuple[str, list[float]]:
-    """The output of the example with its decimal figures left out, and those figures."""
+    """Return the output of the example without its decimal figures, and those figures."""
     return _FIGURE.sub("#", printed), [float(figure) for figure in _FIGURE.findall(printed)]
 
 

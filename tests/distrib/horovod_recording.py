@@ -45,12 +45,12 @@ _SOURCES = (
 
 
 def checks_file(size: int) -> str:
-    """The name of the file with the results of the checks on so many ranks."""
+    """Return the name of the file with the results of the checks on so many ranks."""
     return f"checks-{size}.json"
 
 
 def sources(root: Path = ROOT) -> dict[str, str]:
-    """The SHA-256 of the code of each source that a recording depends on, by its path in the checkout."""
+    """Return the SHA-256 of the code of each source that a recording depends on, by its path."""
     paths = sorted(path for pattern in _SOURCES for path in root.glob(pattern))
     return {
         path.relative_to(root).as_posix(): hashlib.sha256(
@@ -61,7 +61,7 @@ def sources(root: Path = ROOT) -> dict[str, str]:
 
 
 def pinned_torch(root: Path = ROOT) -> str:
-    """The version of PyTorch in ``constraints.txt``."""
+    """Return the version of PyTorch in ``constraints.txt``."""
     [version] = re.findall(r"(?m)^torch==(\S+)$", (root / "constraints.txt").read_text())
     return str(version)
 
@@ -107,7 +107,10 @@ def save(answers: Mapping[str, Any], folder: Path = FOLDER) -> None:
 
 
 def _code(node: Any) -> Any:
-    """A syntax tree without positions, docstrings, and empty fields, of which Python releases add some."""
+    """Return a syntax tree without positions, docstrings and empty fields.
+
+    Python releases add empty fields.
+    """
     if isinstance(node, list):
         return [_code(each) for each in node if not _is_text(each)]
     if not isinstance(node, ast.AST):

@@ -49,7 +49,7 @@ def values(model: nn.Module) -> list[torch.Tensor]:
 def alone(
     steps: int, optimizer_of: Callable[[nn.Module], torch.optim.Optimizer] = sgd
 ) -> list[torch.Tensor]:
-    """The network after training on the whole batch in one process."""
+    """Return the parameters after training on the whole batch in one process."""
     model = network()
     optimizer = optimizer_of(model)
     for step in range(steps):
@@ -61,7 +61,7 @@ def alone(
 
 @contextmanager
 def started(**arguments: Any) -> Iterator[tuple[int, int]]:
-    """This rank's number and how many there are."""
+    """Initialize Horovod during the block; yield rank and size."""
     hvd.init(**arguments)
     try:
         yield hvd.rank(), hvd.size()

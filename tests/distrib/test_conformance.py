@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(300)
 def horovod() -> Iterator[Pool]:
     """Ranks for the real Horovod, which a process can initialize only once under MPI.
 
-    Its answers are recorded: it runs where the recording is out of date, or where it is required.
+    Its results are recorded. It runs if the recording is out of date or if it is required.
     """
     if "horovod" not in required() and not recording.outdated():
         pytest.skip(
@@ -115,7 +115,10 @@ def test_example_prints_recorded_figures_with_only_its_import_changed(pool: Pool
 
 
 def assert_passes(results: dict[str, str], size: int) -> None:
-    """Each recorded check passed, those too that Horovod cannot pass; those for more ranks did not run."""
+    """Assert that all checks passed, also those that Horovod cannot pass.
+
+    Checks for more ranks did not run.
+    """
     recorded: dict[str, str] = recording.load(recording.checks_file(size))
     assert list(recorded.values()).count("passed") > 60
     expected = {
@@ -126,7 +129,7 @@ def assert_passes(results: dict[str, str], size: int) -> None:
 
 
 def assert_alike(printed: str, recorded: str) -> None:
-    """The same text with about the same figures."""
+    """Assert equal texts with figures within the tolerance."""
     text, figures = answers.figures(printed)
     recorded_text, recorded_figures = answers.figures(recorded)
     assert text == recorded_text

@@ -53,7 +53,7 @@ class NonZero:
 
 
 class OfAType(Scaled):
-    """Its context is nothing that can be sent."""
+    """A compressor whose context cannot be sent."""
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
         return flat, flat.dtype

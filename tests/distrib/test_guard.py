@@ -45,7 +45,7 @@ def others_files(size: int) -> list[Path]:
 
 
 def dawdle_over_data() -> None:
-    """Until every rank's stacks are there."""
+    """Wait until every rank's stacks are in files."""
     assert seen(lambda: all(file.exists() for file in others_files(3)))
 
 
@@ -75,7 +75,7 @@ def test_a_late_rank_is_named_with_the_stacks_of_all(pool: Pool) -> None:
 
 
 def channel_is_late(me: Rank) -> None:
-    """As an optimizer does it: nothing is asked of rank 0 in a step."""
+    """Begin steps on a channel as an optimizer does, without a request to rank 0."""
     lifecycle.init()
     channel = context.current().open_channel("gradients", {})
     for step in range(3):
@@ -114,7 +114,7 @@ def is_stopped(me: Rank, which: int) -> None:
 
 
 def _let_go_on(folder: Path, which: int) -> None:
-    """When the log has it. Ranks write to the file that is their standard error."""
+    """Continue the stopped rank once the log reports it; ranks log to the file of their stderr."""
     mine = os.readlink("/proc/self/fd/2")
     helper = 1 if which == 0 else 0
     if int(os.environ["RANK"]) == helper:
@@ -133,7 +133,7 @@ def test_a_stopped_rank_is_named_and_said_to_be_stopped(pool: Pool, which: int) 
 
 
 def opened_by_the_report(size: int) -> queue.SimpleQueue[None]:
-    """A queue that gets its item once the stacks of all ranks are in files."""
+    """Return a queue that gets an item once the stacks of all ranks are in files."""
     gate: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def release() -> None:

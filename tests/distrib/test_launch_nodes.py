@@ -28,7 +28,7 @@ __all__ = ["nothing_left"]
 
 
 def nodes(folder: Path, key: str, ranks: str, *words: str) -> list[subprocess.Popen[str]]:
-    """The launchers of two nodes, which are one machine here."""
+    """Start the launchers of two nodes, both on this machine."""
     return [
         subprocess.Popen(
             [

@@ -31,7 +31,7 @@ class Slow:
 
 
 def with_a_bad_cable(group: Group, device: str) -> Any:
-    """All links at 200 MB/s, which any machine has; that of ranks 1 and 2 at 20."""
+    """Connect with 20 MB/s between ranks 1 and 2, and with 200 MB/s otherwise."""
     return Slow(linkcheck.connect(group, device), 20e6 if group.ranks == (1, 2) else 200e6)
 
 
@@ -58,7 +58,7 @@ def test_a_slow_link_is_named_on_every_rank(pool: Pool) -> None:
 
 
 def at_once_noisy(group: Group, device: str) -> Any:
-    """Slow only while others exchange as well: the second look finds nothing."""
+    """Connect with a link that is slow only while others exchange: the second measurement is fast."""
     busy = group.ranks == (1, 2) and "again" not in group.name
     return Slow(linkcheck.connect(group, device), 20e6 if busy else 200e6)
 

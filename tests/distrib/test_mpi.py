@@ -24,7 +24,7 @@ def halves(me: Rank) -> list[list[float]]:
 
 
 def parts_of_the_world(me: Rank) -> float:
-    """The first rank alone, and the others among themselves."""
+    """Sum over rank 0 alone, and over the other ranks among themselves."""
     members = (0,) if me.rank == 0 else (1, 2)
     mpi = Mpi.connect(me.group(members), "cpu")
     flat = torch.tensor([me.rank * 1.0])

@@ -105,7 +105,7 @@ def train_adasum(me: Rank) -> list[torch.Tensor]:
 
 
 def adasum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Maleki et al. 2021, equation 6."""
+    """Return the Adasum of two gradients (Maleki et al. 2021, equation 6)."""
     dot = (a * b).sum()
     return (1 - dot / (2 * a.square().sum())) * a + (1 - dot / (2 * b.square().sum())) * b
 

@@ -37,7 +37,7 @@ def run(folder: Path, *words: str, ranks: int = 2) -> subprocess.CompletedProces
 
 
 def losses(done: subprocess.CompletedProcess[str]) -> dict[int, str]:
-    """Of each step, to the last digit."""
+    """Return the loss of each step with all digits."""
     lines = (line.split() for line in done.stdout.splitlines())
     return {int(step): loss for step, loss in lines}
 

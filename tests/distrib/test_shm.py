@@ -72,7 +72,7 @@ def test_sixty_five_ranks_or_two_nodes_or_a_gpu_are_refused() -> None:
 
 
 def every_half(me: Rank, dtype: torch.dtype) -> bytes:
-    """All 16-bit floats there are, each met by other ones."""
+    """Reduce all 16-bit floats, each with other ones."""
     transport = ShmTransport.connect(me.group(), "cpu")
     bits = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16)
     flat = (bits if me.rank == 0 else bits.roll(77 * me.rank)).view(dtype).clone()
@@ -153,7 +153,7 @@ def test_the_killed_rank_is_named_on_all_survivors_within_a_second_or_so(
 
 
 def killed_with_children(me: Rank) -> str:
-    """The victim has forked: its child has everything open that it had."""
+    """Kill a rank with a forked child, which has all open files of its parent."""
     transport = ShmTransport.connect(me.group(), "cpu")
     transport.barrier()
     if me.rank == 1:
@@ -253,7 +253,7 @@ def test_ranks_that_disagree_are_told_so(pool: Pool, environ: dict[str, str | No
 
 
 def interrupted(me: Rank) -> tuple[str, float]:
-    """Control-C while a rank waits: the handler runs, and the other is not left alone."""
+    """Interrupt a waiting rank with Control-C: the handler runs, and the other rank gets an error."""
     transport = ShmTransport.connect(me.group(), "cpu")
     transport.barrier()
     began = time.monotonic()

@@ -32,7 +32,7 @@ def several(me: Rank) -> list[list[float]]:
 
 
 def abort(me: Rank) -> tuple[str, float]:
-    """The last rank aborts while all wait for each other in vain."""
+    """Abort the last rank while all ranks wait for each other."""
     pg = TorchProcessGroup.connect(me.group(), "cpu")
     pg.barrier()
     begun = time.monotonic()

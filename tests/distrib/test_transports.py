@@ -62,7 +62,7 @@ class Ranks:
         )
 
     def _nodes(self, size: int) -> tuple[int, ...]:
-        """The first layout that the transport is made for."""
+        """Return the first layout of nodes that the transport accepts; skip the test without one."""
         why = []
         for nodes in _LAYOUTS:
             chosen = nodes[:size] if size > 1 else (0,)

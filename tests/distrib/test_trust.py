@@ -35,7 +35,7 @@ class MakesAFolder:
 
 
 def forged(me: Rank, folder: str) -> str:
-    """Rank 0 sends what a stranger could who got into a transport."""
+    """Send from rank 0 what an attacker in a transport could send."""
     with started():
         if me.rank == 0:
             data = bytearray(b"\0" * 32 + pickle.dumps(MakesAFolder(folder)))

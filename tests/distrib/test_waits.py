@@ -19,7 +19,7 @@ pytestmark = realtime.RANKS
 
 
 def late_thread(me: Rank) -> list[float]:
-    """Each main thread waits for the other rank's second thread, whose first collective comes late."""
+    """Let each main thread wait for the other rank's second thread, whose first collective is late."""
     mine, theirs = ("a", "b") if me.rank == 0 else ("b", "a")
     found: list[float] = []
 
@@ -42,7 +42,7 @@ def late_thread(me: Rank) -> list[float]:
 
 
 def say_when_old(me: Rank, engine: CollectiveEngine) -> None:
-    """A rank that waited in vain would have said so by then, and both would have failed."""
+    """Announce that a wait is old enough to have been reported if it were in vain."""
     until = time.monotonic() + 3 * BLOCKED_S
     while time.monotonic() < until and not any(
         age_s > 2 * BLOCKED_S for _, _, age_s, _ in engine.pending()
@@ -52,7 +52,7 @@ def say_when_old(me: Rank, engine: CollectiveEngine) -> None:
 
 
 def hung_step(me: Rank) -> str:
-    """Rank 1 makes one step less, and asks for nothing before it hears that the run has failed."""
+    """Let rank 1 make one step less and no request before the run has failed."""
     with started() as (rank, size):
         model = network()
         optimizer = wrapped(model)

@@ -29,7 +29,7 @@ def class_of(name: str) -> Any:
 
 
 def connected(me: Rank, name: str, timeout_s: float = 60.0) -> Transport:
-    """This rank's end of a new group of all ranks."""
+    """Return this rank's transport to a new group of all ranks."""
     torch.set_num_threads(1)
     found: Transport = class_of(name).connect(me.group(timeout_s=timeout_s), "cpu")
     assert (found.rank, found.size) == (me.rank, me.size)
@@ -37,7 +37,7 @@ def connected(me: Rank, name: str, timeout_s: float = 60.0) -> Transport:
 
 
 def values(rank: int, count: int, dtype: torch.dtype, salt: int = 0) -> torch.Tensor:
-    """Small numbers, other ones for each rank: sums and products of a few of them are exact."""
+    """Return small numbers that differ between ranks, so that sums and products are exact."""
     number = torch.arange(count, dtype=torch.int64) * 7 + rank * 13 + salt
     if dtype == torch.bool:
         return number % 3 == 0
@@ -59,7 +59,7 @@ def reduced(rows: Sequence[torch.Tensor], op: Reduction) -> torch.Tensor:
 
 
 def same(found: torch.Tensor, expected: torch.Tensor, what: str) -> None:
-    """Bit for bit: the values are such that no order of additions matters."""
+    """Assert equality bit for bit; the values make the order of additions irrelevant."""
     assert found.dtype == expected.dtype, what
     assert torch.equal(found, expected), f"{what}: {found[:8]} is not {expected[:8]}"
 
@@ -124,7 +124,7 @@ def broadcast(me: Rank, name: str, counts: Sequence[int], dtypes: Sequence[torch
 
 
 def all_to_all(me: Rank, name: str, unit: int, dtypes: Sequence[torch.dtype]) -> None:
-    """Rank a sends b ``unit * ((a + 2 * b) % 3)`` values: some get none of some."""
+    """Exchange parts of different lengths, some of them empty: ``unit * ((a + 2 * b) % 3)`` from a to b."""
     transport = connected(me, name)
 
     def count(sender: int, receiver: int) -> int:
@@ -143,7 +143,7 @@ def all_to_all(me: Rank, name: str, unit: int, dtypes: Sequence[torch.dtype]) ->
 
 
 def same_bits_everywhere(me: Rank, name: str, count: int) -> dict[str, bytes]:
-    """Sums in which the order matters."""
+    """Return sums whose bits depend on the order of additions."""
     transport = connected(me, name)
     found = {}
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -157,7 +157,7 @@ def same_bits_everywhere(me: Rank, name: str, count: int) -> dict[str, bytes]:
 
 
 def mixed(me: Rank, name: str, times: int) -> None:
-    """All kinds in turn with nothing between them, and ranks that dawdle at different places."""
+    """Run all collectives in turn without a pause, with ranks that delay at different places."""
     transport = connected(me, name)
     for number in range(times):
         if number % me.size == me.rank and number % 5 == 0:
@@ -193,7 +193,7 @@ def barrier(me: Rank, name: str, folder: str) -> list[list[int]]:
 
 
 def two_at_once(me: Rank, name: str) -> None:
-    """Two groups in two threads: neither is in the other's way."""
+    """Use two groups in two threads at the same time."""
     first, second = connected(me, name), connected(me, name)
     flat = values(me.rank, 300_000, torch.float32)
     worker = threading.Thread(
@@ -213,7 +213,7 @@ def two_at_once(me: Rank, name: str) -> None:
 
 
 def aborted(me: Rank, name: str) -> tuple[str, float]:
-    """Rank 0 waits for one that never comes, until another thread of it breaks that off."""
+    """Let rank 0 wait for an absent rank until another thread aborts the transport."""
     transport = connected(me, name)
     transport.barrier()
     if me.rank:
@@ -236,7 +236,7 @@ def aborted(me: Rank, name: str) -> tuple[str, float]:
 
 
 def left_by_killed(me: Rank, name: str, victim: int, count: int) -> tuple[list[str], float, bool]:
-    """One rank is killed while the others wait for it; what each of them is told, and when."""
+    """Kill one rank while the others wait; return their errors and the delay."""
     transport = connected(me, name)
     for _ in range(3):
         transport.allreduce(torch.ones(count), Reduction.SUM)
@@ -265,7 +265,7 @@ def refused(me: Rank, name: str, nodes: Sequence[int], device: str) -> str | Non
 
 
 def a_little_of_all(me: Rank, name: str) -> None:
-    """Each collective, in one call: where ranks are many, starting them takes the time."""
+    """Run each collective in one call, because the start of many ranks takes the time."""
     dtypes = (torch.float32, torch.int64)
     everyone = list(range(me.size))
     all_reduce(me, name, (0, 5, 4099, 100_003), dtypes)

@@ -32,7 +32,7 @@ def _ended_like_ctrl_c() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """This machine's own scheduler, with a domain for each user."""
+    """A platform with this machine's local scheduler and a domain for each user."""
     environments_or_skip()
     root = tmp_path_factory.mktemp("platform")
     running = RunningPlatform(root, _containers(), domain="localhost")
@@ -59,7 +59,7 @@ def slurm_platform(
 
 @pytest.fixture(scope="module")
 def with_images(platform: RunningPlatform) -> RunningPlatform:
-    """``platform`` with both images, and a dataset of who started it."""
+    """``platform`` with both images, and a dataset of the user who started it."""
     offer_stock(platform, shared_stock())
     _add(platform, platform.token, platform.home / "digits")
     return platform
@@ -67,7 +67,7 @@ def with_images(platform: RunningPlatform) -> RunningPlatform:
 
 @pytest.fixture(scope="module")
 def slurm_with_images(slurm_platform: RunningPlatform) -> Iterator[RunningPlatform]:
-    """``slurm_platform`` with both images, and a dataset of alice's that only she can read."""
+    """``slurm_platform`` with both images, and a private dataset of alice's."""
     offer_stock(slurm_platform, shared_stock())
     alice = getpwnam("alice")
     folder = Path(alice.pw_dir, "digits-of-the-portal")
@@ -80,7 +80,7 @@ def slurm_with_images(slurm_platform: RunningPlatform) -> Iterator[RunningPlatfo
 
 
 def _containers() -> str:
-    """The images need not be there: only the tests that use them make them."""
+    """Return the setting of the images folder, which only tests with images fill."""
     return f'[containers]\nimages_dir = "{shared_folder()}"'
 
 

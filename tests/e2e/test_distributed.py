@@ -32,7 +32,7 @@ PROGRAM = Path(__file__).with_name("train.py")
 
 @pytest.fixture(scope="module")
 def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """This machine as four nodes, on two leaves that their names interleave."""
+    """A platform with four nodes on this machine, whose names alternate between two leaf switches."""
     need_torch()
     environments_or_skip()
     running = on_interleaved_nodes(tmp_path_factory.mktemp("platform"))

@@ -35,7 +35,7 @@ class Reader(RunningPlatform):
     """A platform whose user types a document's commands in a clone; one of them starts it."""
 
     def type(self, lines: list[str]) -> str:
-        """Type them one after the other; what was printed."""
+        """Run the lines in one shell; return the output."""
         env = {**self.env, "AITNE_PORT": str(self.port), "ROOT": str(ROOT), "VIRTUAL_ENV": ""}
         done = subprocess.run(
             ["bash", "-c", PRELUDE + "\n".join(lines)],

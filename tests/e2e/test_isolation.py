@@ -68,7 +68,7 @@ class Scene:
         self.folder = platform.home / ".jupyter"
 
     def prepare(self) -> None:
-        """Bob writes his page; then both start."""
+        """Write the page of bob; create both users."""
         self.folder.mkdir()
         (self.folder / "jupyter_server_config.py").write_text(CONFIGURATION)
         (self.folder / "bobs_page.py").write_text(PAGE)
@@ -99,7 +99,7 @@ class Scene:
         return found | {"alice": given["alice"]}
 
     def cookies(self) -> set[str]:
-        """The names of the cookies that bob's page was sent, but for those that it set itself."""
+        """Return the names of the cookies that bob's page received, without those that it set itself."""
         sent = (self.folder / "cookies").read_text().replace("\n", ";").split(";")
         pairs = [each.strip().partition("=") for each in sent]
         return {name for name, _, value in pairs if value != "planted"} - {""}
@@ -127,7 +127,7 @@ class Scene:
         return str(answer.json()["url"])
 
     def _spki(self) -> str:
-        """The digest by which Chromium trusts the platform's certificate; empty without TLS."""
+        """Return the digest by which Chromium trusts the platform's certificate; empty without TLS."""
         if not self.platform.tls:
             return ""
         pem = (self.platform.data_dir / "tls" / "server.pem").read_bytes()

@@ -66,7 +66,7 @@ print("done")
 
 @pytest.fixture
 def platform() -> Iterator[OwnPlatform]:
-    """With a domain for each user."""
+    """A platform with a domain for each user."""
     environments_or_skip()
     with own_platform() as running:
         yield running

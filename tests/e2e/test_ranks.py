@@ -26,7 +26,7 @@ START = "4 --nodes 2 --memory 700M --idle 10m --python"
 
 @pytest.fixture
 def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """This machine as two nodes."""
+    """A platform with two nodes on this machine."""
     need_torch()
     environments_or_skip()
     root = tmp_path_factory.mktemp("platform")

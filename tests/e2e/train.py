@@ -17,7 +17,7 @@ ENOUGH = Path(__file__).with_name("enough")
 
 
 def points(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Points of a plane, and whether each lies above the diagonal."""
+    """Return points of a plane, and for each whether it lies above the diagonal."""
     drawn = torch.randn(count, 2, generator=torch.Generator().manual_seed(seed))
     return drawn, (drawn.sum(1) > 0).long()
 

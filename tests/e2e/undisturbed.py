@@ -33,7 +33,7 @@ class _Argument(ctypes.Structure):
 
 
 def refuse_netlink() -> None:
-    """From here on, this process and its children open no netlink socket.
+    """Refuse netlink sockets to this process and its children from now on.
 
     Raises:
         OSError: The kernel takes no filter.

@@ -193,7 +193,7 @@ class Storm:
                 self._kill(victim)
 
     def _kill(self, name: str) -> None:
-        """Only what is seen to run and is gone afterwards counts."""
+        """Kill a process once, and count it only if it ran."""
         while not self._over.is_set():
             pid = self.platform.pids().get(name)
             if pid is not None:
@@ -310,7 +310,7 @@ class Storm:
 
 
 def all_jobs(line: httpx.Client, platform: RunningPlatform, token: str) -> list[dict[str, object]]:
-    """Every job that the token's user may see."""
+    """Return every job that the token's user may see."""
     found: list[dict[str, object]] = []
     cursor: str | None = None
     while True:
@@ -328,7 +328,7 @@ def all_jobs(line: httpx.Client, platform: RunningPlatform, token: str) -> list[
 
 
 def user_token(platform: RunningPlatform, user: str) -> str:
-    """A personal access token of a portal account, made by the administrator."""
+    """Create a personal access token for a portal account, as the administrator."""
     done = platform.aitne("admin", "token", "create", "--user", user, "--name", "storm", "--json")
     assert done.returncode == 0, done.stderr
     return str(json.loads(done.stdout)["token"])
@@ -338,7 +338,7 @@ _LIMITS = "[limits]\nmax_live_jobs = 1000000\n"
 
 
 def config(cluster: DevCluster, more: str = "") -> str:
-    """``aitne.toml`` of a platform on the cluster."""
+    """Return the ``aitne.toml`` of a platform on the cluster."""
     return (
         f'scheduler = "slurm"\npoll_interval_s = 1.0\n{more}\n{_LIMITS}'
         f'[slurm]\ndev_cluster = "{cluster.name}"\nsoftware_dir = "{SOFTWARE}"\n'
@@ -349,7 +349,10 @@ def config(cluster: DevCluster, more: str = "") -> str:
 def on_slurm(
     say: Callable[[str], None],
 ) -> Iterator[tuple[RunningPlatform, DevCluster | None, str]]:
-    """A platform on a development cluster, which it stops in the end, and alice's account."""
+    """Run a platform on a development cluster; both are stopped in the end.
+
+    Yield alice's account too.
+    """
     name = f"storm-{os.getpid()}"
     cluster = up(name, progress=say)
     root = Path(tempfile.mkdtemp(prefix="aitne-storm-"))
@@ -368,7 +371,7 @@ def on_slurm(
 def on_accounts(
     say: Callable[[str], None],
 ) -> Iterator[tuple[RunningPlatform, DevCluster | None, str]]:
-    """A platform whose jobs run on this machine as Unix accounts, and alice's account."""
+    """Run a platform whose jobs run on this machine as Unix accounts; yield alice's account too."""
     with own_platform(config=_LIMITS) as platform:
         say(f"jobs run as {platform.accounts['alice']}")
         platform.aitne("admin", "user", "create", "alice")

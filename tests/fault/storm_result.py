@@ -35,7 +35,7 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """True if each job ran once, by file and platform, all faults happened and it recovered."""
+        """Return whether each job ran once, all faults happened, and the platform recovered."""
         done = self.states == Counter({JobState.COMPLETED.value: self.jobs})
         faults = (self.kills.total(), self.hangs.processes.total())
         complete = faults == (self.promised_kills, self.promised_hangs) and self.recovered

@@ -64,7 +64,6 @@ class Ambiguous:
         env: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Completed:
-        """As the port says."""
         submits = argv[0] == "sbatch" and self.submitted < JOBS
         before = submits and self.submitted % 4 == 3
         after = submits and self.submitted % 4 == 1

@@ -30,7 +30,7 @@ RECOVERED_WITHIN_S = 180.0
 
 @pytest.fixture
 def client(platform: RunningPlatform) -> Iterator[Client]:
-    """Client of a ready platform; the jobs that the test leaves are ended."""
+    """A client of a ready platform; remaining jobs are ended after the test."""
     eventually("the platform is ready", platform.ready, RECOVERED_WITHIN_S)
     client = Client(url=platform.url, token=platform.token)
     yield client

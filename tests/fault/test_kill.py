@@ -25,7 +25,7 @@ VICTIMS = ("api", "controller", "hub", "proxy")
 
 @pytest.fixture
 def client(platform: RunningPlatform) -> Iterator[Client]:
-    """Of what it began nothing holds a processor that the next try needs."""
+    """A client; remaining jobs are ended after the test, so that they hold no processor."""
     client = Client(url=platform.url, token=platform.token)
     yield client
     for job in list(client.jobs.list()):

@@ -52,7 +52,7 @@ class Person:
         )
 
     def submit(self, *more: str, **fields: Any) -> str:
-        """A job whose last act is its line in the file; its id."""
+        """Submit a job that writes a line into the file at its end; return its id."""
         says = f'echo "$AITNE_JOB_ID ${{SLURM_ARRAY_TASK_ID:--}} $AITNE_ATTEMPT" >> {self.ran}'
         body = {
             "name": "fault",
@@ -66,7 +66,7 @@ class Person:
         return str(answer.json()["id"])
 
     def job(self, job_id: str) -> dict[str, Any]:
-        """As the API tells it now."""
+        """Return the job as the API shows it."""
         found: dict[str, Any] = self.line.get(f"/jobs/{job_id}").raise_for_status().json()
         return found
 
@@ -92,14 +92,14 @@ class Person:
         return self.ran.read_text().splitlines()
 
     def leave(self) -> None:
-        """Nothing stays in the home but the jobs' folders."""
+        """Close the connection and remove the folder, except for the jobs folders."""
         self.line.close()
         shutil.rmtree(self.folder)
 
 
 @pytest.fixture
 def alice(slurm_platform: RunningPlatform) -> Iterator[Person]:
-    """With a folder of her own for each test."""
+    """A user with a new folder for each test."""
     user = Person(slurm_platform, "alice")
     yield user
     user.leave()
@@ -115,7 +115,7 @@ def bob(slurm_platform: RunningPlatform) -> Iterator[Person]:
 
 @pytest.fixture
 def scontrol(slurm_cluster: DevCluster) -> Callable[..., str]:
-    """As root, who may do anything."""
+    """A function that runs scontrol as root."""
 
     def run(*words: str) -> str:
         done = subprocess.run(
@@ -148,7 +148,10 @@ def hold(scontrol: Callable[..., str], cluster: DevCluster) -> None:
 
 
 def let_go(scontrol: Callable[..., str], cluster: DevCluster) -> None:
-    """The end of ``hold``. A slurmctld that has just begun refuses while it does not know a node."""
+    """Resume the nodes that `hold` drained.
+
+    A slurmctld that has just started refuses while it does not know a node.
+    """
 
     def usable(node: str) -> bool:
         if "DRAIN" in scontrol("show", "node", node).partition("State=")[2].partition(" ")[0]:

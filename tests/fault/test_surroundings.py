@@ -33,7 +33,7 @@ def _environments() -> None:
 
 @contextmanager
 def mounted(folder: Path, size: str) -> Iterator[Path]:
-    """A file system of its own, so that the test's machine keeps its room."""
+    """Mount a file system of this size during the block, so that the test fills no other one."""
     folder.mkdir(exist_ok=True)
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder],
@@ -79,7 +79,7 @@ def refused(platform: RunningPlatform, data_dir: Path | None = None, *options: s
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[RunningPlatform]:
-    """One that is not started yet."""
+    """A platform that is not started yet."""
     made = RunningPlatform(tmp_path)
     yield made
     made.stop()

@@ -58,9 +58,10 @@ class LongTests:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Deselect what the choice leaves out.
+        """Deselect the tests that the choice leaves out.
 
-        Raises ``pytest.UsageError`` for a mark that names no third or rotates what must not.
+        Raises:
+            pytest.UsageError: a mark names no third, or rotates a test that must always run.
         """
         selected = [item for item in items if self._selects(item)]
         if len(selected) < len(items):

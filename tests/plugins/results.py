@@ -91,7 +91,7 @@ class TestResults:
 
     @property
     def reruns(self) -> int:
-        """Failed attempts that were repeated, in this session and in earlier phases of the run."""
+        """Return the number of repeated attempts in this session and in earlier phases of the run."""
         return self._earlier + sum(len(record.reruns) for record in self._rerun)
 
     @pytest.hookimpl(trylast=True)

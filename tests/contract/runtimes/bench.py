@@ -65,7 +65,7 @@ class Run:
         return psutil.Process(int(place.read_text()))
 
     def launcher(self) -> psutil.Process:
-        """The launching program, the agent's one child."""
+        """Return the launcher's process, the only child of the agent."""
         (found,) = self.agent.children()
         return found
 
@@ -115,14 +115,14 @@ class Bench:
         return pwd.getpwnam(self.user) if self.user else pwd.getpwuid(os.getuid())
 
     def folder(self, name: str) -> Path:
-        """A new folder of the user's own."""
+        """Create a folder that belongs to the user."""
         made = self.home / name
         made.mkdir()
         os.chown(made, self.account.pw_uid, self.account.pw_gid)
         return made
 
     def spec(self, argv: Sequence[str], **changes: Any) -> ContainerSpec:
-        """Home is bound writable; further ``binds`` come after it."""
+        """Return a container specification with a writable home; ``binds`` are mounted after the home."""
         binds = (
             (
                 *changes.pop("before", (USR,)),
@@ -235,7 +235,7 @@ class Bench:
 
 
 def make_home(user: str | None) -> Path:
-    """A folder that its user and all programs can reach: pytest's own are closed to others."""
+    """Create a folder that the user and all programs can reach, which pytest's own are not."""
     home = Path(tempfile.mkdtemp(prefix="aitne-runtimes-", dir="/tmp"))
     home.chmod(0o755)
     if user is not None:
@@ -245,7 +245,7 @@ def make_home(user: str | None) -> Path:
 
 
 def write_software(folder: Path) -> Path:
-    """The agent as one file, as the platform puts it on nodes, and the keeper beside it."""
+    """Write the agent's archive, as on nodes, and the keeper beside it; return the agent's path."""
     agent = folder / "agent.pyz"
     agent.write_bytes(agent_archive())
     shutil.copy(KEEPER, folder / KEEPER.name)

@@ -73,13 +73,13 @@ def _opened(request: pytest.FixtureRequest, software: Path) -> Iterator[Bench]:
 
 @pytest.fixture(params=["bare", *CONTAINED])
 def bench(request: pytest.FixtureRequest, software: Path) -> Iterator[Bench]:
-    """Whichever runtime it is."""
+    """A bench with each of the runtimes."""
     yield from _opened(request, software)
 
 
 @pytest.fixture(params=CONTAINED)
 def box(request: pytest.FixtureRequest, software: Path) -> Iterator[Bench]:
-    """One with an image."""
+    """A bench with each of the runtimes that use images."""
     yield from _opened(request, software)
 
 

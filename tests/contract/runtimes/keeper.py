@@ -31,7 +31,7 @@ def main(result: str, *command: str) -> None:
 
 
 def children() -> list[str]:
-    """Command lines of what is left, after those that have ended were collected."""
+    """Return the command lines of the children that still run; collect those that have ended."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

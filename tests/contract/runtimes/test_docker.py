@@ -194,7 +194,7 @@ def test_a_program_may_end_with_the_launchers_codes(bench: Bench) -> None:
 
 @contextmanager
 def refusing(url: str, words: bytes) -> Iterator[str]:
-    """The daemon by another socket, which hangs up on the first request that begins so."""
+    """Forward to the daemon, but close the connection at the first request with this beginning."""
     place = Path(tempfile.mkdtemp(prefix="aitne-relay-"), "docker.sock")
     refused = threading.Event()
 

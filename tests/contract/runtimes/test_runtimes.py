@@ -332,7 +332,7 @@ def test_processes_end_after_launching_program_is_killed(box: Bench) -> None:
 
 def test_apptainer_leaves_no_mounts(apptainer: Bench) -> None:
     def mounts() -> list[str]:
-        """Other tests mount their own things meanwhile."""
+        """Return the mounts of Apptainer; other tests have mounts of their own meanwhile."""
         marks = ("fuse", "apptainer", "singularity", str(apptainer.home))
         lines = Path("/proc/mounts").read_text().splitlines()
         return [line for line in lines if any(mark in line for mark in marks)]

@@ -26,7 +26,7 @@ __all__ = ["shared_accounts", "shared_broker"]
 async def bench(
     request: pytest.FixtureRequest, tmp_path: Path, slurm_clusters: Clusters
 ) -> AsyncIterator[Bench]:
-    """Whichever scheduler it is."""
+    """A bench with each of the schedulers."""
     with scheduler_of(request, tmp_path, slurm_clusters) as (factory, stand):
         async with opened(factory, tmp_path, stand) as bench:
             yield bench

@@ -31,7 +31,7 @@ class StoreWithTaskGroups(SqlStore):
 
 @pytest.fixture(params=[SqlStore, StoreWithTaskGroups], ids=["rows", "task_group"])
 async def store(request: pytest.FixtureRequest, url: str, clock: Clock) -> AsyncIterator[SqlStore]:
-    """Each test is made with a row for each task, and with one row for them all."""
+    """A store with a row for each task of an array, and one with task groups."""
     store: SqlStore = request.param(url, clock=clock)
     await store.start()
     yield store

@@ -20,7 +20,7 @@ LATER = CREATED_AT + timedelta(hours=1)
 
 
 async def people(store: SqlStore) -> None:
-    """ada works in vision, bob in nlp, carol in both."""
+    """Add ada in vision, bob in nlp, and carol in both."""
     await add(store, user("ada", "vision"), user("bob", "nlp"), user("carol", "vision"))
     await store.put_member("nlp", "carol", actor="root")
 

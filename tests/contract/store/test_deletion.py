@@ -29,7 +29,7 @@ SITE = RetentionSettings(keep_jobs=10 * 86_400, keep_failed_jobs=30 * 86_400)
 
 
 async def ended(store: SqlStore, state: JobState = JobState.COMPLETED, **fields: Any) -> Job:
-    """A job that has ended now, or ``ended_at``."""
+    """Create a job that has ended now or at ``ended_at``."""
     job = make_job(state=state, **{"ended_at": store._clock(), **fields})
     await store.create_job(job)
     return job

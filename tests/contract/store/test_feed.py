@@ -53,7 +53,7 @@ class TestCommitOrder:
         finish, rng = Transaction.finish, random.Random(5)
 
         async def dawdle(self: Transaction) -> None:
-            """Between the moment an event gets its id and the commit anything may happen."""
+            """Delay the commit, after events have got their ids."""
             await finish(self)
             await asyncio.sleep(rng.choice([0, 0, 0.005, 0.01]))
 

@@ -47,7 +47,7 @@ async def people(store: SqlStore) -> None:
 
 
 async def active(store: SqlStore) -> None:
-    """``vision``, led by ada, with bob in it."""
+    """Create the project vision with ada as its manager and bob as a member."""
     await people(store)
     await store.request_project(requested(), actor="ada")
     await store.step_project("vision", Step.APPROVE, actor="root")

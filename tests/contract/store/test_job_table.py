@@ -25,7 +25,7 @@ def at(minutes: float) -> datetime:
 
 @pytest.fixture
 async def jobs(store: SqlStore, clock: Clock) -> list[Job]:
-    """Fourteen jobs that are alike in most respects: only their ids tell some apart."""
+    """Fourteen jobs that are mostly alike; some differ in their ids only."""
     clock.now = at(1_000)
     made = []
     states = [JobState.QUEUED, JobState.RUNNING, JobState.COMPLETED, JobState.FAILED]

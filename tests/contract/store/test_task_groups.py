@@ -73,7 +73,7 @@ async def test_lists_and_counts_are_those_of_single_rows(
 async def _ids(
     store: SqlStore, where: JobFilter, sort: JobSort, *, descending: bool
 ) -> list[tuple[int, list[str]]]:
-    """All pages: the total, and the ids of each."""
+    """Return the total and the job ids of all pages."""
     pages, cursor = [], None
     while True:
         page = await store.list_jobs(

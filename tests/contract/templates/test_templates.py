@@ -21,7 +21,7 @@ HOSTILE = "$(touch pwned) `id`\n#SBATCH --uid=0\n'\"\\ 🦊"
 
 
 def fill(template: Template, **given: Scalar) -> dict[str, Scalar]:
-    """Something for every parameter that has no default."""
+    """Return values for all parameters without a default, and the given ones."""
     needed = {
         p.name: "~/text" if p.type is ParameterType.PATH else "text"
         for p in template.parameters
