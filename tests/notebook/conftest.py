@@ -99,7 +99,7 @@ def groups(tmp_path: Path) -> Iterator[Callable[..., Group]]:
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
-    """Two ranks for all tests of a module."""
+    """A group of two ranks for all tests of a module."""
     started = Group(tmp_path_factory.mktemp("ranks") / "group", 2)
     yield started
     started.stop()

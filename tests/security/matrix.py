@@ -98,17 +98,17 @@ def _route(*may: str, scope: Scope = Scope.READ, **fields: Any) -> Route:
 
 
 def reads(*may: str, **fields: Any) -> Route:
-    """A route that only looks."""
+    """Return a route that only reads."""
     return _route(*may, **fields)
 
 
 def writes(*may: str, **fields: Any) -> Route:
-    """A route that changes something."""
+    """Return a route that changes something."""
     return _route(*may, scope=Scope.WRITE, **fields)
 
 
 def administers(**fields: Any) -> Route:
-    """A route for administrators alone."""
+    """Return a route for administrators alone."""
     return _route(ADMIN, scope=Scope.ADMIN, **fields)
 
 

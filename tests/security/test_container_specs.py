@@ -161,7 +161,7 @@ def _check_place(path: str) -> None:
 
 
 def _filled(launch: RuntimeLaunch) -> list[str]:
-    """As the agent on a node with an NVIDIA GPU makes it."""
+    """Return the command line with its placeholders replaced, as on a node with an NVIDIA GPU."""
     found: list[str] = []
     for part in launch.prefix:
         if part == "{gpus}":
@@ -172,7 +172,7 @@ def _filled(launch: RuntimeLaunch) -> list[str]:
 
 
 def _read_apptainer(argv: list[str], spec: ContainerSpec) -> None:
-    """Every word is known; all that comes from the description stands where it must."""
+    """Assert that every word is known, and that the specification's values are where they belong."""
     words = iter(argv)
     assert [next(words) for _ in range(3)] == ["apptainer", "-q", "exec"]
     seen: Counter[str] = Counter()
@@ -224,7 +224,7 @@ def _read_apptainer(argv: list[str], spec: ContainerSpec) -> None:
 
 
 def _read_docker(argv: list[str], spec: ContainerSpec) -> None:
-    """Of the request too, for the launcher makes it of the words."""
+    """Assert the same of Docker's command line, and of the request that the launcher makes from it."""
     assert argv[1:4] == ["-I", "-m", "aitne.adapters.runtimes._docker_run"]
     facts, tmp, *rest = argv[4:]
     assert rest == (["--gpus", "--"] if spec.gpus else ["--"])

@@ -47,7 +47,7 @@ class Tree:
         self._ada = Actor(user=user, projects=frozenset({"ada"}))
 
     def checked(self, path: str) -> str | None:
-        """The real path, or None where it is refused."""
+        """Return the real path, or None if it is refused."""
         try:
             return asyncio.run(self._paths.checked(self._ada, path))
         except InvalidInput:

@@ -102,7 +102,7 @@ def known(prepared: tuple[SavedCatalogue, Known]) -> Known:
 
 
 async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
-    """Something of ada's of every kind; what stands for the parameters of paths."""
+    """Create an object of that kind for ada; return the values of path parameters."""
     stage = place.stage
     epoch = await stage.add_node()
     make = make_session if kind == "session" else make_job
@@ -187,7 +187,7 @@ async def _actor(place: Catalogue, name: str) -> Actor:
 
 
 def _fill(path: str, known: dict[str, str]) -> str:
-    """``{name}`` is of the kind that stands before it."""
+    """Return the path with its parameters replaced; ``{name}`` depends on the part before it."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] != "name":
@@ -198,7 +198,7 @@ def _fill(path: str, known: dict[str, str]) -> str:
 
 
 async def _add_tokens(place: Catalogue) -> None:
-    """Those who are not in every catalogue."""
+    """Add the tokens of the roles that a catalogue does not have."""
     stage = place.stage
     place.tokens |= {
         "owner with a token to read": await stage.token(await _actor(place, "ada"), Scope.READ),

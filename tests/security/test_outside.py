@@ -25,7 +25,7 @@ async def stage(tmp_path: Path, blank: Path) -> AsyncIterator[Stage]:
 
 
 async def prepare(stage: Stage, **overrides: Any) -> tuple[Job, dict[str, str]]:
-    """A job of ada's from outside, with its log, and a token of each user."""
+    """Store a job of ada from outside with its log; return it and a token of each role."""
     users = {
         "owner": await stage.add_user("ada", project="vision"),
         "member": await stage.add_user("eve", project="vision"),

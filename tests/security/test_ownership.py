@@ -39,7 +39,7 @@ WHO = ("owner", "member", "stranger", "administrator")
 
 
 async def people(stage: Stage) -> dict[str, str]:
-    """A token of each."""
+    """Create the users of the roles; return their tokens."""
     made = {
         "owner": await stage.add_user("ada", project="vision"),
         "member": await stage.add_user("bob", project="vision"),

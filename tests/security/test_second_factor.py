@@ -26,7 +26,7 @@ def code_of(stage: Stage, secret: str, steps: int = 0) -> str:
 
 
 async def set_up(stage: Stage, name: str = "ada") -> tuple[str, list[str]]:
-    """The secret and the recovery codes; the time step of now is used up."""
+    """Set up a second factor and use its current code; return the secret and the recovery codes."""
     async with stage.browser(name) as client:
         made = (await client.post("/api/v1/account/second-factor")).json()
         code = code_of(stage, made["secret"])

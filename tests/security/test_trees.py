@@ -36,7 +36,7 @@ def sha(content: bytes) -> str:
 
 
 def tree(*links: TreeLink, **contents: bytes) -> tuple[str, bytes]:
-    """The digest and the document of a tree; executable is what ends in _sh."""
+    """Return the digest and the document of a tree; files whose name ends in `_sh` are executable."""
     files = tuple(
         TreeFile(name, len(content), sha(content), name.endswith("_sh"))
         for name, content in contents.items()
@@ -72,7 +72,7 @@ async def submit(stage: Stage, owner: Actor, **fields: Any) -> Any:
 
 
 async def run(stage: Stage, job: UUID) -> str:
-    """Bring the job to its nodes; its token."""
+    """Start the job; return its token."""
     epoch = await stage.add_node()
     await store_job_token(stage.store, job, hashed(f"token {job}"), epoch=epoch)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING):

@@ -26,7 +26,10 @@ def parameters(network: nn.Module) -> int:
 
 
 def multiply_adds(network: nn.Module, *shape: int) -> int:
-    """For one example of this shape, by torch's own counter, which counts two per multiply-add."""
+    """Return the multiply-adds for one example of this shape.
+
+    PyTorch's own counter counts two operations for each.
+    """
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter, torch.no_grad():

@@ -283,7 +283,7 @@ async def test_through_the_broker(bench: BrokerBench, accounting: SlurmAccountin
         now = datetime.now(UTC)
 
         async def usages() -> tuple[list[Usage], list[Usage]]:
-            """Slurmdbd may hear of a job's end between the two."""
+            """Return the usage by both ways; slurmdbd may record a job's end between the two."""
             hour = now - timedelta(hours=1), now
             return list(await broker.usage(*hour)), list(await accounting.usage(*hour))
 

@@ -22,7 +22,10 @@ VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 
 
 def _pythons() -> list[str]:
-    """Programs of those versions, as they call themselves: shims of version managers change PATH."""
+    """Return the Python programs of those versions by their own paths.
+
+    The shims of version managers change PATH.
+    """
     managed = [
         str(path)
         for version in VERSIONS

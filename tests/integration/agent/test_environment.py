@@ -51,7 +51,7 @@ def test_modules_are_loaded_in_their_order(job: Job, modules: dict[str, str]) ->
 
 
 def with_functions(command: str, shell: str = "set -eu") -> list[str]:
-    """A program that has the functions of a batch script and runs a command in another bash."""
+    """Return a program that defines a batch script's functions and runs a command in another bash."""
     return ["bash", "-c", f'{FUNCTIONS}\nexec bash -c "$1"', "bash", f"{shell}\n{command}"]
 
 
@@ -194,7 +194,7 @@ def test_a_virtual_environment_that_is_none(job: Job, venv: str, told: str) -> N
 
 @pytest.fixture
 def conda(tmp_path: Path) -> dict[str, str]:
-    """No conda: a stand-in for the one shell function that its conda.sh defines."""
+    """A stand-in for conda that defines the shell function of conda.sh."""
     base = tmp_path / "miniforge3"
     (base / "etc" / "profile.d").mkdir(parents=True)
     (base / "envs" / "torch").mkdir(parents=True)

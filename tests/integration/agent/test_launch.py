@@ -54,7 +54,7 @@ NOBODY = 65_534
 
 @contextmanager
 def acting_as(uid: int) -> Iterator[None]:
-    """With the effective id of another, for looks at files by every thread of this process."""
+    """Set the effective uid of all threads during the block."""
     os.seteuid(uid)
     try:
         yield
@@ -335,7 +335,7 @@ GREEDY = "python3 -c 'x = bytearray(200 << 20); print(len(x))'"
 
 @pytest.fixture
 def groups() -> Iterator[None]:
-    """Skips where this account can make no control group; afterwards none is left."""
+    """Skip the test where this account can create no cgroup; check that none is left afterwards."""
     if "memory" not in cgroup.probe():
         pytest.skip("this machine lets this account make no control group with a memory limit")
     before = group_folders()

@@ -31,7 +31,7 @@ def job(tmp_path: Path) -> Any:
 
 
 def ranks(nodes: int = 2, **around: str) -> dict[str, Any]:
-    """A program of two ranks on each node; its commands stand for the spawner."""
+    """Return a program of two ranks on each node; its commands take the place of the spawner."""
     agent = (sys.executable, "-I", "-m", "aitne.agent")
     facts = {
         "nodes": nodes,

@@ -30,7 +30,7 @@ GIT = {
 
 
 def answer(contents: dict[str, bytes] = CONTENTS) -> tuple[str, bytes]:
-    """The digest of a tree, and what the platform answers."""
+    """Return the digest of a tree and the platform's answer with it."""
     files = tuple(
         TreeFile(name, len(content), hashlib.sha256(content).hexdigest(), "bin" in name)
         for name, content in sorted(contents.items())

@@ -23,7 +23,7 @@ __all__ = ["shared_accounts", "shared_broker"]
 async def bench(
     request: pytest.FixtureRequest, tmp_path: Path, slurm_clusters: Clusters
 ) -> AsyncIterator[Bench]:
-    """Every way in which a program comes beside a job."""
+    """A bench with each scheduler that attaches programs to jobs in its own way."""
     with scheduler_of(request, tmp_path, slurm_clusters) as (factory, stand):
         async with opened(factory, tmp_path, stand) as bench:
             yield bench

@@ -56,7 +56,7 @@ class Person:
     def run(
         self, *argv: str, stdin: bytes = b"", check: bool = True
     ) -> subprocess.CompletedProcess[bytes]:
-        """A program of theirs, to its end."""
+        """Run a program of the user to its end."""
         done = subprocess.run(
             argv, input=stdin, env=self.env, cwd=self.home, capture_output=True, timeout=60
         )
@@ -70,12 +70,12 @@ class Person:
     def ssh(
         self, program: str, *argv: str, **options: object
     ) -> subprocess.CompletedProcess[bytes]:
-        """One of OpenSSH's, with their own configuration."""
+        """Run a program of OpenSSH with the user's configuration."""
         config = str(self.home / ".ssh" / "config")
         return self.run(program, "-F", config, *argv, **options)  # type: ignore[arg-type]
 
     def start(self, name: str) -> str:
-        """A job of theirs that runs; its id."""
+        """Start a job of the user and wait until it runs; return its id."""
         job = self.client.jobs.create({**JOB, "name": name})
         assert wait_until(
             lambda: b"up" in b"".join(self.client.jobs.logs(job.id)), 60, poll_s=0.2
@@ -116,7 +116,7 @@ def person(request: pytest.FixtureRequest) -> Iterator[Person]:
 
 
 def left(mark: str) -> list[int]:
-    """Processes of this machine with this in their command line."""
+    """Return the `sleep` processes with this word in their command line."""
     found = []
     for pid in everyone():
         try:

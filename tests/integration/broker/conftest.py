@@ -16,7 +16,7 @@ def users() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def shared_bench(users: dict[str, str]) -> Iterator[BrokerBench]:
-    """One broker for the tests of a module that leave it as it was."""
+    """A broker for all tests of a module that do not change it."""
     bench = BrokerBench(users)
     bench.start()
     yield bench

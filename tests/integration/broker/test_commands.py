@@ -40,7 +40,7 @@ SCRIPTS = {
 
 @pytest.fixture
 def prefix(users: dict[str, str]) -> Iterator[list[str]]:
-    """Programs of Slurm's names that tell who they are, found before any others."""
+    """A command prefix with programs named as Slurm's, which print their identity."""
     with tempfile.TemporaryDirectory(prefix="aitne-commands-", dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         for name, text in SCRIPTS.items():

@@ -69,7 +69,7 @@ def run_of(request: SubmitRequest, scheduler_id: str) -> Run:
 
 
 async def seen(scheduler: BrokerScheduler, number: str, *states: JobState) -> SchedulerJob:
-    """The job's record once it is in one of the states, or has ended."""
+    """Wait until the job is in one of the states, or has ended; return its record."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             for row in await scheduler.poll():

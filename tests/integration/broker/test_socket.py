@@ -344,7 +344,7 @@ async def test_a_file_system_that_hangs_holds_up_its_own_user_alone(bench: Broke
 
 
 async def until_answered(ask: Callable[[], Awaitable[T]]) -> T:
-    """The answer, as soon as there is one."""
+    """Repeat a request until the broker answers, for 10 s at most."""
     until = asyncio.get_running_loop().time() + 10
     while True:
         try:

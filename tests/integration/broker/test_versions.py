@@ -34,7 +34,7 @@ ANNA = "aitne-anna"
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[Settings]:
-    """Settings of a platform whose broker is of release 0.1.0."""
+    """The settings of a platform whose broker is of release 0.1.0."""
     socket = tmp_path / "broker.sock"
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.older_broker", str(socket)], cwd=REPOSITORY

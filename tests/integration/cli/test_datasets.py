@@ -64,7 +64,10 @@ def slow(platform: RunningPlatform) -> Iterator[Path]:
 def stopped_half_way(
     platform: RunningPlatform, cache: Path, how: signal.Signals, *words: str
 ) -> tuple[int, str]:
-    """Status and words of a command that got a signal when it had read some files, on one core."""
+    """Send a signal to a command after it has read some files; return its status and output.
+
+    It runs on one core.
+    """
     core = str(min(os.sched_getaffinity(0)))
     with subprocess.Popen(
         ["taskset", "-c", core, AITNE, *words],

@@ -93,7 +93,7 @@ def by_sbatch(cluster: DevCluster, place: Path) -> str:
 
 
 def ended_by_sbatch(cluster: DevCluster, jobs: dict[str, str]) -> dict[str, list[int]]:
-    """The exit codes of jobs by their script, from Slurm's accounting; only of those that have ended."""
+    """Return the exit codes of the ended jobs by their script, from Slurm's accounting."""
     argv = ["sacct", "-XnP", "-o", "JobID,State,ExitCode", "-j", ",".join(jobs.values())]
     codes: dict[str, list[int]] = {}
     live = set()

@@ -61,7 +61,7 @@ def aitne(env: dict[str, str]) -> Aitne:
 
 
 def raw_server(answer: bytes) -> tuple[str, threading.Thread]:
-    """Serves these bytes once, whatever was asked, and closes the connection."""
+    """Start a server that sends these bytes to the first request and closes the connection."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve_once() -> None:

@@ -19,7 +19,7 @@ __all__ = ["stock_dockerd"]
 def here(
     tmp_path_factory: pytest.TempPathFactory, stock_dockerd: Dockerd
 ) -> Iterator[RunningPlatform]:
-    """One machine that has Apptainer and Docker, with both images for both."""
+    """A platform on one machine with Apptainer and Docker, with both images for both."""
     environments_or_skip()
     images = make_stock(stock_dockerd)
     config = [

@@ -113,7 +113,7 @@ def test_a_container_that_outlives_its_grace_is_removed(
 
 
 def left_of(job_id: str, dockerd: Dockerd) -> list[str]:
-    """Containers of the tests' daemon and processes that know the job."""
+    """Return the containers and processes that still belong to the job."""
     assert dockerd.client is not None
     found = [
         str(container.name)

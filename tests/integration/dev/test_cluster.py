@@ -63,7 +63,7 @@ def name() -> Iterator[str]:
 
 
 def left_of(plan: DevClusterPlan) -> list[object]:
-    """Everything of a cluster that can still be found."""
+    """Return the processes, mounts, files and ports that are left of a cluster."""
     paths = (plan.root, DESCRIPTORS / f"{plan.name}.json", DESCRIPTORS / f"{plan.name}.lock")
     return [
         *processes.find(plan),

@@ -28,7 +28,7 @@ os.write(1, f"{line}\\n".encode())
 
 
 def two_by_two(*commands: str, **fields: Any) -> dict[str, Any]:
-    """A job file: two ranks on each of two nodes."""
+    """Return a job file with two ranks on each of two nodes."""
     return {
         "commands": list(commands),
         "resources": {"nodes": 2, "cpu": 1, "memory": "700M"},

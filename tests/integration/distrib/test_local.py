@@ -38,7 +38,7 @@ WAIT = f"python -c '{SAY}'; touch up-$RANK-$AITNE_RUN_RESTARTS; exec sleep 120"
 
 
 def processes(job_id: str) -> dict[str, int]:
-    """Of a job's ranks, by number, those that live."""
+    """Return the running processes of a job's ranks by number."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -116,14 +116,14 @@ def on_four(*commands: str, **fields: Any) -> dict[str, Any]:
 
 
 def places(log: str) -> list[tuple[str, str]]:
-    """The nodes in the order of the ranks, each with the MASTER_ADDR that the rank sees."""
+    """Return the nodes in the order of the ranks, each with the rank's MASTER_ADDR."""
     found = sorted(line.split()[1:] for line in log.splitlines() if line.startswith("place "))
     assert [rank for rank, *_ in found] == ["0", "1", "2", "3"], log
     return [(node, master) for _, node, master in found]
 
 
 def assert_ordered(log: str, order: list[str]) -> None:
-    """The log reports fewer crossings, and neighbours in the order share a leaf."""
+    """Assert that the log reports fewer crossings, and that neighbours share a leaf switch."""
     match = CHANGED.search(log)
     assert match is not None, log
     assert int(match[1]) > int(match[2])
@@ -132,7 +132,7 @@ def assert_ordered(log: str, order: list[str]) -> None:
 
 
 def ordered_job(alice: Client, file: dict[str, Any]) -> tuple[Job, str, dict[str, Any]]:
-    """The completed job of a file whose ranks got a better order, its log and its placement."""
+    """Run a job whose ranks get a better order; return it with its log and placement."""
     job = alice.jobs.create(file)
     ended = alice.jobs.wait(job.id, timeout_s=240)
     log = log_of(alice, job.id)
@@ -265,7 +265,7 @@ def test_slurm_stores_the_nodes_that_a_job_requests(
 
 
 def engines_of(group: str) -> list[str]:
-    """The nodes in the order of the ranks to which alice's notebook is connected."""
+    """Return the nodes of the ranks that alice's notebook is connected to, in their order."""
     path = Path("/home/alice/.aitne/ranks") / group / "client.json"
     until("the ranks are connected", path.exists)
     ranks = sorted(json.loads(path.read_text())["ranks"], key=lambda each: int(each["rank"]))
@@ -293,7 +293,7 @@ def test_ranks_of_notebooks_follow_the_order(on_rest: RunningPlatform) -> None:
 
 
 def agents_of(number: str, node: str) -> list[int]:
-    """The processes of the platform's agent of a Slurm job on a node."""
+    """Return the processes of the agent of a Slurm job on a node."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

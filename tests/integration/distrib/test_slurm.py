@@ -26,7 +26,7 @@ UP = "echo up; while :; do sleep .05; done"
 
 
 def ranks_of(job_id: str) -> list[int]:
-    """The processes of a job's ranks that live, on whatever node."""
+    """Return the running processes of a job's ranks on all nodes."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -70,7 +70,7 @@ def interrupted(
 
 
 def _going(client: Client, job_id: str) -> str:
-    """The log of a job that has not ended."""
+    """Return the log of a job; fail if the job has ended without a loss."""
     log = log_of(client, job_id)
     found = client.jobs.get(job_id)
     assert not found.ended or "loss" in log, f"{found.state}: {found.message}\n{log}"
@@ -78,7 +78,7 @@ def _going(client: Client, job_id: str) -> str:
 
 
 def kill_a_rank(job_id: str) -> None:
-    """Of the second node's."""
+    """Kill rank 3, which is on the second node."""
     for pid in ranks_of(job_id):
         environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         if b"RANK=3" in environ:

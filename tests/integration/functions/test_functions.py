@@ -33,7 +33,7 @@ WAIT_S = 120.0
 
 @pytest.fixture(scope="module", autouse=True)
 def by_value() -> Iterator[None]:
-    """Functions of this module travel with their code, as those of a notebook do."""
+    """Pickle the functions of this module with their code, as those of a notebook are."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])

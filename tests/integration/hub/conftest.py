@@ -72,16 +72,16 @@ class RunningHub:
         return self.portal.job(owner, argv, self.root / f"job-{len(self.portal.jobs)}")
 
     def api(self, path: str, method: str = "GET") -> httpx.Response:
-        """A call to the Hub's API as the platform."""
+        """Send a request to the Hub's API as the platform."""
         headers = {"Authorization": f"token {self.token}"}
         return httpx.request(method, f"{self.hub_url}/api{path}", headers=headers, trust_env=False)
 
     def status(self, browser: httpx.Client, job: StandInJob) -> int:
-        """The status of ``/api/status`` of the job's server, as a browser gets it."""
+        """Return the HTTP status of the server's `/api/status`, as a browser gets it."""
         return browser.get(f"{self.base(job)}/api/status").status_code
 
     def base(self, job: StandInJob) -> str:
-        """The URL of the job's server, without a path below it."""
+        """Return the URL of the job's server, without a path below it."""
         return session_url(self.settings.sessions_base, job.owner, job.id, "")
 
     @staticmethod
@@ -105,16 +105,17 @@ class RunningHub:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
-    """Hub, proxy and stand-in portal."""
+    """A running Hub with its proxy and a stand-in for the portal."""
     with running_hub(tmp_path_factory.mktemp("hub")) as hub:
         yield hub
 
 
 @contextmanager
 def running_hub(root: Path, domain: str | None = None) -> Iterator[RunningHub]:
-    """Hub, proxy and stand-in portal; with ``domain`` each user has a host below it.
+    """Run the Hub, its proxy and a stand-in portal; with ``domain`` each user has a host below it.
 
-    Sessions then reach the Hub as those on nodes do: through the proxy, by another name than its own.
+    Sessions then reach the Hub as those on nodes do: through the proxy, by another name than its
+    own.
     """
     environments_or_skip()
     port = free_ports()
@@ -146,6 +147,6 @@ def running_hub(root: Path, domain: str | None = None) -> Iterator[RunningHub]:
 
 @pytest.fixture
 def browser() -> Iterator[httpx.Client]:
-    """Cookies and redirects, as a browser has them."""
+    """A client with cookies and redirects, as a browser has them."""
     with httpx.Client(follow_redirects=True, trust_env=False, timeout=30) as client:
         yield client

@@ -36,7 +36,7 @@ class StandInJob:
         return server_name(self.id)
 
     def take(self, handover: dict[str, Any]) -> None:
-        """As the agent does: the first hand-over goes to the launcher, later ones nowhere."""
+        """Take a handover as the agent does: the first goes to the launcher, later ones are dropped."""
         self.handovers += 1
         if self.env is None and self.process is not None and self.process.stdin is not None:
             self.process.stdin.write(json.dumps(handover).encode() + b"\n")
@@ -92,7 +92,7 @@ class StandInPortal:
                     job.process.stdin.close()
 
     def job(self, owner: str, launcher: list[str] | None, folder: Path) -> StandInJob:
-        """A running job, with the launcher in it if one is given."""
+        """Start a job, with a launcher if one is given."""
         job = StandInJob(uuid4(), owner, free_ports(1))
         folder.mkdir(parents=True, exist_ok=True)
         if launcher is not None:

@@ -16,7 +16,7 @@ pytestmark = realtime.PROCESSES
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
-    """Hub and proxy with a domain for each user."""
+    """A running Hub with its proxy and a domain for each user."""
     root = tmp_path_factory.mktemp("domains")
     with running_hub(root, "sessions.localhost") as hub:
         yield hub
@@ -30,7 +30,7 @@ def browser() -> Iterator[httpx.Client]:
 
 
 def scopes(browser: httpx.Client) -> dict[str, tuple[str, str]]:
-    """Domain and path of each cookie; those of XSRF are named with their domain."""
+    """Return domain and path of each cookie; the names of XSRF cookies include the domain."""
     return {
         f"{each.name} {each.domain}" if each.name == "_xsrf" else each.name: (
             each.domain,

@@ -39,7 +39,7 @@ def end_logins(running: RunningHub, user: str) -> int:
 async def terminal(
     running: RunningHub, browser: httpx.Client, job: StandInJob
 ) -> AsyncIterator[ClientConnection]:
-    """An open WebSocket of a new terminal."""
+    """Open a new terminal during the block; yield its WebSocket."""
     base = running.base(job)
     path = f"/user/{job.owner}/{job.server}/"
     xsrf = browser.cookies.get("_xsrf", path=path) or ""
@@ -56,7 +56,7 @@ async def terminal(
 
 
 async def closed(socket: ClientConnection) -> int | None:
-    """The code with which the server closes it."""
+    """Wait until the server closes the connection; return the close code."""
     with suppress(ConnectionClosed):
         while True:
             await socket.recv()

@@ -28,7 +28,7 @@ pytestmark = [
 
 @contextmanager
 def browser(platform: RunningPlatform) -> Iterator[httpx.Client]:
-    """Logged in at the portal by a one-time link."""
+    """A browser that is logged in at the portal by a one-time link."""
     links = httpx.post(
         f"{platform.url}/api/v1/auth/login-links",
         headers={"Authorization": f"Bearer {platform.token}"},
@@ -234,7 +234,7 @@ def test_kernel_of_a_session_uses_the_api_with_the_session_token(
 
 
 def process_of(kernel_id: str) -> tuple[list[str], dict[str, str]]:
-    """Command line and environment of the process of a kernel."""
+    """Return the command line and the environment of a kernel's process."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             argv = (entry / "cmdline").read_text().split("\0")

@@ -50,7 +50,7 @@ def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
 
 @pytest.fixture
 def known(slapd: Directory, tmp_path: Path) -> dict[str, Any]:
-    """Settings that search as the service, by StartTLS."""
+    """Settings that search as the service account, over StartTLS."""
     secret = tmp_path / "bind-password"
     secret.write_text(SERVICE_PASSWORD + "\n")
     return {

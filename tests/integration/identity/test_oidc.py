@@ -78,7 +78,7 @@ def stage_of(tmp_path: Path, blank: Path) -> Make:
 async def log_in(
     client: httpx.AsyncClient, provider: Provider, person: str, next_path: str = "/jobs"
 ) -> httpx.Response:
-    """All the way, as a browser goes it; the last answer of the platform."""
+    """Log in with all redirects, as a browser does; return the platform's last answer."""
     begun = await client.get(START, params={"next": next_path})
     assert begun.status_code == 302, begun.text
     return await client.get(provider.answer(begun.headers["location"], person))

@@ -75,14 +75,14 @@ def folder_of(platform: RunningPlatform) -> Path:
 
 
 def files(platform: RunningPlatform) -> set[str]:
-    """All that lies in the images' folder, work under way too."""
+    """Return the names of all files in the images folder, unfinished ones too."""
     folder = folder_of(platform)
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 @pytest.fixture
 def unchanged(platform: RunningPlatform, client: Client) -> Iterator[None]:
-    """Afterwards folder and catalogue are as they were: nothing half done is left."""
+    """Check that the block leaves the folder and the catalogue unchanged."""
     before = files(platform), [image.raw for image in client.images.list()]
     yield
     assert (files(platform), [image.raw for image in client.images.list()]) == before

@@ -53,7 +53,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def cluster(slurm_cluster: DevCluster) -> DevCluster:
-    """With the launcher as one file, and two programs, in the user's home."""
+    """A cluster with the launcher's archive and two programs in the user's home."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("__main__.py", MAIN)

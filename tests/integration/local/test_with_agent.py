@@ -36,7 +36,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 async def submit(bench: Bench, *commands: str, **changes: Any) -> tuple[str, SubmitRequest]:
-    """A job as the platform submits it."""
+    """Submit a job as the platform does; return its id and the request."""
     request = bench.request("", **({"time_limit_s": 60} | changes))
     spec = AgentSpec(
         job_id=request.job_id,

@@ -21,7 +21,7 @@ PANEL_TYPES = {"timeseries", "stat", "table", "bargauge", "row"}
 
 
 def panels(dashboard: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The panels that have queries."""
+    """Yield the panels with queries."""
     return (panel for panel in dashboard["panels"] if panel["type"] != "row")
 
 
@@ -32,7 +32,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _expression(text: str) -> str:
-    """A query as Grafana sends it, with its variables replaced."""
+    """Return a query with its variables replaced, as Grafana sends it."""
     for variable, value in (("$__rate_interval", "4m"), ("$jobid", "5f0c|91ab")):
         text = text.replace(variable, value)
     assert "$" not in text, text

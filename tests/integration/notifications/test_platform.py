@@ -65,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: it is the tests' own."""
+        """Suppress the log of requests."""
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ class Work:
     job: str
 
     def goes_on(self) -> None:
-        """Both run, the kernel kept its memory, and the log still grows."""
+        """Check that both jobs run, the kernel has kept its memory, and the log still grows."""
         eventually("the platform is ready", self.platform.ready, 30)
         eventually("the route is there", self.notebook.reachable)
         self.notebook.connect()
@@ -57,7 +57,7 @@ class Work:
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """With room for all jobs of this module at once."""
+    """A platform with CPUs for all jobs of this module at once."""
     environments_or_skip()
     running = RunningPlatform(tmp_path_factory.mktemp("platform"), "[local]\ncpus = 4\n")
     try:

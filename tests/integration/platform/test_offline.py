@@ -29,7 +29,7 @@ pytestmark = [
 
 
 def commands(heading: str) -> list[list[str]]:
-    """The console blocks of the handbook below a heading, as lines without the prompt."""
+    """Return the commands in the console blocks below a heading of the handbook."""
     text = (ROOT / "docs" / "handbook" / "upgrade.md").read_text()
     section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"```console\n(.*?)```", section, re.S)

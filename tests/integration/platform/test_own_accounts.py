@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.platform, pytest.mark.timeout(300), realtime.PLATFORM]
 
 @pytest.fixture(scope="module")
 def platform() -> Iterator[OwnPlatform]:
-    """One for the tests of this module."""
+    """A platform for all tests of this module."""
     environments_or_skip()
     with own_platform() as running:
         yield running

@@ -43,7 +43,7 @@ def alice(slurm_platform: RunningPlatform) -> Client:
 
 @pytest.fixture(scope="module")
 def session(slurm_platform: RunningPlatform, alice: Client) -> Iterator[dict[str, Any]]:
-    """One that is ready, for all tests that leave it so."""
+    """A ready session for all tests that do not change it."""
     job = alice.sessions.start("jupyterlab", job_file=SMALL)
     ready = alice.sessions.wait_ready(job.id, timeout_s=120)
     yield {"id": job.id, "nodes": ready.raw["nodes"], "url": alice.sessions.open(job.id)}
@@ -51,7 +51,7 @@ def session(slurm_platform: RunningPlatform, alice: Client) -> Iterator[dict[str
 
 
 def server(session: dict[str, Any]) -> tuple[int, int]:
-    """The single-user server's process and the port it listens on."""
+    """The process of the single-user server, and its port."""
     folder = f"/{session['id']}/"
     for entry in Path("/proc").glob("[0-9]*"):
         try:

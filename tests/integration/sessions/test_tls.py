@@ -95,7 +95,7 @@ def logged_in(platform: RunningPlatform, alice: Client) -> Iterator[httpx.Client
 
 
 def session_address(session_id: str) -> tuple[str, int]:
-    """The address at which the session's server listens."""
+    """Return the address at which the session's server listens."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             argv = (entry / "cmdline").read_bytes()
@@ -113,7 +113,7 @@ def session_address(session_id: str) -> tuple[str, int]:
 
 
 def answer(address: tuple[str, int], context: ssl.SSLContext | None, name: str = "") -> bytes:
-    """The beginning of what is answered to a request; nothing if there is no connection."""
+    """Return the beginning of the answer; empty without a connection."""
     try:
         with socket.create_connection(address, timeout=10) as plain:
             line = plain if context is None else context.wrap_socket(plain, server_hostname=name)
@@ -125,7 +125,7 @@ def answer(address: tuple[str, int], context: ssl.SSLContext | None, name: str =
 
 
 def shown_at(port: int) -> str:
-    """The certificate that a new connection gets."""
+    """Return the certificate that a new connection gets."""
     return ssl.get_server_certificate(("127.0.0.1", port))
 
 

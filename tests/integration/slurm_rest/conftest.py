@@ -26,7 +26,7 @@ def cluster(slurm_cluster: DevCluster) -> DevCluster:
 
 @pytest.fixture
 def bench(cluster: DevCluster, tmp_path: Path) -> Open:
-    """``async with bench(rest_url=…) as bench``; what is not given is the cluster's own."""
+    """A function that opens a bench; settings that are not given are the cluster's own."""
     clusters: Clusters = lambda _: cluster  # noqa: E731
 
     @asynccontextmanager
@@ -41,7 +41,7 @@ def bench(cluster: DevCluster, tmp_path: Path) -> Open:
 
 @asynccontextmanager
 async def saying(status: int, body: Any) -> AsyncIterator[str]:
-    """A server that gives one answer to everything."""
+    """Run a server that gives one answer to all requests; yield its URL."""
     data = json.dumps(body).encode()
     head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
 

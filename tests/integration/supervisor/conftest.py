@@ -114,7 +114,7 @@ class Supervised:
         return found
 
     def pid(self, name: str) -> int:
-        """0 while it does not run."""
+        """Return the process id of a child process; 0 while it does not run."""
         processes = {process["name"]: process["pid"] for process in self.status()["processes"]}
         return int(processes.get(name, 0))
 

@@ -34,7 +34,7 @@ while True:
 
 
 def status_of(pid: int, field: str) -> list[str]:
-    """The values of a line in the kernel's status of a process."""
+    """Return the values of a field in `/proc/<pid>/status`."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(line.split()[1:] for line in lines if line.startswith(f"{field}:"))
 

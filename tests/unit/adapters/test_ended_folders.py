@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> JobLocation:
 
 
 def ended(place: JobLocation, tasks: int = 0) -> Path:
-    """The folder of an attempt as a job leaves it."""
+    """Create the folder of an attempt as an ended job leaves it."""
     files.create(
         place, {"script.sh": b"x", "agent.json": b"{}", "token": b"s", "command-0": b"true"}
     )

@@ -13,7 +13,7 @@ ALL = "/api/v1/announcements"
 
 
 async def tokens(stage: Stage) -> tuple[str, str, str]:
-    """The tokens of an administrator, a member of vision, and another user."""
+    """Return the tokens of an administrator, a member of vision, and another user."""
     root = await stage.token(await stage.add_user("root", Role.ADMIN))
     ada = await stage.token(await stage.add_user("ada", project="vision"))
     bob = await stage.token(await stage.add_user("bob"))

@@ -118,7 +118,7 @@ async def test_reports_of_a_hostile_job_keep_the_format_and_name_no_other_nodes(
 
 
 def check(text: str) -> None:
-    """``promtool check metrics`` finds nothing to say."""
+    """Assert that `promtool check metrics` reports nothing."""
     promtool = prometheus_program("promtool")
     done = subprocess.run(
         [promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False

@@ -23,7 +23,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def served(context: ssl.SSLContext) -> int:
-    """The serial number of the certificate that a new connection gets."""
+    """Return the serial number of the certificate that a new connection gets."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()

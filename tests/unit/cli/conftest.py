@@ -23,7 +23,7 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """Stdout, which has to be exactly one document."""
+        """The output, which must be exactly one JSON document."""
         return json.loads(self.out)
 
 

@@ -32,7 +32,7 @@ def lines(found: list[AuditEntry]) -> bytes:
 
 
 def pieces(data: bytes) -> Answer:
-    """In pieces that end in the middle of lines."""
+    """Return an answer in pieces that end in the middle of lines."""
     return Answer(200, [data[at : at + 100] for at in range(0, len(data), 100)])
 
 

@@ -69,7 +69,7 @@ def packed(text: bytes) -> Answer:
 
 
 def catalogued(api: FakeApi, root: Path, **changes: Any) -> dict[str, Any]:
-    """A dataset as the platform has it; its files may be changed afterwards."""
+    """Add a dataset to the API; its files may be changed afterwards."""
     text = text_of(root)
     found = dataset(root, manifest=hashlib.sha256(text).hexdigest(), files=2, **changes)
     api.on("GET", "/datasets/div2k/1.0", found)

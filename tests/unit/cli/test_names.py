@@ -13,7 +13,7 @@ from tests.unit.cli.test_commands import OTHER, plan
 
 
 def listed_by_state(*jobs: dict[str, Any]) -> Any:
-    """The list of jobs, as the API filters it."""
+    """Return the list of jobs, filtered by state as in the API."""
 
     def listed(request: Request) -> CannedAnswer:
         states = request.query.get("state")

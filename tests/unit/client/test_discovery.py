@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def running(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Data directories below this one have a platform running in them."""
+    """A folder; every data directory below it has a running platform."""
     root = home / "data"
 
     def ask(data_dir: str, verb: str) -> dict[str, str] | None:

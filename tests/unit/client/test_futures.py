@@ -28,7 +28,7 @@ WAIT_S = 60.0
 
 
 def content(value: object, kind: str = "value", **more: Any) -> bytes:
-    """A result file as a job writes it."""
+    """Return a result file as a job writes it."""
     data = cloudpickle.dumps(value)
     header = {"format": 1, "kind": kind, "python": sys.version_info[:2], "bytes": len(data)}
     return json.dumps({**header, **more}).encode() + b"\n" + data
@@ -46,13 +46,13 @@ class Stream:
             yield piece
 
     def say(self, job_id: str, state: str, **data: Any) -> None:
-        """A job changed its state."""
+        """Send an event about a job's new state."""
         fact = {"id": 8, "time": "2026-11-21T04:00:00Z", "kind": "job.state", "job_id": job_id}
         fact |= {"owner": "ada", "project": "ada", "data": {"state": state, **data}}
         self._queue.put(f"event: job.state\ndata: {json.dumps(fact)}\n\n".encode())
 
     def end(self) -> None:
-        """The platform ends the stream."""
+        """End the stream of events."""
         self._queue.put(None)
 
 

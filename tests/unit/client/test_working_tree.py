@@ -30,7 +30,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def write(folder: Path, **contents: str) -> None:
-    """Files by name; ``__`` is a slash."""
+    """Write files by name; ``__`` is a slash."""
     for name, content in contents.items():
         path = folder / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)

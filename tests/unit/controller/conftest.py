@@ -99,7 +99,7 @@ class Bench:
         return (await self.job(job_id)).state
 
     async def begins(self, *jobs: Job) -> None:
-        """Their agents take the fences, under the ids that the scheduler has given out."""
+        """Let the agents of the jobs take their fences, with the scheduler's ids."""
         for job in jobs:
             now = await self.store.get_job(job.id)
             owner = str(now.scheduler_id)
@@ -108,7 +108,7 @@ class Bench:
     async def ends(
         self, job: Job, exit_code: int, *, interrupted: bool = False, **said: Any
     ) -> None:
-        """Its agent writes down how it ended; ``said`` are its reason and its message."""
+        """Let the job's agent record the outcome; ``said`` has the reason and the message."""
         now = await self.store.get_job(job.id)
         fence = self.files.fences[key_of(now)]
         self.files.outcomes[key_of(now)] = ProgramOutcome(

@@ -48,7 +48,7 @@ async def test_a_program_may_end_with_the_agents_exit_codes(bench: Any) -> None:
 
 
 async def _ended(b: Any, job: Any, code: int, **said: Any) -> Any:
-    """A run that ends with ``code``, of which its agent wrote down ``said``."""
+    """End the run with ``code`` and the agent's record ``said``; return the job."""
     await b.begins(job)
     await b.ends(job, code, **said)
     scheduler_id = (await b.job(job.id)).scheduler_id

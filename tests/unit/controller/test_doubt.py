@@ -10,7 +10,7 @@ from tests.support.jobs import make_job
 
 
 async def _running(b: Any) -> Any:
-    """A job whose agent has written down a good end, of which the scheduler says nothing."""
+    """Start a job whose scheduler reports nothing new from now on; return it."""
     job = make_job()
     await b.store.create_job(job, ())
     await b.outbox.drain()

@@ -22,7 +22,7 @@ from tests.support.jobs import make_job, make_session
 
 @asynccontextmanager
 async def living(b: Any, poll_interval_s: float = 0.1) -> AsyncIterator[None]:
-    """A whole controller over the bench's parts."""
+    """Run a complete controller with the bench's parts during the block."""
     await b.leader.release()
     controller = Controller(
         b.store,

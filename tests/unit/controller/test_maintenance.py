@@ -132,7 +132,7 @@ async def test_a_node_that_somebody_resumes_meanwhile_is_left_alone(bench: Any) 
 
 
 class CannotDrain(FakeScheduler):
-    """As the embedded one."""
+    """A scheduler without drained nodes, such as the local one."""
 
     asked = 0
 

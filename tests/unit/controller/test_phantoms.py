@@ -16,7 +16,7 @@ from tests.support.jobs import make_array, make_job
 
 
 async def _ended(b: Any, **fields: Any) -> Any:
-    """A job that has ended well, and its record while it ran."""
+    """Complete a job; return it and its record while it ran."""
     job = make_job(**fields)
     await b.store.create_job(job, ())
     await b.outbox.drain()

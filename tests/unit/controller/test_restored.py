@@ -33,7 +33,7 @@ class Disaster:
         copy_sqlite(self.before.settings.data_dir / "aitne.db", self._copy)
 
     async def restore(self) -> Any:
-        """The platform that was restored, a while later."""
+        """Restore the platform an hour later."""
         clock = self.before.clock
         clock.advance(3_600)
         # The platform removes the files that only a running job needs once it has ended.

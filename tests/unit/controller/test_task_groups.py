@@ -17,7 +17,7 @@ from tests.support.jobs import make_array, make_task_group
 
 
 class OneRecord(SlowStart):
-    """As Slurm: the tasks of an array that have not begun have one record."""
+    """A scheduler with one record for the waiting tasks of an array, as Slurm has."""
 
     def __init__(self) -> None:
         super().__init__()

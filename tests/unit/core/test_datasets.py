@@ -26,7 +26,7 @@ SUMS = st.binary(min_size=32, max_size=32).map(bytes.hex)
 
 @st.composite
 def trees(draw: st.DrawFn) -> list[Entry]:
-    """Entries as a file system could hold them: nothing below a file or a link."""
+    """Draw entries that a file system could have: none is below a file or a link."""
     entries: list[Entry] = []
     taken: set[bytes] = set()
     for path in draw(st.lists(PATHS, unique=True, max_size=12)):

@@ -26,7 +26,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
 
 @st.composite
 def made(draw: st.DrawFn) -> JobTree:
-    """A tree as a file system could hold it, in any order."""
+    """Draw a tree that a file system could have, in any order."""
     files: list[TreeFile] = []
     links: list[TreeLink] = []
     taken: set[str] = set()

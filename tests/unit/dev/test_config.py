@@ -22,7 +22,7 @@ from aitne.topology.tree import TopologyTree
 def planned(
     nodes: int, cloud_nodes: int, arrangement: str | None, **facts: object
 ) -> DevClusterPlan:
-    """The plan of a cluster, as `up` makes it."""
+    """Return the plan of a cluster as `up` makes it."""
     topology = arranged(arrangement, names_of_nodes(nodes), names_of_nodes(cloud_nodes, "c"))
     given = {"nodes": nodes, "cloud_nodes": cloud_nodes, "topology": topology, **facts}
     return DevClusterPlan.model_validate(given)
@@ -41,7 +41,7 @@ PLANS = st.builds(
 
 
 def records(text: str, key: str) -> list[dict[str, str]]:
-    """The lines that begin with a key, as their words."""
+    """Return the words of the lines that begin with a key."""
     return [
         dict(word.split("=", 1) for word in line.split())
         for line in text.splitlines()

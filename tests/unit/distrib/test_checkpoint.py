@@ -26,7 +26,7 @@ def file_of(folder: Path, step: int) -> Path:
 
 @pytest.fixture
 def two(tmp_path: Path) -> Checkpointer:
-    """Steps 10 and 20."""
+    """Save the steps 10 and 20."""
     saver = Checkpointer(tmp_path)
     for step in (10, 20):
         saver.save({"step": step, "weights": torch.full((1000,), float(step))}, step)

@@ -30,7 +30,7 @@ def names(responses: list[Response]) -> list[list[str]]:
 
 @st.composite
 def interleavings(draw: st.DrawFn) -> tuple[int, list[tuple[int, str, int]]]:
-    """Ranks, and the order in which each (rank, name, set) is submitted: any that keeps no rank's order."""
+    """Draw a number of ranks, and any order of their (rank, name, set) submissions."""
     size = draw(st.integers(1, 5))
     requests = []
     for at in range(draw(st.integers(1, 6))):

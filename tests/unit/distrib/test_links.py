@@ -36,7 +36,7 @@ def test_a_large_world_is_measured_by_nodes_and_neighbours(counts: list[int]) ->
 
 
 def links(**speeds: float) -> list[RankLink]:
-    """``l01=5``: ranks 0 and 1 at 5 bytes/s."""
+    """Return links from ``l01=5``: ranks 0 and 1 with 5 bytes/s."""
     return [RankLink((int(name[1]), int(name[2])), speed, 1e-5) for name, speed in speeds.items()]
 
 

@@ -74,8 +74,11 @@ class End:
 def train(
     star: Star, told: dict[int, int], last: int, *, late: int | None = None
 ) -> list[int | None]:
-    """Ranks that meet in each step; each rank of ``told`` hears the signal in its step. The step after
-    which each was told to end."""
+    """Run ranks that meet in each step; the ranks in ``told`` get the signal in their step.
+
+    Returns:
+        For each rank, the step after which it ended.
+    """
     size = len(star.ends)
     meeting = threading.Barrier(size)
     ended: list[int | None] = [None] * size

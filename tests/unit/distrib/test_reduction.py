@@ -12,7 +12,7 @@ from aitne.distrib.types import ReduceOp
 
 
 class Doubling(SoloTransport):
-    """As if another rank had the same, by a transport that takes only some types of elements."""
+    """A transport as if another rank had the same values; it reduces some types of elements only."""
 
     size = 2
 

@@ -16,7 +16,7 @@ NOW = 1000.0
 
 
 def beats(**waiting: float) -> dict[int, Heartbeat]:
-    """``r0=31``: rank 0 said just now that it has waited for 31 s."""
+    """Return heartbeats from ``r0=31``: rank 0 has waited for 31 s."""
     return {int(name[1:]): Heartbeat(NOW, waiting_s) for name, waiting_s in waiting.items()}
 
 

@@ -149,7 +149,7 @@ demands = st.builds(
 
 @st.composite
 def queues(draw: st.DrawFn) -> tuple[tuple[NodeCapacity, ...], list[tuple[WaitingTask, float]]]:
-    """Nodes, and jobs with the time they really run (at most their limit)."""
+    """Draw nodes, and jobs with their real duration, which is within the limit."""
     nodes = draw(nodes_)
     jobs = []
     for key in range(1, draw(st.integers(1, 12)) + 1):

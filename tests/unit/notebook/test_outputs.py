@@ -23,7 +23,7 @@ TEXTS = st.builds(
 
 
 def figure(size: int, **fields: Any) -> dict[str, Any]:
-    """An output with a picture of that many bytes."""
+    """Return an output with a picture of that many bytes."""
     return {
         "output_type": "display_data",
         "metadata": {},
@@ -32,7 +32,7 @@ def figure(size: int, **fields: Any) -> dict[str, Any]:
 
 
 def text_of(cell: CellOutputs) -> str:
-    """Everything that a cell has printed."""
+    """Return the text that a cell has printed."""
     return "".join(output["text"] for output in cell.kept if output["output_type"] == "stream")
 
 

@@ -38,7 +38,7 @@ VALUES = st.recursive(
 
 
 def notebook(*cells: tuple[str, str]) -> dict[str, Any]:
-    """A notebook of code cells, each with a tag and its code."""
+    """Return a notebook of code cells, each with a tag."""
     return {
         "nbformat": 4,
         "cells": [

@@ -21,7 +21,7 @@ SUBMITTED, STARTED, ENDED = 1_795_266_493, 1_795_266_500, 1_795_266_560
 
 
 def said(**changes: Any) -> SimpleNamespace:
-    """A job as pyslurm hands it out: one that runs on two nodes."""
+    """Return a job of pyslurm that runs on two nodes."""
     return SimpleNamespace(
         **{
             "id": 12,
@@ -49,7 +49,7 @@ def said(**changes: Any) -> SimpleNamespace:
 
 
 def rows(**changes: Any) -> list[SchedulerJob]:
-    """On the way that it takes: out of the worker as JSON."""
+    """Return the records of a job that passed the worker's JSON."""
     return [*records.rows(json.loads(json.dumps(worker.record(said(**changes)))))]
 
 

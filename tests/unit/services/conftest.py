@@ -105,7 +105,7 @@ class Oracle(FakeScheduler):
         self.refuses: str | None = None
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """It cannot tell, or it refuses."""
+        """Return no forecast, or refuse the job."""
         if self.refuses is not None:
             raise SchedulerRejected(self.refuses)
         return None
@@ -162,7 +162,7 @@ class Bench:
         return await self.jobs.plan(actor, JobFile.model_validate(fields))
 
     async def running(self, **fields: object) -> Job:
-        """A batch job that runs since now, with its hour to go."""
+        """Create a batch job that has just started and has an hour left."""
         job = await self.create(max_duration="1h", **fields)
         return await self.walk(
             job,
@@ -173,7 +173,7 @@ class Bench:
         )
 
     async def ready(self, actor: Actor = ADA, **fields: object) -> Job:
-        """A session that can be opened, started now, with its hour to go."""
+        """Create a session that has just become ready and has an hour left."""
         job = await self.create(actor, type="session", max_duration="1h", **fields)
         return await self.walk(
             job,

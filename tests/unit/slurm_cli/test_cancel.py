@@ -38,7 +38,7 @@ class Slurm:
         env: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Completed:
-        """Tell of the queue; note everything else."""
+        """Answer squeue; record all other commands."""
         if argv[0] != "squeue":
             self.told.append((account, *argv))
             return Completed(0, b"", b"")

@@ -42,7 +42,7 @@ class Slurm:
         env: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Completed:
-        """The answer to ``argv``."""
+        """Answer squeue, sacct or scontrol; fail while down."""
         self.asked.append(argv)
         if self.down:
             return Completed(1, b"", b"Unable to contact slurm controller")

@@ -19,7 +19,7 @@ PENDING = {"State": "PENDING", "Reason": "Priority"}
 
 
 def line(number: int = 7, task: str | None = None, **values: str) -> str:
-    """A record of ada's as squeue prints it; ``task`` makes it one of an array's."""
+    """Return a line of squeue for a job of ada; ``task`` makes it one of an array."""
     row = {
         **dict.fromkeys(records.FIELDS, "N/A"),
         "Comment": "(null)",

@@ -35,7 +35,7 @@ def said(folder: Path, name: str) -> str:
 
 
 def by_job(jobs: list[SchedulerJob]) -> dict[tuple[int, int | None], SchedulerJob]:
-    """Place among the recorded jobs and task -> its row."""
+    """Return the records by the number of the recorded job and the task."""
     return {(job.job_id.int & 0xFF, job.array_task_id): job for job in jobs}
 
 

@@ -55,7 +55,7 @@ class Site:
         )
 
     def install(self, program: str, answers: Mapping[str, str], otherwise: str = "exit 3") -> None:
-        """``answers``: what is looked for in the arguments, and the shell that answers."""
+        """Install a program; ``answers`` maps words of its arguments to shell code."""
         cases = "\n".join(f'  *" {word} "*) {answer};;' for word, answer in answers.items())
         tool = self.bin / program
         tool.write_text(

@@ -13,7 +13,7 @@ from aitne.supervisor import bundles, environments
 
 
 def make_bundle(folder: Path, **changes: str) -> Path:
-    """A bundle without packages."""
+    """Create a bundle without packages."""
     (folder / bundles.WHEELS).mkdir(parents=True)
     facts = {"release": "0.2.0", **bundles.kind(), **changes}
     (folder / bundles.MANIFEST).write_text(json.dumps(facts))

@@ -14,7 +14,7 @@ HERE = "/where/sbatch/was/called"
 
 
 def _sbatch() -> dict[str, str]:
-    """The options of sbatch, and whether each has an argument."""
+    """Return the options of sbatch, each with the kind of its argument."""
     lines = (Path(__file__).parent / "sbatch_options.txt").read_text().splitlines()
     words = (line.split() for line in lines if not line.startswith("#"))
     return {name: argument for name, argument, *_ in words}

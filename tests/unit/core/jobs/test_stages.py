@@ -21,7 +21,7 @@ def at(minutes: int) -> datetime:
 
 
 def job_at(state: JobState, came: int, kind: JobType = JobType.JOB, **fields: Any) -> Job:
-    """A job that came past so many of the times, one minute apart."""
+    """Return a job that has the first ``came`` times, one minute apart."""
     times = {name: at(n) for n, name in enumerate(TIMES[:came], 1)}
     ended = {"ended_at": at(9)} if state.terminal else {}
     return make_job(state=state, type=kind, **times, **ended, **fields)

@@ -34,7 +34,7 @@ def job_file(**fields: object) -> JobFile:
 
 
 async def problems(bench: Bench, **fields: object) -> dict[str, str]:
-    """The fields that are wrong with what is said of each, both by the plan and by creating."""
+    """Return the problems by field, which plan and creation agree on."""
     with pytest.raises(InvalidInput) as planned:
         await bench.jobs.plan(ADA, job_file(**fields))
     with pytest.raises(InvalidInput) as created:

@@ -28,7 +28,7 @@ DIGEST = "a" * 64
 
 
 async def refused(bench: Bench, **fields: object) -> dict[str, str]:
-    """The problems of a job file with a notebook, by field."""
+    """Return the problems of a job file with a notebook, by field."""
     with pytest.raises(InvalidInput) as error:
         await bench.create(**{"commands": [], "notebook": {"path": "/a.ipynb"}, **fields})
     return {problem.field: problem.message for problem in error.value.problems}

@@ -23,7 +23,7 @@ from tests.unit.slurm_rest.test_submission import FULL
 
 
 def resolved(**requested: Any) -> Resources:
-    """The resources of a job file with these, without a template."""
+    """Return the resources of a job file that requests these, without a template."""
     file = JobFile.model_validate({"resources": requested})
     return resources_of(file, None, LimitSettings(), Problems())
 

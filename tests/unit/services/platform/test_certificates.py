@@ -67,7 +67,7 @@ def usages(certificate: x509.Certificate) -> list[x509.ObjectIdentifier]:
 
 
 def request(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> str:
-    """A request for more than a session may have."""
+    """Return a certificate request for more than a session may have."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "aitne.example.org")])
     wanted = x509.SubjectAlternativeName([x509.DNSName("aitne.example.org")])
     return (
@@ -82,7 +82,7 @@ def request(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> str:
 
 
 def given(settings: Settings, folder: Path, *hosts: str, days: int = 90) -> dict[str, Path]:
-    """Certificate and key as a site has them, signed by another CA."""
+    """Write a certificate and a key of a site, signed by another CA; return their paths."""
     key = ec.generate_private_key(ec.SECP256R1())
     issued = open_authority(settings).issue(key.public_key(), hosts, timedelta(days=days))
     files = {"certificate": folder / "site.pem", "key": folder / "site.key"}
