@@ -1,4 +1,4 @@
-"""``python -m benchmarks [names] [--quick] [--json] [--write]``."""
+"""Run benchmarks: ``python -m benchmarks [names] [--quick] [--json] [--write]``."""
 
 from __future__ import annotations
 

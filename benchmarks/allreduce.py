@@ -1,4 +1,4 @@
-"""An all-reduce over shared memory, over gloo and MPI among ranks of one node in the same run."""
+"""Time of an all-reduce over shared memory, compared with gloo and MPI, among ranks of one node."""
 
 from __future__ import annotations
 

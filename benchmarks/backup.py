@@ -1,4 +1,4 @@
-"""Backups of a platform with a long history, what they cost the API, and the way back to a login."""
+"""Time of a backup with a long history, its effect on the API, and time of a restore until login."""
 
 from __future__ import annotations
 

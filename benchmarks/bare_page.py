@@ -1,4 +1,4 @@
-"""The yardstick of a page: a FastAPI handler over the driver, no users, no models, no checks.
+"""The reference for a page of jobs: a FastAPI handler over the driver, without users, models or checks.
 
 ``python -m benchmarks.bare_page FILE`` reads ``{"port", "sqlite" | "postgres", "pages": {name:
 [[sql, parameters], [sql, parameters]]}, "nodes": [sql, parameters]}``: the count and the page, and the

@@ -1,4 +1,4 @@
-"""The command line's verbs against the bare interpreter they run in."""
+"""Time of commands of the command line, compared with the bare interpreter."""
 
 from __future__ import annotations
 

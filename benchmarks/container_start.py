@@ -1,4 +1,4 @@
-"""Programs in containers over the same without the platform or without a container; making the images."""
+"""Time of programs in containers, compared with bare programs, and time of image builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local scheduler, with a line in a file for every query: the platform's own code counts nothing.
+"""A local scheduler that writes a line into a file for every poll.
 
 Loaded by the controller as any other installed plug-in is, by the entry point that ``installed`` writes.
 """

@@ -1,4 +1,4 @@
-"""One of ten users floods the API, route by route: what the nine others notice of it."""
+"""Latency of nine users while a tenth one floods a route of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's flood of one route: ``python -m benchmarks.fairness_flood ROUTE PORT``, until it is ended."""
+"""A flood of one route by one user: ``python -m benchmarks.fairness_flood ROUTE PORT``."""
 
 from __future__ import annotations
 

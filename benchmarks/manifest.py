@@ -1,4 +1,4 @@
-"""Comparing files with their manifest, over sha256sum on the same files with as many cores."""
+"""Time of comparing files with their manifest, compared with sha256sum on as many cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU-hours of a day of notebooks: ranks that are attached and released, over one allocation for each session.
+"""GPU-hours of a day of notebooks with rank groups, compared with one allocation for each session.
 
 The day is a trace that is generated here, the same in every run, and replayed by the rules of the two ways; no platform
 runs.

@@ -1,4 +1,4 @@
-"""From `%ranks start 4` on an idle node to the first result, over a batch job of the same shape."""
+"""Time from `%ranks start 4` on an idle node to the first result, compared with a batch job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placement on large clusters: how long it takes, whether it is the optimum, and what it saves.
+"""Placement on large clusters: time, distance from the optimum, and savings.
 
 Times are CPU times of this process, so that other programs do not count.
 """

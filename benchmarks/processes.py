@@ -1,4 +1,4 @@
-"""Processes, ports and requests that the benchmarks share. Everything listens on loopback."""
+"""Processes, ports and requests of the benchmarks. Everything listens on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step of a ring of four ranks in the given and in our order, where the uplinks are the bottleneck.
+"""Time of a step of a ring of four ranks in the given and in the improved order.
 
 Four network namespaces are the nodes, three bridges the switches. The traffic of each uplink is limited
 in each direction by ``tc``. Needs root.

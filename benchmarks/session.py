@@ -1,4 +1,4 @@
-"""From POST /sessions to a JupyterLab that answers, against the same server started by hand."""
+"""Time from `POST /sessions` to a ready JupyterLab, compared with the same server started by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Slurm of the benchmarks' own, and a platform on it. Slurm's daemons need root."""
+"""A Slurm cluster for the benchmarks, and a platform on it. Slurm's daemons need root."""
 
 from __future__ import annotations
 

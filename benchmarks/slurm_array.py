@@ -1,4 +1,4 @@
-"""An array of 10,000 tasks: submitted, listed and cancelled by the platform and by Slurm's commands."""
+"""Time to submit, list and cancel an array of 10,000 tasks, compared with Slurm's commands."""
 
 from __future__ import annotations
 

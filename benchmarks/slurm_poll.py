@@ -1,4 +1,4 @@
-"""One look at a long queue over the bare squeue that it is built on."""
+"""Time of a poll of a long queue, compared with the bare squeue that it runs."""
 
 from __future__ import annotations
 

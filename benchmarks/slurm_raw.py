@@ -1,4 +1,4 @@
-"""Submissions as they are without a platform: slurmrestd and sbatch, as fast as they go."""
+"""Submissions without a platform by slurmrestd and sbatch, at full speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From handing a batch job in to its first command, over a bare sbatch."""
+"""Time from the submission of a batch job to its first command, compared with a bare sbatch."""
 
 from __future__ import annotations
 

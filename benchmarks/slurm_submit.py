@@ -1,4 +1,4 @@
-"""Submissions a second through ``POST /jobs`` until Slurm has them all, over slurmrestd and sbatch."""
+"""Submissions a second through `POST /jobs` until Slurm has them, compared with slurmrestd and sbatch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thousand listeners: what they cost the scheduler, and how late they hear."""
+"""Load and lag of event streams with a thousand listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thousand listeners in one process, each a socket and no more.
+"""A thousand listeners in one process, each with nothing more than a socket.
 
 ``python -m benchmarks.sse_clients PORT COUNT`` reads a token from the first line of stdin, says
 ``ready`` when all have had their ``hello``, listens until stdin ends, and prints what it heard: per

@@ -1,4 +1,4 @@
-"""Medians, quantiles and their 95 % intervals. Standard library only, and the same answer each time."""
+"""Medians, quantiles and their 95 % intervals, reproducible and with the standard library only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU time that a job costs from ``POST /jobs`` until the local scheduler has it."""
+"""CPU time of a job from `POST /jobs` until the local scheduler has it."""
 
 from __future__ import annotations
 

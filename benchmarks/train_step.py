@@ -1,4 +1,4 @@
-"""A step of training with DistributedOptimizer over the same step with others' data parallelism."""
+"""Time of a step with DistributedOptimizer, compared with other data parallelism."""
 
 from __future__ import annotations
 

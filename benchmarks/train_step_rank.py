@@ -1,4 +1,4 @@
-"""One rank of ``train_step``: trains when it is told to, and says what that cost."""
+"""A rank of ``train_step`` that runs steps on request and reports their cost."""
 
 from __future__ import annotations
 

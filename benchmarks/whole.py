@@ -1,4 +1,4 @@
-"""The whole platform as a user starts it, in a home and a data directory of its own."""
+"""A complete platform as a user starts it, with a home and a data directory of its own."""
 
 from __future__ import annotations
 

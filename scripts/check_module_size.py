@@ -1,4 +1,4 @@
-"""Refuse modules over 500 lines: one that long does more than one thing."""
+"""Refuse modules over 500 lines, which do more than one thing."""
 
 from __future__ import annotations
 

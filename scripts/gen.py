@@ -1,4 +1,4 @@
-"""Write every generated file anew, or with ``--check`` say which are out of date.
+"""Write all generated files, or with ``--check`` name those that are out of date.
 
 The OpenAPI document, the portal's types made from it, the references of the configuration, of the
 job file and of the metrics, the client's records, the asynchronous client, the command line's table,

@@ -1,4 +1,4 @@
-"""The asynchronous client, made of the synchronous one: each method, awaited.
+"""Generate the asynchronous client from the methods of the synchronous one.
 
 Prints ``backend/aitne/client/aio.py``.
 """

@@ -1,4 +1,4 @@
-"""The records of the Python client, made from the OpenAPI document.
+"""Generate the records of the Python client from the OpenAPI document.
 
 Prints one module of ``backend/aitne/client``: ``records``, ``admin_records`` or
 ``project_records``, as the argument says.

@@ -1,4 +1,4 @@
-"""The table of the command line's commands, made from the modules below ``backend/aitne/cli/commands``.
+"""Generate the table of commands from the modules below ``backend/aitne/cli/commands``.
 
 Prints ``backend/aitne/cli/table.py``.
 """

@@ -1,4 +1,4 @@
-"""Prints the page ``docs/reference/job-file.md``, made from the job file's own schema."""
+"""Generate ``docs/reference/job-file.md`` from the schema of the job file."""
 
 from __future__ import annotations
 

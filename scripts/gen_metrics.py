@@ -1,4 +1,4 @@
-"""Prints the page ``docs/reference/metrics.md``, made from ``aitne.core.platform.metric_names``."""
+"""Generate ``docs/reference/metrics.md`` from ``aitne.core.platform.metric_names``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints the page ``docs/reference/configuration.md``, made from the settings' own descriptions.
+"""Generate ``docs/reference/configuration.md`` from the descriptions of the settings.
 
 With the argument ``answers`` it prints ``docs/reference/setup-answers.md``, on the answers of ``aitne admin setup``.
 """

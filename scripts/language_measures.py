@@ -1,4 +1,4 @@
-"""The measures of `check_language.py`: what each counts in which files.
+"""The measures of `check_language.py`, each with the files that it counts in.
 
 A measure is a function from `Sources` to a `Result`; it reads no files. The backend is the Python of
 `backend/aitne`, the frontend the TypeScript and the locale files of `frontend/src`, the tests are

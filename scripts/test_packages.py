@@ -1,4 +1,4 @@
-"""Install what the tests use and a machine may lack, if we may: Debian's packages, and Apptainer."""
+"""Install the packages that the tests use if this is root: Debian's, and Apptainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time the phases of a test run, and print where the time went.
+"""Measure the phases of a test run, and print their times and the slowest tests.
 
     test_times.py run PHASE COMMAND …    run a command as a phase
     test_times.py report [--slowest 50]  tables of the recorded phases and of the slowest tests
