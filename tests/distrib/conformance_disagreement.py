@@ -1,4 +1,4 @@
-"""Ranks that ask for different things: an error on every rank, and all goes on afterwards."""
+"""Ranks that request different collectives: an error on every rank, and later requests succeed."""
 
 from __future__ import annotations
 

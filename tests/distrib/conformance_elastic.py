@@ -1,4 +1,4 @@
-"""Elastic training: what is committed, what is gone back to, how samples are dealt."""
+"""Elastic training: commits, restored states and the distribution of samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several tensors at once, some of the ranks only, ranks that have no more data, sparse tensors, Adasum."""
+"""Groups of tensors, process sets, joined ranks, sparse tensors and Adasum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training: many ranks do what one process with the whole batch does."""
+"""Training on many ranks gives the same result as one process with the whole batch."""
 
 from __future__ import annotations
 

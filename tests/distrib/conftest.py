@@ -1,4 +1,4 @@
-"""Ranks for the tests of the training runtime; without torch none of them runs, and says so."""
+"""Ranks for the tests of the training runtime, which are skipped without torch."""
 
 from __future__ import annotations
 

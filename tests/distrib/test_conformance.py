@@ -1,4 +1,4 @@
-"""Ours against the recorded answers of the real Horovod, and that recording against Horovod itself.
+"""Conformance with the recorded results of Horovod, and of that recording with Horovod itself.
 
 The transports' own suite runs each transport on 1 to 4 ranks, so here a size needs one transport only:
 

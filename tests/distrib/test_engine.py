@@ -1,4 +1,4 @@
-"""Collectives between ranks, in whatever order each rank asks for them."""
+"""Collectives between ranks that request them in different orders."""
 
 from __future__ import annotations
 

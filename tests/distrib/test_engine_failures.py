@@ -1,4 +1,4 @@
-"""Ranks that disagree, wait for each other, die or leave: the others hear of it and of whom."""
+"""Ranks that disagree, wait for each other, die or leave: the error names them on all others."""
 
 from __future__ import annotations
 

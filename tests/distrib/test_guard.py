@@ -1,4 +1,4 @@
-"""A rank that keeps others waiting is named, and the stacks of all are in the log."""
+"""A rank that delays others is named in the log, with the stacks of all ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A link that is made slow is named; others are not."""
+"""The link check names slow links alone."""
 
 from __future__ import annotations
 

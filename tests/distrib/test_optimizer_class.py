@@ -1,4 +1,4 @@
-"""The class of a distributed optimizer, which libraries look at and derive from."""
+"""The class of a distributed optimizer, which libraries inspect and subclass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A signal that tells a rank to end is the rank's own."""
+"""The preemption signal is handled by a rank and not by its child processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = realtime.RANKS
 
 @pytest.mark.timeout(120)
 def test_a_child_of_a_rank_can_be_ended() -> None:
-    """Python ends its processes that are daemons by SIGTERM when it ends itself, and waits for them."""
+    """Python ends its daemon processes by SIGTERM when it exits, and waits for them."""
     program = textwrap.dedent(
         """
         import multiprocessing, signal, time

@@ -1,4 +1,4 @@
-"""The harness itself: what a failing rank does to a test must be seen to work."""
+"""The harness of ranks: a failing rank fails its test."""
 
 from __future__ import annotations
 

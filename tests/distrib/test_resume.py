@@ -1,4 +1,4 @@
-"""A run that was killed or told to end goes on, and ends as one that nothing happened to."""
+"""A run that was killed or preempted resumes and gives the same result as an undisturbed one."""
 
 from __future__ import annotations
 

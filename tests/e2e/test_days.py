@@ -1,4 +1,4 @@
-"""Three people's days in a real Chromium, on a real Slurm: a researcher's, a leader's, an administrator's."""
+"""The days of a researcher, a project manager and an administrator in Chromium, on a Slurm cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training on several nodes in a real Chromium, as a person starts and watches it."""
+"""A training on several nodes in Chromium, as a user starts and watches it."""
 
 from __future__ import annotations
 

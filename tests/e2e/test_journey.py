@@ -1,4 +1,4 @@
-"""The portal in a real Chromium, as a person uses it."""
+"""The portal in Chromium, as a user uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two people on one machine whose sessions run as their own Unix accounts, in a real Chromium."""
+"""Two users of one machine whose sessions run as their own Unix accounts, in Chromium."""
 
 from __future__ import annotations
 

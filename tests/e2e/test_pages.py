@@ -1,4 +1,4 @@
-"""Every page of the portal has no serious finding of axe, no horizontal overflow and no error.
+"""Every page of the portal is free of serious findings of axe, horizontal overflow and errors.
 
 A CI run tests one variant of width, scheme and language. German is tested on the narrow page only: its words
 are longer, its colors the same. `make screenshots` shows all combinations.

@@ -1,4 +1,4 @@
-"""Count what a storm did and what became of its jobs."""
+"""The counts of a storm and the outcome of its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The storm's small form; ``python -m tests.fault.storm`` is the big one."""
+"""The storm in its small form; ``python -m tests.fault.storm`` runs the large one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks, files and ports that are not as they should be: a sentence, and nothing is left running."""
+"""Defective disks, files and ports: the error names them, and no process is left running."""
 
 from __future__ import annotations
 

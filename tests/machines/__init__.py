@@ -1,1 +1,1 @@
-"""Whole Debian machines on this one, for what needs several: Slurm on its nodes, monitoring, failures."""
+"""Complete Debian machines on this host for tests that need several: Slurm, monitoring, failures."""

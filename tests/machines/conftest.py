@@ -1,4 +1,4 @@
-"""One fleet with a Slurm cluster on it for all tests of this folder; they leave it as they found it."""
+"""A fleet with a Slurm cluster for all tests of this folder, which leave it unchanged."""
 
 from __future__ import annotations
 

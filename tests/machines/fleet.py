@@ -1,4 +1,4 @@
-"""Several machines on one network, and nothing left of them afterwards.
+"""Several machines on one network, which are removed completely afterwards.
 
     with Fleet() as fleet:
         portal, n1 = fleet.up(["portal", "n1"])

@@ -1,4 +1,4 @@
-"""One whole Debian machine: an overlay over the base, and ``systemd-nspawn`` that boots it."""
+"""A complete Debian machine: an overlay over the base, booted by ``systemd-nspawn``."""
 
 from __future__ import annotations
 

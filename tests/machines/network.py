@@ -1,4 +1,4 @@
-"""A bridge on this machine with the machines' cables in it, and the way out for their apt-get and pip."""
+"""A bridge on the host with the machines' interfaces, and their route to package indexes."""
 
 from __future__ import annotations
 

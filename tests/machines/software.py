@@ -1,4 +1,4 @@
-"""Aitne for the machines: its virtual environment and those beside it, made with the machines' own Python.
+"""Aitne's virtual environments for the machines, created with the machines' own Python.
 
 They are made once in the base (no machine is booted for it) and kept in the user's cache directory, under a
 hash of what says which packages are in them. The platform's own code is not among them: the environment is

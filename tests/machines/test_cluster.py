@@ -1,4 +1,4 @@
-"""The cluster itself: what later tests take for granted about its Slurm and its machines."""
+"""The facts about Slurm and the machines that later tests depend on."""
 
 from __future__ import annotations
 

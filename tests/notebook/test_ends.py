@@ -1,4 +1,4 @@
-"""Ends of rank groups: what a notebook is told, and that no process, socket or file is left."""
+"""Ends of rank groups: the notebook's error, and no process, socket or file is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers, sizes and rates: what holds for every answer."""
+"""Headers, size limits and rate limits of all answers."""
 
 from __future__ import annotations
 

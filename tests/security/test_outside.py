@@ -1,4 +1,4 @@
-"""Jobs that were submitted past the platform: who sees, reads and cancels them, and what is refused."""
+"""Jobs that were submitted outside the platform: access, cancellation and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminal acts as its user: who gets one, and by what it cannot be had."""
+"""Access to terminals, each of which acts as its user."""
 
 from __future__ import annotations
 

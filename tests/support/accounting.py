@@ -1,4 +1,4 @@
-"""Slurm's accounting in memory: what the changes mean, and nothing of how they are made."""
+"""Slurm's accounting in memory: the effects of changes, without Slurm's commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded scheduler in a broker of root's, with real Unix users."""
+"""The local scheduler in a broker of root, with Unix users of this machine."""
 
 from __future__ import annotations
 

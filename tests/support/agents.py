@@ -1,4 +1,4 @@
-"""The agent as a process in a job's folder, and the platform's two calls with a memory."""
+"""The agent as a process in a job's folder, and a platform that records its requests."""
 
 from __future__ import annotations
 

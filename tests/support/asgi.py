@@ -1,4 +1,4 @@
-"""A client for answers that have no end: it reads them as they come, and can go away."""
+"""A client for unfinished answers: it reads them as they arrive, and can disconnect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Platforms that tests back up, and what is in a restored one."""
+"""Platforms that tests back up, and the content of restored ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builders of what the catalogue holds."""
+"""Builders of images, artifacts and datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage whose users have a home, images and datasets that are really there."""
+"""A stage whose users have a home, and images and datasets with files on disk."""
 
 from __future__ import annotations
 

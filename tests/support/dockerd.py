@@ -1,4 +1,4 @@
-"""A Docker daemon of the tests' own: nothing in it but what they put there."""
+"""A Docker daemon for the tests, with their images and containers alone."""
 
 from __future__ import annotations
 

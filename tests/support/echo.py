@@ -1,4 +1,4 @@
-"""A program beside a job that says back what it is told."""
+"""A program beside a job that sends its input back."""
 
 from __future__ import annotations
 

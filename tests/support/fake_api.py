@@ -1,4 +1,4 @@
-"""The API's outside, scripted: what a client sends is recorded, what it gets is laid out before.
+"""A scripted API that records requests and sends prepared answers.
 
 ``FakeApi`` is a client's ``RequestTransport``; ``serve`` puts the same answers behind a real socket.
 """

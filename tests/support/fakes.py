@@ -1,4 +1,4 @@
-"""Schedulers that fail on purpose, each named for its failure. They exist only to produce failures.
+"""Schedulers that fail on purpose, each named after its failure.
 
 ``FakeScheduler`` starts what fits its one endless node at once; a test ends jobs with ``finish``.
 """

@@ -1,4 +1,4 @@
-"""A Hub that fails on purpose: not there, or unwilling."""
+"""A Hub that fails on purpose."""
 
 from __future__ import annotations
 

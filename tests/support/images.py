@@ -1,4 +1,4 @@
-"""An image with nothing in it, made in no time: the node's own /usr is bound over its empty one."""
+"""An image without programs that is quickly built: the node's /usr is mounted over its own."""
 
 from __future__ import annotations
 

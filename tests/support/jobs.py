@@ -1,4 +1,4 @@
-"""Builders of jobs for tests: valid by themselves, every field open to an override."""
+"""Builders of valid jobs whose fields can be overridden."""
 
 from __future__ import annotations
 

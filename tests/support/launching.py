@@ -1,4 +1,4 @@
-"""``aitne-run`` as a user starts it, for tests: real processes, and that they leave nothing."""
+"""Processes of ``aitne-run`` for tests, and a check that none of them is left."""
 
 from __future__ import annotations
 

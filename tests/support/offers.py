@@ -1,4 +1,4 @@
-"""The catalogue's services over a test's own store, looking at this machine's real files."""
+"""The catalogue's services with the store of a test and the files of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that a scheduler reports as submitted past the platform, in memory."""
+"""A source of jobs from outside the platform, in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank of a test: the process that ``tests.support.ranks`` starts, and what a function is told there."""
+"""The process of a rank, which ``tests.support.ranks`` starts, and the argument of its functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a function on so many ranks, each a process of its own that was started fresh, not forked.
+"""Run a function on many ranks, each a new process that is not forked.
 
     def add(me: Rank, value: int) -> int:   # at the module's top
         return me.rank + value

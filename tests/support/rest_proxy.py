@@ -1,4 +1,4 @@
-"""Comes between a scheduler and its slurmrestd, and takes answers away."""
+"""A proxy between a scheduler and slurmrestd that drops answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container runtime that passes programs on as they are."""
+"""A container runtime that starts programs without a container."""
 
 from __future__ import annotations
 

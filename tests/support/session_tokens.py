@@ -1,4 +1,4 @@
-"""Session tokens as a session gets them: with the hand-over of JupyterHub."""
+"""Session tokens as sessions get them, with JupyterHub's handover."""
 
 from __future__ import annotations
 

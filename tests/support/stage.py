@@ -1,4 +1,4 @@
-"""A platform without processes: real services on a real SQLite file, a clock that tests move."""
+"""A platform without processes: real services on a SQLite file, and a clock that tests set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The images that ship, really built: once for all runs of the tests, until something of them changes."""
+"""The shipped images, built once for all test runs until their sources change."""
 
 from __future__ import annotations
 

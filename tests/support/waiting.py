@@ -1,4 +1,4 @@
-"""Waiting for what another process does, without sleeping for luck."""
+"""Wait for other processes without fixed delays."""
 
 from __future__ import annotations
 

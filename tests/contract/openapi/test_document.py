@@ -1,4 +1,4 @@
-"""The OpenAPI document: stored, whole, and what clients are generated from."""
+"""The OpenAPI document: stored, complete, and suitable for generated clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs started through a runtime as a job's are: by the real agent, as root or as an ordinary user."""
+"""Programs that the agent starts through a runtime as a job's, as root or as an ordinary user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every test here runs once per runtime, with Apptainer both as root and as an ordinary user."""
+"""Benches of all runtimes; Apptainer is tested as root and as an ordinary user."""
 
 from __future__ import annotations
 

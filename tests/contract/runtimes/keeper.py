@@ -1,4 +1,4 @@
-"""Runs a command and tells what it leaves behind: ``keeper.py RESULT COMMAND...``, standard library only.
+"""Run a command and report its remaining processes: ``keeper.py RESULT COMMAND...``.
 
 As the supervisor of a job does, it adopts every process that loses its parent. RESULT gets the number of
 the command's process, and in the end its exit code and who is left.

@@ -1,4 +1,4 @@
-"""GPUs in containers, with a driver's library that is none, in a mount namespace of the test's own."""
+"""GPUs in containers, with a stand-in for the driver's library in a mount namespace of the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every test here runs once per scheduler that can run on this machine."""
+"""Benches of all schedulers that can run on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of batch script against the file that shows it, and in a real bash.
+"""Every kind of batch script, compared with a stored file and run in bash.
 
 To accept a change: ``AITNE_WRITE_GOLDEN=1 pytest tests/contract/scripts`` and read the difference.
 """

@@ -1,4 +1,4 @@
-"""Every test here that takes ``store`` or ``url`` runs on SQLite and on PostgreSQL."""
+"""Stores on SQLite and on PostgreSQL for every test that takes ``store`` or ``url``."""
 
 from __future__ import annotations
 

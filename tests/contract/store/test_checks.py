@@ -1,4 +1,4 @@
-"""Of two who change what both of them saw, one is told that it has changed meanwhile."""
+"""Concurrent changes of the same version: the first succeeds, the second is refused."""
 
 from __future__ import annotations
 

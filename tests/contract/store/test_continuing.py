@@ -1,4 +1,4 @@
-"""Sessions that continue one another: of a lineage one lives at a time."""
+"""Sessions that continue one another: only one of a lineage lives at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletion of ended jobs: which are kept no longer, what is refused, and what remains of them."""
+"""Deletion of ended jobs: retention, refusals, and the records that remain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of projects, who leads them, invitations, and what was used."""
+"""The life of projects: managers, invitations and usage."""
 
 from __future__ import annotations
 

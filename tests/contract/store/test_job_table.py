@@ -1,4 +1,4 @@
-"""The table of jobs: every order walks through all of them page by page, every filter finds its own."""
+"""The table of jobs: all pages of every order, and every filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that were submitted past the platform: stored once, bounded, and no business of the outbox."""
+"""Jobs that were submitted outside the platform: stored once, bounded, and not in the outbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that share a row: nothing but the number of rows tells them from tasks with rows of their own."""
+"""Task groups behave as tasks with rows of their own do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Projects against a real slurmdbd: what is set arrives, what is used is counted."""
+"""Projects with a slurmdbd: limits are set and usage is counted."""
 
 from __future__ import annotations
 

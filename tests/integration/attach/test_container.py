@@ -1,4 +1,4 @@
-"""Beside a program in a container: in its very container, with the rights that its programs have."""
+"""Terminals in the container of a running program, with the rights that its programs have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slurm's commands run as who they should, with nothing of root's or the broker's about them."""
+"""Slurm's commands run as the right account, without privileges or environment of the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Areas are looked at as their account and made as they have to be, whatever others put in the way."""
+"""Storage areas are read and created as their account, whatever other users put in their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receiver of ``docs/reference/webhooks.md`` runs, and takes what is genuine alone."""
+"""The receiver of ``docs/reference/webhooks.md`` runs and accepts genuine messages alone."""
 
 from __future__ import annotations
 

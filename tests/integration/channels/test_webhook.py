@@ -1,4 +1,4 @@
-"""Webhooks to a real receiver, and to where none may lead."""
+"""Webhooks to a receiver, and refused addresses."""
 
 from __future__ import annotations
 

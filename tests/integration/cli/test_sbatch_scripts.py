@@ -1,4 +1,4 @@
-"""Batch scripts of the usual kinds: what they run by sbatch, they run as imported jobs.
+"""Batch scripts run the same by sbatch and as imported jobs.
 
 Each is submitted by sbatch and by ``aitne import --submit`` from folders of their own, all at once. Tasks, Slurm's
 counts, folders, and exit codes are compared when all have ended. CPU binding is not: the cluster has no task plug-in.

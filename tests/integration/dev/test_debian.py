@@ -1,4 +1,4 @@
-"""Two who want packages of this machine's apt at once."""
+"""Two processes that install packages by apt at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of logins: the old browser is refused by sessions that run and by those started later."""
+"""After a logout running and later sessions refuse the old browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole platform: two commands bring a session, and nothing of it is lost when it is killed."""
+"""Sessions on a complete platform, also after its processes were killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bar in JupyterLab: how the server of a session tells its page that the session changed."""
+"""The bar in JupyterLab: the server tells its page about changes of the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way into a run: its runner starts the job first and opens its door then."""
+"""The socket into a run: its runner starts the job before it opens the socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A platform that ends, falls silent or is killed, and what becomes of the work on it."""
+"""A platform that stops, hangs or is killed, and the jobs that it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""slurmrestd that is away, hangs, dies in the middle, or does not believe us."""
+"""A slurmrestd that is down, hangs, breaks off or refuses the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An environment that cannot be made says why, and is not taken for one that was."""
+"""An environment that cannot be created gives a reason and is not used."""
 
 from __future__ import annotations
 

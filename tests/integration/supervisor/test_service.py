@@ -1,4 +1,4 @@
-"""The supervisor keeps its children running, whatever happens to them, and takes them along when it goes."""
+"""The supervisor restarts its children and ends them when it ends."""
 
 from __future__ import annotations
 

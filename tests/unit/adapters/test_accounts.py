@@ -1,4 +1,4 @@
-"""As whom a portal user's jobs run, and who is never acted for."""
+"""The Unix accounts of jobs, and accounts that are never used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking a program into one's hands while someone asks for the end."""
+"""Signals during the start of a program, which wait until the program can be ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event files, as TensorBoard's own writer wrote this one."""
+"""Event files that TensorBoard's own writer wrote."""
 
 from __future__ import annotations
 

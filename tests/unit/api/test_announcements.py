@@ -1,4 +1,4 @@
-"""Announcements and maintenance over the API: who sees what, who may say what."""
+"""Announcements and maintenance over the API: readers and authors."""
 
 from __future__ import annotations
 

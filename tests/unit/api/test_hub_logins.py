@@ -1,4 +1,4 @@
-"""Logins at JupyterHub end with those at the portal, also when it was away."""
+"""Logouts at the portal end logins at JupyterHub, also after it was down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors cross the socket as what they are."""
+"""Errors keep their type over the broker's socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``image``, and who sees an image."""
+"""The command `image`, and the visibility of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs about what runs were, against a scripted API."""
+"""Commands about earlier runs, with a scripted API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that have ended while the scheduler goes on saying that they run."""
+"""Jobs that have ended while the scheduler still reports them as running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One query for all jobs, and what may and may not be concluded from its answer."""
+"""One poll for all jobs, and the conclusions from its answer."""
 
 from __future__ import annotations
 

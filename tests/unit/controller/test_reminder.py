@@ -1,4 +1,4 @@
-"""Being told in time that a session ends."""
+"""Reminders before a session ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that was begun together goes on by itself."""
+"""Concurrent tasks that start together end together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for errors of validation."""
+"""Messages for validation errors."""
 
 from __future__ import annotations
 

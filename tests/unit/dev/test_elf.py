@@ -1,4 +1,4 @@
-"""Programs for an older C library: what is changed, and what is refused."""
+"""Programs for an older C library: the changes, and refused files."""
 
 from __future__ import annotations
 

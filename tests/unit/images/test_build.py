@@ -1,4 +1,4 @@
-"""Building, as far as it comes without a platform."""
+"""Image builds, as far as they need no platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""To which CPUs the ranks of a node are bound, and the order of its GPUs."""
+"""The CPUs that a node's ranks are bound to, and the order of its GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler's memory on disk."""
+"""The local scheduler's records on disk."""
 
 from __future__ import annotations
 

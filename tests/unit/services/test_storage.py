@@ -1,4 +1,4 @@
-"""A user's areas: whose they are, what is said of them, and when they are made."""
+"""A user's storage areas: owners, facts, and creation."""
 
 from __future__ import annotations
 

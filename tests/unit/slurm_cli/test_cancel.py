@@ -1,4 +1,4 @@
-"""Cancelling is by the run's own name and comment: whatever ids Slurm has given it."""
+"""Jobs are cancelled by name and comment, whatever ids Slurm has given them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking for runs: the queue first, accounting for what it does not hold."""
+"""The search for runs: first in the queue, and then in accounting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draining many nodes, as a maintenance does, reads the cluster once and not once for each."""
+"""Draining many nodes for a maintenance reads the cluster once."""
 
 from __future__ import annotations
 

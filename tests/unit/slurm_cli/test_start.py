@@ -1,4 +1,4 @@
-"""Starting with a Slurm whose commands are not there, or do not end."""
+"""The start with missing or hanging commands of Slurm."""
 
 from __future__ import annotations
 

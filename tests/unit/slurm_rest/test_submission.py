@@ -1,4 +1,4 @@
-"""A submission in JSON, and what Slurm said to some."""
+"""A submission as JSON, and Slurm's recorded answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens that speak for one user for a minute."""
+"""Tokens that authenticate one user for a minute."""
 
 from __future__ import annotations
 

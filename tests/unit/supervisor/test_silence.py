@@ -1,4 +1,4 @@
-"""When a process counts as hung."""
+"""Detection of hung processes."""
 
 from __future__ import annotations
 

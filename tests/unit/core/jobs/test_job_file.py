@@ -1,4 +1,4 @@
-"""The job file: what a user may write, and what is said of the rest."""
+"""The job file: accepted content, and errors about other content."""
 
 from __future__ import annotations
 

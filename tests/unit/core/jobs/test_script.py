@@ -1,4 +1,4 @@
-"""The batch script holds nothing that a user could have written."""
+"""The batch script contains no text that a user could have written."""
 
 from __future__ import annotations
 

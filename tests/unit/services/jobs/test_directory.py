@@ -1,4 +1,4 @@
-"""A directory service that takes its time over who a user is."""
+"""A slow directory service."""
 
 from __future__ import annotations
 

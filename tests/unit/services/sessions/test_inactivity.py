@@ -1,4 +1,4 @@
-"""After how long a session is ended: its own word, within what template and site allow."""
+"""The inactivity limit of a session within the bounds of template and site."""
 
 from __future__ import annotations
 
