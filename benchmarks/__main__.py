@@ -42,7 +42,7 @@ NAMES = (
     "placement",
     "rank_order",
 )
-"""One module each, with ``measure(quick)``; imported only when asked for."""
+"""The modules of the benchmarks, each with ``measure(quick)``; they are imported when needed."""
 
 
 def main(given: Sequence[str] | None = None) -> int:

@@ -36,7 +36,7 @@ WAYS = {
     "memcpy": "memcpy",
 }
 _PROCESSES = (("shm", "pure", "mpi", "memcpy"), ("gloo",))
-"""Ways that share processes: gloo's threads would take time from the others."""
+"""Ways that run in the same processes; gloo's threads would take CPU time from the others."""
 _BLOCKS = 4
 _TIMEOUT_S = 900.0
 
@@ -55,7 +55,7 @@ LAYOUTS = (
     Layout("2 ranks, bound", 2, "core"),
     Layout("4 ranks", 4, "none"),
 )
-"""The first has targets."""
+"""The measured layouts; the first has targets."""
 
 
 def measure(*, quick: bool) -> Figure:

@@ -23,7 +23,7 @@ VERBS = {
 }
 
 Times = tuple[float, float]
-"""Seconds by the clock, and of the CPUs."""
+"""Elapsed time and CPU time in seconds."""
 
 
 def measure(*, quick: bool) -> Figure:

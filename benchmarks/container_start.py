@@ -30,7 +30,7 @@ from benchmarks.whole import AITNE, Whole, platform
 
 NAME = "container_start"
 MOST_RATIO = 1.3
-"""Of a session in an image over one without."""
+"""The target of a session's time in an image over its time without one."""
 IMAGES = ("base", "jupyter")
 USER = "games"
 """An unprivileged account that every Debian has; images run differently for root."""

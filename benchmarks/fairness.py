@@ -22,9 +22,9 @@ TARGET = 2.0
 USERS = 9
 BLOCK_S = 5.0
 BLOCKS = 3
-"""Of each kind and route: quiet and flooded ones in turn."""
+"""The number of blocks without and with a flood, for each route."""
 PAUSE_S = 0.25
-"""Between two requests of one user."""
+"""The pause between two requests of one user."""
 _SETTLE_S = 1.0
 
 

@@ -28,7 +28,7 @@ NAME = "nodes"
 NODES = 1_024
 TARGET = 3.0
 _OLD_S = 0.55
-"""After half a second the API and the broker look anew."""
+"""The API and the broker cache the nodes for half a second."""
 _NODES, _PARTITIONS = "/api/v1/cluster/nodes", "/api/v1/cluster/partitions"
 _KB = 1e3
 Pairs = list[tuple[float, float]]

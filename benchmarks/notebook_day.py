@@ -23,7 +23,7 @@ _HOUR_S = 3_600.0
 _READY_S = 10.0
 """Seconds from the allocation of ranks until they execute the first cell."""
 _RELEASED = 0.3
-"""Part of the bursts after which the user releases the ranks, a minute after the last cell."""
+"""The share of the bursts after which the user releases the ranks, a minute after the last cell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ _METRICS = (
     ("shift", "cumulative layout shift", "", 0.1),
     ("bytes", "scripts and styles, compressed", "kB", MOST_KB),
 )
-"""Targets of time and shift are what Lighthouse calls good."""
+"""The targets of times and shift are those that Lighthouse calls good."""
 
 
 def measure(*, quick: bool) -> Figure:

@@ -35,7 +35,7 @@ CHUNK_BYTES = 1 << 20
 OFF_BY_PERCENT = 15.0
 _ROOT = Path(__file__).parents[1]
 _QUEUE = ("burst", "64kb", "limit", "8mb")
-"""More than all ranks have in flight, so that nothing is dropped."""
+"""The queue holds more than all ranks send at once, so that no packet is dropped."""
 _SETUP_S = 60.0
 _TIMEOUT_S = 600.0
 

@@ -25,7 +25,7 @@ from benchmarks.whole import Whole, platform
 NAME = "session"
 MOST, AIM = 1.25, 1.15
 LOOK_EVERY_S = 0.025
-"""Often enough to see, seldom enough to leave the processors to what is measured."""
+"""The interval of the requests that follow the session; shorter ones would take CPU time from it."""
 START_S = 60.0
 LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
 STAGES = (

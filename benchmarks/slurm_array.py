@@ -17,7 +17,7 @@ from benchmarks.stats import median, median_ratio, quantile_estimate
 NAME = "slurm_array"
 TASKS = 10_000
 ROUNDS = 10
-"""Slurm keeps ended tasks for ``MinJobAge`` and refuses more than ``MaxJobCount``: enough for all rounds here."""
+"""The rounds stay below ``MaxJobCount``, as Slurm keeps ended tasks for ``MinJobAge``."""
 LIMIT = 2.0
 STEPS = {
     "submit, until it is answered": ("sbatch", LIMIT),

@@ -19,7 +19,7 @@ BROWSERS = 1_000
 INTERVAL_S = 2.0
 MOST_RATIO = 1.1
 JOBS = 100
-"""More than the adapter looks at by REST."""
+"""More jobs than the adapter polls by REST."""
 _CHANGE_EVERY_S = 1.0
 _QUEUE = frozenset({"REQUEST_JOB_INFO", "REQUEST_JOB_USER_INFO", "REQUEST_JOB_INFO_SINGLE"})
 """The messages of squeue and of slurmrestd's job lists (https://slurm.schedmd.com/sdiag.html)."""

@@ -50,7 +50,7 @@ FOREIGN_ARRAYS, FOREIGN_TASKS = 20, 10_000
 FEW_JOBS = 100
 FOREIGN_TARGET_PERCENT = 5.0
 _FRESH_S = 0.55
-"""A broker asked twice within half a second gives the same answer twice."""
+"""The broker gives the same answer twice within half a second."""
 
 Poll = Callable[[], Awaitable[object]]
 

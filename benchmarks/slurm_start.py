@@ -16,7 +16,7 @@ from benchmarks.stats import median, median_ratio
 
 NAME = "slurm_start"
 SOFTWARE = Path("/var/cache/aitne/software")
-"""Made once for all clusters of this machine, as the tests do."""
+"""The nodes' software, made once for all clusters of this machine and shared with the tests."""
 _START_S = 60.0
 
 

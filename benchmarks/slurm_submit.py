@@ -18,7 +18,7 @@ from benchmarks.submit import LIMIT_MS, submit_all
 NAME = "slurm_submit"
 LEAST = 0.8
 WAYS = {"slurm": "slurmrestd", "slurm_cli": "sbatch"}
-"""Each adapter, and what it submits with."""
+"""Each adapter with the program that it submits by."""
 BODY = {
     "name": "benchmark",
     "commands": ["true"],
@@ -34,10 +34,10 @@ class Rates:
 
     ours: list[float] = field(default_factory=list)
     accepted: list[float] = field(default_factory=list)
-    """Until the API has taken them, in our rounds."""
+    """Jobs a second until the API has accepted them, in the platform's rounds."""
     theirs: list[float] = field(default_factory=list)
     cpu_ms: list[list[float]] = field(default_factory=list)
-    """CPU time of a job in the API, the controller and the broker with its helpers, in our rounds."""
+    """CPU time of a job in the API, the controller and the broker with its helpers, in ms."""
 
 
 def measure(*, quick: bool) -> Figure:

@@ -36,7 +36,7 @@ class PhaseQueries:
     """The measurements of one phase."""
 
     idle: float
-    """Queries per interval while nothing happened."""
+    """Queries per interval while no job changed."""
     busy: float
     """Queries per interval while jobs came and went."""
 

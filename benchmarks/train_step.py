@@ -28,10 +28,10 @@ RANKS = 2
 ROOT = Path(__file__).parents[1]
 MODELS = {"mlp": "small MLP", "gradients": "ResNet-18's gradients"}
 STEPS = {"mlp": 250, "gradients": 5}
-"""Of one measurement, so that it takes some tenths of a second."""
+"""Steps of one measurement, which takes some tenths of a second."""
 
 Cost = tuple[float, float]
-"""Seconds of one step: by the clock, and of the CPUs, both ranks together."""
+"""Elapsed time of one step, and CPU time of both ranks, in seconds."""
 
 
 def measure(*, quick: bool) -> Figure:

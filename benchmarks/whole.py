@@ -18,7 +18,7 @@ from benchmarks.processes import BenchmarkError, Http, free_ports
 
 AITNE = Path(sys.executable).with_name("aitne")
 UP_S = 900.0
-"""The first start on a machine makes the environments."""
+"""The first start on a machine creates the environments."""
 DOWN_S = 90.0
 
 
