@@ -18,7 +18,7 @@ from tests.machines import network
 BOOT_WITHIN_S = 60.0
 GONE_WITHIN_S = 15.0
 LONGEST_NAME = 9
-"""A network interface's name has 15 characters at most, and six of them are the fleet's."""
+"""Names of network interfaces have 15 characters at most, six of which are the fleet's."""
 
 
 class MachineError(Exception):

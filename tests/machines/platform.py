@@ -38,7 +38,7 @@ software_dir = "{SOFTWARE_DIR}"
 test_user = "alice"
 """
 CACHE = f"[Service]\nEnvironment=XDG_CACHE_HOME={software.CACHE_HOME}\n"
-"""Drop-in of the unit: the environments of JupyterHub and the proxy were made before."""
+"""A drop-in of the unit that names the cache folder with the Hub's environment and the proxy."""
 SETUP_WITHIN_S = 600
 READY_WITHIN_S = 120
 

@@ -14,7 +14,7 @@ import pytest
 
 CHOICES = ("all", "none", "third", "1", "2", "3")
 NEVER_ROTATED = ("tests/security", "tests/contract", "tests/fault")
-"""Folders whose long tests belong to every third."""
+"""Folders whose long tests run with every third."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 

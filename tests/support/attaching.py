@@ -134,7 +134,7 @@ class TerminalOutput:
         self.errors = b""
         self.over: TerminalExit | None = None
         self.received = 0
-        """As it is acknowledged."""
+        """The number of received bytes, as acknowledged."""
 
 
 async def listen(

@@ -18,7 +18,7 @@ from aitne.core.ports.files import (
 )
 
 Key = tuple[UUID, int, int | None]
-"""Job (of an array: the array's), attempt, array task."""
+"""The job (the array's for a task), the attempt, and the index of the task."""
 
 
 def key_of(job: Job) -> Key:

@@ -20,7 +20,7 @@ import httpx
 from tests.support.platform import RunningPlatform
 
 CONFIG = '[local]\nnodes = 4\ncpus = 16\nmemory = "64G"\ngpus = "a100:4"\n'
-"""Slots, not measured: what is asked for is only counted."""
+"""Limits that are declared and not measured: the scheduler only counts what jobs request."""
 
 PEOPLE = {
     "mira": ("Mira Solheim", "vision"),

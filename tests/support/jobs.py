@@ -13,7 +13,7 @@ from aitne.core.ports.store import JobStore, TransitionRequest
 from aitne.core.units import parse_array
 
 CREATED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-"""When a job that ``make_job`` built was created, unless the test says otherwise."""
+"""The default creation time of jobs of ``make_job``."""
 
 
 def make_spec(**overrides: Any) -> JobSpec:

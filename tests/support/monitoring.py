@@ -18,7 +18,7 @@ PROGRAMS = {
     "amtool": "prometheus-alertmanager",
     "prometheus-alertmanager": "prometheus-alertmanager",
 }
-"""The package of each program."""
+"""The Debian package of each program."""
 
 
 def prometheus_program(name: str) -> str:

@@ -28,7 +28,7 @@ class MemoryOutside:
     def __init__(self) -> None:
         self.records: list[OutsideJob] = []
         self.accounting: list[OutsideJob] | None = []
-        """Ended jobs; None: there is no accounting."""
+        """The ended jobs in accounting; None without accounting."""
         self.logs: dict[str, bytes] = {}
         self.actions: list[tuple[str, OutsideAction]] = []
         self.searched: list[list[str]] = []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aitne.distrib.transport.base import Group
 
 HARNESS = "AITNE_TEST_HARNESS"
-"""A folder: the socket that a rank reports to, and what ranks print."""
+"""The variable with the folder of the harness: its socket and the output of ranks."""
 INDEX = "AITNE_TEST_INDEX"
 """The variable with the index of a process of the harness; under `mpirun`, its rank decides."""
 
@@ -38,7 +38,7 @@ class Rank:
     store: RendezvousClient
     """The store that ranks exchange values in; the keys are unique to one call."""
     call: str
-    """A name that no other call of the test run has."""
+    """A name that is unique to the call in the test run."""
     _groups: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     @property

@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _START_S = 60.0
 _GRACE_S = 10.0
 _KEEP = 4
-"""Processes that stay when a call with more of them is over."""
+"""The number of processes that are kept for later calls."""
 
 
 class RanksFailedError(AssertionError):
@@ -53,7 +53,7 @@ class Outcome:
     rank: int
     value: Any
     error: str
-    """The traceback, or in words that it ended or did not; empty: ``value`` is the result."""
+    """The traceback, or the reason why there is no result; empty if ``value`` is the result."""
     output: str
     """The rank's output during the call."""
     died: bool

@@ -32,7 +32,7 @@ PORTAL = "https://aitne.example.org"
 SESSIONS = "https://aitne-sessions.org"
 HOSTS = ("aitne-sessions.org", "*.aitne-sessions.org")
 CLIENT = "127.0.0.9"
-"""The address of the browser; that of the proxy is another."""
+"""The address of the browser, which differs from the proxy's."""
 GROUP = "www-data"
 """The group of Debian's nginx and Caddy."""
 

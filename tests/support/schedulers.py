@@ -62,12 +62,12 @@ class Stand:
     """A scheduler's cluster with its capacity, which tests may use up."""
 
     jobs: Path
-    """Below it the jobs' folders are made."""
+    """The folder that contains the jobs' folders."""
     nodes: tuple[str, ...]
     cpus: int
     memory_bytes: int
     gpus: int
-    """Of each node, as ``cpus`` and ``memory_bytes``."""
+    """The GPUs of each node; ``cpus`` and ``memory_bytes`` are also those of one node."""
     gpu_type: str
     project: str
     account: str | None

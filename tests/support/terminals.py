@@ -23,7 +23,7 @@ class Socket:
     def __init__(self) -> None:
         self.accepted = False
         self.closed: int | None = None
-        """The code, once the server has closed it; before it was accepted, 403."""
+        """The close code, once the server has closed the connection; 403 if it never accepted it."""
         self._to_server: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._from_server: asyncio.Queue[bytes | dict[str, Any]] = asyncio.Queue()
         self._ended = asyncio.Event()
