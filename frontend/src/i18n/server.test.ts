@@ -17,6 +17,7 @@ it("translates a known message of the platform", () => {
 it("keeps names and numbers of a message", () => {
   expect(translateServerText("Waits for 4 GPUs: 3 of 4 are free").text).toBe("Wartet auf 4 GPUs: frei 3 von 4.");
   expect(translateServerText("12 tasks: 4 running, 8 queued.").text).toBe("12 Tasks: 4 laufen, 8 warten.");
+  expect(translateServerText("12 tasks: 1 running, 1 pending submit, 10 queued.").text).toBe("12 Tasks: 1 läuft, 1 wird eingereicht, 10 warten.");
   expect(translateServerText("3 tasks: 1 completed, 1 timed out, 1 out of memory.").text).toBe(
     "3 Tasks: 1 fertig, 1 über dem Zeitlimit, 1 ohne ausreichend Speicher.",
   );

@@ -39,14 +39,29 @@ export function translateServerText(text: string): { text: string; lang?: "en" }
   return { text, lang: "en" };
 }
 
-/** States of tasks after their number. */
-const TASK_STATES: Partial<Record<string, string>> = {
-  "pending submit": msg("pending"), submitting: msg("pending"), uncertain: msg("pending"), queued: msg("queued"),
-  starting: msg("starting"), running: msg("running"), ready: msg("running"), suspended: msg("suspended"),
-  completing: msg("finishing"), completed: msg("completed"), failed: msg("failed"), cancelled: msg("cancelled"),
-  "timed out": msg("timed out"), "out of memory": msg("out of memory"), "node failed": msg("with a failed node"),
-  preempted: msg("preempted"), lost: msg("lost"), unknown: msg("in an unknown state"),
+/** Numbers of tasks in a state. */
+const TASK_COUNTS: Partial<Record<string, (count: number) => string>> = {
+  "pending submit": pending, submitting: pending, uncertain: pending,
+  queued: (count) => i18next.t("{{count}} queued", { count }),
+  starting: (count) => i18next.t("{{count}} starting", { count }),
+  running: (count) => i18next.t("{{count}} running", { count }),
+  ready: (count) => i18next.t("{{count}} running", { count }),
+  suspended: (count) => i18next.t("{{count}} suspended", { count }),
+  completing: (count) => i18next.t("{{count}} finishing", { count }),
+  completed: (count) => i18next.t("{{count}} completed", { count }),
+  failed: (count) => i18next.t("{{count}} failed", { count }),
+  cancelled: (count) => i18next.t("{{count}} cancelled", { count }),
+  "timed out": (count) => i18next.t("{{count}} timed out", { count }),
+  "out of memory": (count) => i18next.t("{{count}} out of memory", { count }),
+  "node failed": (count) => i18next.t("{{count}} with a failed node", { count }),
+  preempted: (count) => i18next.t("{{count}} preempted", { count }),
+  lost: (count) => i18next.t("{{count}} lost", { count }),
+  unknown: (count) => i18next.t("{{count}} in an unknown state", { count }),
 };
+
+function pending(count: number): string {
+  return i18next.t("{{count}} being submitted", { count });
+}
 
 const PROJECT_STATES: Partial<Record<string, string>> = { requested: msg("Requested"), active: msg("Active"), expired: msg("Expired"), closed: msg("Closed") };
 
@@ -55,7 +70,7 @@ function valueOf(name: string, value: string): string {
   if (name === "state") return lookOf(value as JobState).label;
   if (name === "project_state") return i18next.t(PROJECT_STATES[value] ?? value);
   if (name === "message") return translateServerText(value).text;
-  if (name === "states") return value.replace(/(\d+) ([a-z ]+)/g, (_, count: string, state: string) => `${count} ${i18next.t(TASK_STATES[state] ?? state)}`);
+  if (name === "states") return value.replace(/(\d+) ([a-z ]+)/g, (whole, count: string, state: string) => TASK_COUNTS[state]?.(Number(count)) ?? whole);
   return amounts(value);
 }
 
