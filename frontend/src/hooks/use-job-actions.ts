@@ -7,6 +7,7 @@ import { continueSession } from "@/api/runs";
 import type { Job, ResubmitOptions } from "@/api/types";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { requestNotificationPermission } from "@/components/notify-ending";
+import { nameOfJob } from "@/lib/describe";
 import { uuid } from "@/lib/id";
 import { useCacheUpdater } from "@/live/LiveProvider";
 
@@ -15,7 +16,7 @@ export async function openInNewTab(job: Job, app?: string): Promise<void> {
   const tab = window.open("about:blank", "_blank");
   if (tab !== null) {
     tab.opener = null;
-    tab.document.title = i18next.t("Opening {{name}}…", { name: job.name });
+    tab.document.title = i18next.t("Opening {{name}}…", { name: nameOfJob(job) });
   }
   try {
     const url = await openSession(job.id, app);
@@ -37,38 +38,38 @@ export function useJobActions(job: Job) {
   const stop = useMutation({
     mutationFn: () => (job.type === "session" ? stopSession(job.id) : cancelJob(job.id)),
     onSuccess: (answer) => updater.put(answer),
-    onError: (error) => notifyProblem(i18next.t("{{name}} was not stopped", { name: job.name }), error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not stopped", { name: nameOfJob(job) }), error),
   });
   const remove = useMutation({
     mutationFn: () => deleteJob(job.id),
     onSuccess: async (answer) => {
       updater.put(answer);
-      notifyDone(i18next.t("{{name}} is being deleted.", { name: job.name }));
+      notifyDone(i18next.t("{{name}} is being deleted.", { name: nameOfJob(job) }));
       await navigate({ to: "/jobs" });
     },
-    onError: (error) => notifyProblem(i18next.t("{{name}} was not deleted", { name: job.name }), error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not deleted", { name: nameOfJob(job) }), error),
   });
   const hold = useMutation({
     mutationFn: () => holdJob(job.id),
     onSuccess: (answer) => updater.put(answer),
-    onError: (error) => notifyProblem(i18next.t("{{name}} was not held", { name: job.name }), error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not held", { name: nameOfJob(job) }), error),
   });
   const release = useMutation({
     mutationFn: () => releaseJob(job.id),
     onSuccess: (answer) => updater.put(answer),
-    onError: (error) => notifyProblem(i18next.t("{{name}} was not released", { name: job.name }), error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not released", { name: nameOfJob(job) }), error),
   });
   const open = useMutation({
     mutationFn: (app?: string) => openInNewTab(job, app),
-    onError: (error) => notifyProblem(i18next.t("{{name}} was not opened", { name: job.name }), error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not opened", { name: nameOfJob(job) }), error),
   });
   const extend = useMutation({
     mutationFn: (duration: string) => extendJob(job.id, duration),
     onSuccess: (answer) => {
       updater.put(answer);
-      notifyDone(i18next.t("{{name}} extended.", { name: job.name }));
+      notifyDone(i18next.t("{{name}} extended.", { name: nameOfJob(job) }));
     },
-    onError: (error) => notifyProblem(i18next.t("{{name}} was not extended", { name: job.name }), error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not extended", { name: nameOfJob(job) }), error),
   });
   const onNewJob = async (answer: Job) => {
     // Shown at once and refetched: events may have arrived before this answer.
@@ -84,12 +85,12 @@ export function useJobActions(job: Job) {
   const rerun = useMutation({
     mutationFn: (options?: ResubmitOptions) => resubmit(job.id, uuid(), options),
     onSuccess: onNewJob,
-    onError: (error) => notifyProblem(i18next.t("{{name}} was not started again", { name: job.name }), error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not started again", { name: nameOfJob(job) }), error),
   });
   const resume = useMutation({
     mutationFn: () => continueSession(job.id, uuid()),
     onSuccess: onNewJob,
-    onError: (error) => notifyProblem(i18next.t("{{name}} was not continued", { name: job.name }), error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not continued", { name: nameOfJob(job) }), error),
   });
   return { stop, remove, hold, release, open, extend, rerun, resume };
 }

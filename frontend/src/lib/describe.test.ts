@@ -1,6 +1,10 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import type { Job } from "@/api/types";
+import { setLanguage } from "@/i18n";
 import { describeExchange, describeRanks, nameOfJob } from "./describe";
+
+Object.assign(globalThis, { document: { documentElement: { lang: "" } } });
+afterEach(() => setLanguage("en"));
 
 const job = (nodes: number, distributed: Partial<NonNullable<Job["distributed"]>> | null): Job =>
   ({
@@ -26,4 +30,12 @@ describe("the ranks of a job", () => {
 it("names a task of an array by its number", () => {
   expect(nameOfJob({ name: "train", array_task_id: null })).toBe("train");
   expect(nameOfJob({ name: "train", array_task_id: 0 })).toBe("train · task 0");
+});
+
+it("names the ranks of a session in the selected language, and no other job", async () => {
+  const ranks = { name: "Ranks of notebook", array_task_id: null, session_id: "s1" };
+  expect(nameOfJob(ranks)).toBe("Ranks of notebook");
+  await setLanguage("de");
+  expect(nameOfJob(ranks)).toBe("Ranks von notebook");
+  expect(nameOfJob({ ...ranks, session_id: null })).toBe("Ranks of notebook");
 });

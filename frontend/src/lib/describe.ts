@@ -3,9 +3,14 @@ import i18next from "i18next";
 import type { Job, Resources } from "@/api/types";
 import { formatBytes } from "@/lib/units";
 
-/** The name of a job; of a task of an array also its number. */
-export function nameOfJob(job: Pick<Job, "name" | "array_task_id">): string {
-  return job.array_task_id === null ? job.name : `${job.name} · ${i18next.t("task {{number}}", { number: job.array_task_id })}`;
+/** The name that the platform gives to the ranks of a session. */
+const RANKS_OF = /^Ranks of (.+)$/;
+
+/** The name of a job; of a task of an array also its number, and of a session's ranks in the selected language. */
+export function nameOfJob(job: Pick<Job, "name" | "array_task_id"> & Partial<Pick<Job, "session_id">>): string {
+  if (job.array_task_id !== null) return `${job.name} · ${i18next.t("task {{number}}", { number: job.array_task_id })}`;
+  const session = typeof job.session_id === "string" ? RANKS_OF.exec(job.name)?.[1] : undefined;
+  return session === undefined ? job.name : i18next.t("Ranks of {{name}}", { name: session });
 }
 
 /** "4 CPUs · 16 GiB · 2 × a100", with the nodes in front if there are several. */

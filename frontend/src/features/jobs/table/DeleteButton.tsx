@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { Confirm } from "@/components/Confirm";
 import { useJobActions } from "@/hooks/use-job-actions";
+import { nameOfJob } from "@/lib/describe";
 import { isTerminal } from "@/lib/states";
 import { formatBytes } from "@/lib/units";
 
@@ -33,7 +34,7 @@ export function DeleteButton({ job }: { job: Job }) {
       </Tooltip>
       <Confirm
         opened={confirming}
-        title={t("Delete {{name}}?", { name: job.name })}
+        title={t("Delete {{name}}?", { name: nameOfJob(job) })}
         action={t("Delete")}
         keep={t("Keep")}
         busy={remove.isPending}

@@ -5,6 +5,7 @@ import { ArrowDown, ArrowUp } from "lucide-react";
 import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
+import { nameOfJob } from "@/lib/describe";
 import type { JobSort } from "@/lib/job-filters";
 import { cellOf, NameCell } from "./cells";
 import type { Column } from "./job-columns";
@@ -192,7 +193,7 @@ const Row = memo(
           <input
             type="checkbox"
             className={classes.box}
-            aria-label={t("Select {{name}}", { name: job.name })}
+            aria-label={t("Select {{name}}", { name: nameOfJob(job) })}
             checked={picked}
             // The click event has the state of the Shift key; the change event does not.
             onClick={(event) => onPick(index, !picked, event.shiftKey)}
