@@ -3,6 +3,7 @@ import i18next from "i18next";
 import type { Kind, InboxNotification } from "@/api/notifications";
 import { msg } from "@/i18n/msg";
 import { translateServerText } from "@/i18n/server";
+import { describeDevice } from "@/lib/device";
 import { formatAbsolute } from "@/lib/time";
 
 const STATE_TITLES: Partial<Record<string, string>> = {
@@ -71,7 +72,7 @@ export function titleOf(notification: NotificationContent): string {
   const ended = (notification.kind === "session_ended" || notification.kind === "job_failed") && reason !== "idle";
   const security = notification.kind === "account_security" && typeof change === "string" ? SECURITY_TITLES[change] : undefined;
   const template = security ?? (ended && typeof state === "string" ? STATE_TITLES[state] : undefined) ?? KIND_TITLES[notification.kind];
-  const values = { name: text(name), project: text(project), url: text(url), device: text(device) };
+  const values = { name: text(name), project: text(project), url: text(url), device: describeDevice(text(device)) };
   return template === undefined ? notification.title : i18next.t(template, { ...values, interpolation: { escapeValue: false } });
 }
 

@@ -9,6 +9,7 @@ import { notifyDone, notifyProblem } from "@/components/notify";
 import { QueryCard } from "@/components/QueryCard";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
+import { describeDevice } from "@/lib/device";
 import { accountKeys, revokeOtherSignIns, revokeSignIn, type SignIn, signInsQuery } from "./account";
 import { sourceName } from "./sources";
 import table from "@/components/table.module.css";
@@ -99,7 +100,7 @@ function Row({ signIn, onEnd }: { signIn: SignIn; onEnd: () => void }) {
         <span className={classes.device}>
           <Device name={signIn.device} />
           <span>
-            <strong>{signIn.device}</strong>{" "}
+            <strong>{describeDevice(signIn.device)}</strong>{" "}
             {signIn.current && (
               <ToneBadge tone="good">{t("current")}</ToneBadge>
             )}
@@ -123,7 +124,7 @@ function Row({ signIn, onEnd }: { signIn: SignIn; onEnd: () => void }) {
             color="red"
             size="compact-sm"
             onClick={onEnd}
-            aria-label={t("Log out {{device}}", { device: signIn.device })}
+            aria-label={t("Log out {{device}}", { device: describeDevice(signIn.device) })}
           >
             {t("Log out")}
           </ChangeButton>
