@@ -29,7 +29,7 @@ class NotificationView(Frozen):
     kind: NotificationKind = Field(description="Kind of the notification.")
     level: Level = Field(description="Urgency in the portal.")
     title: str = Field(description="Title in a few words.", examples=["train has finished"])
-    text: str = Field(description="Details; may be empty.", examples=["It ran for 2h."])
+    text: str = Field(description="Details; may be empty.", examples=["It ran for 2 h."])
     job_id: UUID | None = Field(description="The job that it is about.")
     path: str = Field(description="Page of the portal with details.", examples=["/jobs"])
     data: dict[str, Any] = Field(

@@ -94,6 +94,12 @@ def format_duration(seconds: int) -> str:
     return "".join(parts) or "0s"
 
 
+def describe_duration(seconds: int) -> str:
+    """Return the text of a number of seconds for messages (``5400`` -> ``"1 h 30 min"``)."""
+    text = re.sub(r"(\d+)([dhms])", r"\1 \2 ", format_duration(seconds))
+    return text.replace("m", "min").rstrip()
+
+
 def format_slurm_time(seconds: int) -> str:
     """Return a number of seconds in the form ``D-HH:MM:SS``, which ``--time`` accepts in every
     release of Slurm.

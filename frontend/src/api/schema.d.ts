@@ -6810,7 +6810,7 @@ export interface components {
             title: string;
             /**
              * @description Details; may be empty.
-             * @example It ran for 2h.
+             * @example It ran for 2 h.
              */
             text: string;
             /** @description The job that it is about. */

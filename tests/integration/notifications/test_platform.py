@@ -104,7 +104,7 @@ def test_a_session_in_which_nobody_works_is_warned_of_twice_and_ended(
     assert kept.idle_ends_at is None
     ended = client.jobs.wait(job_id, timeout_s=120)
     assert (ended.state, ended.reason) == ("CANCELLED", "idle"), platform.logs()
-    assert ended.message == f"Ended after {IDLE_S}s without activity."
+    assert ended.message == f"Ended after {IDLE_S} s without activity."
     told = kinds(client, job_id)
     assert told.count("session.idle") >= 3
     assert "session.active" in told

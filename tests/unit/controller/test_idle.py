@@ -75,7 +75,7 @@ class TestSessions:
         await idle_for(b, job, 2, 58 * 60)
         ending = await b.job(job.id)
         assert ending.cancel_requested_at is not None
-        assert ending.message == "Ended after 1h without activity."
+        assert ending.message == "Ended after 1 h without activity."
         (item,) = await b.store.lease_outbox(
             epoch=b.leader.epoch, limit=9, lease_s=1, kinds={OutboxKind.CANCEL}
         )
@@ -86,7 +86,7 @@ class TestSessions:
         await read(b)
         found = (await b.store.inbox("ada")).items[0]
         assert found.kind is NotificationKind.SESSION_ENDED
-        assert found.text == "Ended after 1h without activity."
+        assert found.text == "Ended after 1 h without activity."
 
     async def test_work_after_a_warning_begins_it_anew(self, bench: Any) -> None:
         b: Bench = await bench()

@@ -181,7 +181,7 @@ class TestJobs:
         await ends(b, session, JobState.TIMED_OUT, reason, "It reached its time limit.")
         await read(b)
         assert await kinds(b) == [K.SESSION_READY, K.JOB_FINISHED, K.SESSION_ENDED]
-        assert (await b.store.inbox("ada")).items[1].text == "It ran for 2h."
+        assert (await b.store.inbox("ada")).items[1].text == "It ran for 2 h."
 
     @pytest.mark.parametrize(
         ("message", "told"), [("Cancelled by ada.", []), ("Cancelled by root.", [K.JOB_FAILED])]

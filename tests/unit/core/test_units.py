@@ -68,6 +68,14 @@ def test_duration_round_trip(seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (1, "1 s"), (60, "1 min"), (5_400, "1 h 30 min"), (90_061, "1 d 1 h 1 min 1 s")],
+)
+def test_durations_in_messages_have_a_space_before_the_unit(seconds: int, text: str) -> None:
+    assert units.describe_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [
         ("30m", 1_800),

@@ -18,7 +18,7 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, ResubmitOptions
 from aitne.core.sizes import describe_bytes
-from aitne.core.units import format_duration
+from aitne.core.units import describe_duration
 
 LOG_BYTES = 64 << 10
 """Number of bytes at the end of a log that are read to explain a failure."""
@@ -86,7 +86,7 @@ def explain(job: Job, lines: Sequence[LogLine]) -> Failure | None:
             cause=FailureCause.OUT_OF_MEMORY, text=_memory(job), line=line if by_memory else None
         )
     if job.state is JobState.TIMED_OUT:
-        text = f"It reached its time limit of {format_duration(_time_limit_s(job))}."
+        text = f"It reached its time limit of {describe_duration(_time_limit_s(job))}."
         return Failure(cause=FailureCause.TIME_LIMIT, text=text)
     message = job.message or "It failed without a reported reason."
     if job.state is not JobState.FAILED or job.reason is not TerminationReason.FAILED:

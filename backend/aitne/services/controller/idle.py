@@ -14,7 +14,7 @@ from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.notification import SessionActivity
 from aitne.core.ports.store import Store
-from aitne.core.units import format_duration
+from aitne.core.units import describe_duration
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 
@@ -138,7 +138,7 @@ class IdleWatch:
             for report in await self._store.activities()
         ):
             return
-        message = f"Ended after {format_duration(lasts_s)} without activity."
+        message = f"Ended after {describe_duration(lasts_s)} without activity."
         await self._store.request_cancel(
             job.id, self._clock(), message, reason=TerminationReason.IDLE, version=job.version
         )

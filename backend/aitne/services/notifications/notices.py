@@ -17,7 +17,7 @@ from aitne.core.models.alert import AlertStatus, PlatformAlert
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobType
 from aitne.core.models.notification import Level, NotificationContent, NotificationKind
-from aitne.core.units import format_duration
+from aitne.core.units import describe_duration
 
 IDLE, GPU_IDLE, ENDING = "session.idle", "job.gpu_idle", "job.ending"
 MESSAGE = "job.message"
@@ -116,7 +116,7 @@ def _ran(job: Job) -> str:
         return job.message
     if job.started_at is None or job.ended_at is None:
         return ""
-    return f"It ran for {format_duration(max(1, round((job.ended_at - job.started_at).total_seconds())))}."
+    return f"It ran for {describe_duration(max(1, round((job.ended_at - job.started_at).total_seconds())))}."
 
 
 def _expiring(event: Event, job: Job, now: datetime) -> NotificationContent | None:
@@ -128,7 +128,7 @@ def _expiring(event: Event, job: Job, now: datetime) -> NotificationContent | No
         job,
         _K.SESSION_EXPIRING,
         Level.WARNING,
-        f"ends in {format_duration(left_s)}",
+        f"ends in {describe_duration(left_s)}",
         text,
         left_s=left_s,
         ends_at=job.expires_at.isoformat(),
@@ -145,7 +145,7 @@ def _idle(event: Event, job: Job, now: datetime) -> NotificationContent | None:
         job,
         _K.SESSION_IDLE,
         Level.WARNING,
-        f"is idle and ends in {format_duration(left_s)}",
+        f"is idle and ends in {describe_duration(left_s)}",
         text,
         left_s=left_s,
         ends_at=ends.isoformat(),
@@ -156,7 +156,7 @@ def _gpus(event: Event, job: Job) -> NotificationContent | None:
     if job.state.terminal:
         return None
     percent = round(100 * float(event.data.get("utilization", 0.0)))
-    window = format_duration(int(event.data.get("window_s", 0)))
+    window = describe_duration(int(event.data.get("window_s", 0)))
     text = (
         f"Over the last {window} they were {percent} % busy on average. Check whether the program uses "
         "them at all, or cancel it so that other jobs can."

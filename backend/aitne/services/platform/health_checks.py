@@ -20,7 +20,7 @@ from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.core.storage.settings import PLACEHOLDER
-from aitne.core.units import format_duration
+from aitne.core.units import describe_duration
 from aitne.host.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
@@ -193,7 +193,7 @@ class HealthChecks:
                 facts,
             )
         if look.stale:
-            says = f"{name} was last polled {format_duration(int(age))} ago."
+            says = f"{name} was last polled {describe_duration(int(age))} ago."
             return HealthCheckResult(
                 DEGRADED, says, "States may be old. See the controller.", None, facts
             )
@@ -265,7 +265,7 @@ class HealthChecks:
             return HealthCheckResult(
                 DEGRADED,
                 f"{depth} requests are pending at the scheduler, the oldest for "
-                f"{format_duration(int(oldest_s))}.",
+                f"{describe_duration(int(oldest_s))}.",
                 "See the controller and the scheduler.",
                 None,
                 facts,
@@ -399,9 +399,7 @@ class HealthChecks:
         facts: Facts = {"created_at": last.created_at.isoformat(), "bytes": last.bytes}
         says = f"The last backup is from {last.created_at:%Y-%m-%d %H:%M} UTC, in {last.path}."
         if age > OLD_BACKUP:
-            says = (
-                f"The last backup is {format_duration(int(age.total_seconds()))} old: {last.path}."
-            )
+            says = f"The last backup is {describe_duration(int(age.total_seconds()))} old: {last.path}."
             return HealthCheckResult(DEGRADED, says, advice, None, facts)
         return HealthCheckResult(OK, says, None, None, facts)
 

@@ -193,7 +193,7 @@ def test_larger_requests_are_offered_for_memory_and_time() -> None:
     )
     failure = explain(late, ())
     assert failure is not None
-    assert failure.text == "It reached its time limit of 1d6h."
+    assert failure.text == "It reached its time limit of 1 d 6 h."
     assert [each.max_duration for each in options_of(late, C.TIME_LIMIT)] == [60 * 3600, 45 * 3600]
     assert options_of(late, C.FILE_NOT_FOUND) == ()
 

@@ -51,7 +51,7 @@ async def test_out_of_memory_offers_more_that_fits_and_resubmits_with_it(bench: 
 async def test_time_limit_offers_a_longer_one_within_the_limits(bench: Bench) -> None:
     job = await _failed(bench, JobState.TIMED_OUT, TerminationReason.TIMED_OUT)
     failure = await _explained(bench, job)
-    assert failure.text == "It reached its time limit of 1h."
+    assert failure.text == "It reached its time limit of 1 h."
     assert [each.max_duration_s for each in failure.remedies] == [7_200]
 
 
