@@ -32,9 +32,9 @@ it("translates what is said of placements", () => {
 });
 
 it("writes amounts of memory as numbers of the language", () => {
-  expect(translateServerText("Waits for 1.5 GiB of memory on one node: 3 GiB are free").text).toBe("Wartet auf 1,5 GiB Speicher auf einem Knoten: frei 3 GiB.");
+  expect(translateServerText("Waits for 1.5 GiB of memory on one node: 3 GiB are free").text).toBe("Wartet auf 1,5\u00a0GiB Speicher auf einem Knoten: frei 3\u00a0GiB.");
   expect(translateServerText("Waits for 4 CPUs on one node: 1 of 2 are free").text).toBe("Wartet auf 4 CPUs auf einem Knoten: frei 1 von 2.");
-  expect(translateServerText("Waits for a node on which 2 CPUs, 7.5 GiB and 1 GPU are free together").text).toContain("2 CPUs, 7,5 GiB und 1 GPU");
+  expect(translateServerText("Waits for a node on which 2 CPUs, 7.5 GiB and 1 GPU are free together").text).toContain("2 CPUs, 7,5\u00a0GiB und 1 GPU");
 });
 
 it("translates the reasons of jobs that were held, rejected or failed", () => {
@@ -44,7 +44,7 @@ it("translates the reasons of jobs that were held, rejected or failed", () => {
     "It was to run after job 16e48af7, which ended TIMED_OUT.": "Abhängig von Job 16e48af7, der mit dem Zustand „Zeitlimit“ endete.",
     "Waits for the scheduler: it does not answer.": "Wartet auf den Scheduler: Er antwortet nicht.",
     "JupyterLab did not start: it did not answer within 300 s. See the log.":
-      "JupyterLab ist nicht gestartet: keine Antwort innerhalb von 300 s. Siehe Log.",
+      "JupyterLab ist nicht gestartet: keine Antwort innerhalb von 300\u00a0s. Siehe Log.",
     "Maintenance (New switches): new jobs are held until 2026-03-01 12:00 UTC.":
       "Wartung (New switches): Neue Jobs werden bis 2026-03-01 12:00 UTC zurückgehalten.",
     "Maintenance: new jobs are held until it is over.": "Wartung: Neue Jobs werden bis zu ihrem Ende zurückgehalten.",

@@ -7,6 +7,7 @@ import type { JobState } from "@/api/types";
 import { locale } from "@/i18n/locale";
 import { msg } from "@/i18n/msg";
 import { lookOf } from "@/lib/states";
+import { unbroken, withUnit } from "@/lib/units";
 
 interface Sentence {
   key: string;
@@ -29,14 +30,14 @@ function patternOf(key: string): RegExp {
 
 /** A message of the platform in the selected language; `lang` where it is not translated. */
 export function translateServerText(text: string): { text: string; lang?: "en" } {
-  if (i18next.language === "en") return { text };
+  if (i18next.language === "en") return { text: unbroken(text) };
   for (const { key, pattern } of sentences) {
     const match = pattern.exec(text);
     if (match === null) continue;
     const groups = Object.entries(match.groups ?? {}).map(([name, value]) => [name, valueOf(name, value)]);
-    return { text: i18next.t(key, Object.fromEntries(groups) as Record<string, string>) };
+    return { text: unbroken(i18next.t(key, Object.fromEntries(groups) as Record<string, string>)) };
   }
-  return { text, lang: "en" };
+  return { text: unbroken(text), lang: "en" };
 }
 
 /** Numbers of tasks in a state. */
@@ -77,7 +78,7 @@ function valueOf(name: string, value: string): string {
 /** Translates amounts in a message: "16 CPUs, 1.5 GiB and 4 GPUs" or "3 of 4". */
 function amounts(value: string): string {
   return value
-    .replace(/\b(\d+\.\d) ([KMGTP]iB)\b/g, (_, number: string, unit: string) => `${Number(number).toLocaleString(locale())} ${unit}`)
+    .replace(/\b(\d+\.\d) ([KMGTP]iB)\b/g, (_, number: string, unit: string) => withUnit(Number(number).toLocaleString(locale()), unit))
     .replace(/(\d+(?: [KMGTP]?i?B)?) of (\d[\d.,]*(?: [KMGTP]?i?B)?)/g, (_, used: string, total: string) => i18next.t("{{used}} of {{total}}", { used, total }))
     .replace(/(\d\w*|\w+s|[KMGTP]?i?B) and (\d)/g, (_, before: string, after: string) => `${before} ${i18next.t("and")} ${after}`);
 }

@@ -22,7 +22,7 @@ describe("a session that is about to end", () => {
   it("is announced to its owner", () => {
     const ending = endingOf(event({}), "ada", NOW);
     expect(ending).toEqual({ jobId: "j1", name: "Notes", leftS: 600, expiresAt: "2026-03-01T12:10:00Z" });
-    expect(ending && endingTitle(ending)).toBe("Notes ends in 10 min");
+    expect(ending && endingTitle(ending)).toBe("Notes ends in 10\u00a0min");
   });
 
   it("is not announced to other users", () => {
@@ -45,6 +45,6 @@ describe("a session that is about to end", () => {
 describe("a session's history", () => {
   it("contains extensions and the announced end", () => {
     const extended = event({ kind: "job.extended", data: { by: "ada", seconds: 3600, time_limit_s: 7200 } });
-    expect(historyOf([extended, event({})], true).map((line) => line.title)).toEqual(["Extended by 1 h (ada)", "Ends in 10 min"]);
+    expect(historyOf([extended, event({})], true).map((line) => line.title)).toEqual(["Extended by 1\u00a0h (ada)", "Ends in 10\u00a0min"]);
   });
 });

@@ -16,6 +16,6 @@ it("shows what the order saves", () => {
 it("says for how long the job waits for leaves", () => {
   expect(waitText({ max_leaves: null, max_leaves_wait_s: null })).toBeNull();
   expect(waitText({ max_leaves: 1, max_leaves_wait_s: null })).toBe("waits for 1 leaf switch without a limit");
-  expect(waitText({ max_leaves: 2, max_leaves_wait_s: 600 })).toBe("waits for 2 leaf switches for up to 10 min");
-  expect(alternativeText({ leaves: [{ name: "leaf2", nodes: 4 }], wait_s: 600, score: 12.25 })).toBe("leaf2 (4), in 10 min, score 12.25");
+  expect(waitText({ max_leaves: 2, max_leaves_wait_s: 600 })).toBe("waits for 2 leaf switches for up to 10\u00a0min");
+  expect(alternativeText({ leaves: [{ name: "leaf2", nodes: 4 }], wait_s: 600, score: 12.25 })).toBe("leaf2 (4), in 10\u00a0min, score 12.25");
 });

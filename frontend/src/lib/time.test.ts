@@ -3,24 +3,24 @@ import { durationWords, formatDuration, formatRelative, formatTicking, parseDura
 
 describe("formatDuration", () => {
   it.each([
-    [0, "0.0 s"],
-    [3.24, "3.2 s"],
-    [9.96, "10 s"],
-    [59.4, "59 s"],
-    [59.7, "1 min"],
-    [75, "1 min 15 s"],
-    [3_600, "1 h"],
-    [5_400, "1 h 30 min"],
-    [86_399, "23 h 59 min"],
-    [100_000, "1 d 3 h"],
-    [-5, "0.0 s"],
+    [0, "0.0\u00a0s"],
+    [3.24, "3.2\u00a0s"],
+    [9.96, "10\u00a0s"],
+    [59.4, "59\u00a0s"],
+    [59.7, "1\u00a0min"],
+    [75, "1\u00a0min 15\u00a0s"],
+    [3_600, "1\u00a0h"],
+    [5_400, "1\u00a0h 30\u00a0min"],
+    [86_399, "23\u00a0h 59\u00a0min"],
+    [100_000, "1\u00a0d 3\u00a0h"],
+    [-5, "0.0\u00a0s"],
   ])("%s s is %s", (seconds, text) => expect(formatDuration(seconds)).toBe(text));
 });
 
 describe("formatTicking", () => {
   it("has whole seconds only", () => {
-    expect(formatTicking(3.9)).toBe("3 s");
-    expect(formatTicking(65.9)).toBe("1 min 5 s");
+    expect(formatTicking(3.9)).toBe("3\u00a0s");
+    expect(formatTicking(65.9)).toBe("1\u00a0min 5\u00a0s");
   });
 });
 
@@ -29,12 +29,12 @@ describe("formatRelative", () => {
   const at = (seconds: number) => new Date(now.getTime() + seconds * 1000);
   it.each([
     [-3, "just now"],
-    [-45, "45 s ago"],
-    [-300, "5 min ago"],
-    [-7_200, "2 h ago"],
-    [-200_000, "2 d ago"],
-    [1_500, "in 25 min"],
-    [7 * 86_400 - 20, "in 7 d"],
+    [-45, "45\u00a0s ago"],
+    [-300, "5\u00a0min ago"],
+    [-7_200, "2\u00a0h ago"],
+    [-200_000, "2\u00a0d ago"],
+    [1_500, "in 25\u00a0min"],
+    [7 * 86_400 - 20, "in 7\u00a0d"],
   ])("%s s from now is %s", (seconds, text) => expect(formatRelative(at(seconds), now)).toBe(text));
 });
 

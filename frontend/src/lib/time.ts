@@ -1,6 +1,7 @@
 /** Formats times and durations in the selected language. The caller passes "now". */
 import i18next from "i18next";
 import { locale } from "@/i18n/locale";
+import { withUnit } from "@/lib/units";
 
 export const MINUTE = 60;
 export const HOUR = 3_600;
@@ -9,9 +10,9 @@ export const DAY = 86_400;
 /** 3.2 -> "3.2 s", 75 -> "1 min 15 s", 5400 -> "1 h 30 min", 100000 -> "1 d 3 h". Two units at most. */
 export function formatDuration(seconds: number): string {
   const s = Math.max(0, seconds);
-  if (s < 9.95) return `${s.toLocaleString(locale(), { minimumFractionDigits: 1, maximumFractionDigits: 1 })} s`;
+  if (s < 9.95) return withUnit(s.toLocaleString(locale(), { minimumFractionDigits: 1, maximumFractionDigits: 1 }), "s");
   const whole = Math.round(s);
-  if (whole < MINUTE) return `${whole} s`;
+  if (whole < MINUTE) return withUnit(whole, "s");
   if (whole < HOUR) return join(Math.floor(whole / MINUTE), "min", whole % MINUTE, "s");
   const minutes = Math.floor(whole / MINUTE);
   if (minutes < 24 * 60) return join(Math.floor(minutes / 60), "h", minutes % 60, "min");
@@ -22,11 +23,12 @@ export function formatDuration(seconds: number): string {
 /** A duration that is updated every second: in whole seconds, so that its width is stable. */
 export function formatTicking(seconds: number): string {
   const s = Math.max(0, Math.floor(seconds));
-  return s < MINUTE ? `${s} s` : formatDuration(s);
+  return s < MINUTE ? withUnit(s, "s") : formatDuration(s);
 }
 
 function join(a: number, unitA: string, b: number, unitB: string): string {
-  return b === 0 ? `${a} ${unitA}` : `${a} ${unitA} ${b} ${unitB}`;
+  const first = withUnit(a, unitA);
+  return b === 0 ? first : `${first} ${withUnit(b, unitB)}`;
 }
 
 /** "just now", "5 min ago", "in 3 h", "2 d ago". */
@@ -38,12 +40,12 @@ export function formatRelative(at: Date, now: Date): string {
   const count = (unit: number) => (delta < 0 ? Math.floor(size / unit) : Math.round(size / unit));
   const time =
     size < MINUTE
-      ? `${count(1)} s`
+      ? withUnit(count(1), "s")
       : size < HOUR
-        ? `${count(MINUTE)} min`
+        ? withUnit(count(MINUTE), "min")
         : size < DAY
-          ? `${count(HOUR)} h`
-          : `${count(DAY)} d`;
+          ? withUnit(count(HOUR), "h")
+          : withUnit(count(DAY), "d");
   return delta < 0 ? i18next.t("{{time}} ago", { time }) : i18next.t("in {{time}}", { time });
 }
 

@@ -1,16 +1,17 @@
 import { readFileSync } from "node:fs";
 import i18next from "i18next";
 import { describe, expect, it } from "vitest";
-import { formatBytes, formatNumber, GIB, memoryStops, memoryText, MIB } from "./units";
+import { formatBytes, formatNumber, GIB, memoryStops, memoryText, MIB, unbroken } from "./units";
 
 describe("memory", () => {
   // The same table holds for the platform's messages and the command line.
   const amounts = JSON.parse(readFileSync(new URL("../../../tests/assets/amounts.json", import.meta.url), "utf8")) as { bytes: number; en: string; de: string }[];
 
   it.each(amounts)("$bytes bytes are shown as $en", async ({ bytes, en, de }) => {
-    expect(formatBytes(bytes)).toBe(en);
+    // No line breaks between the number and its unit.
+    expect(formatBytes(bytes)).toBe(en.replace(" ", "\u00a0"));
     await i18next.changeLanguage("de");
-    expect(formatBytes(bytes)).toBe(de);
+    expect(formatBytes(bytes)).toBe(de.replace(" ", "\u00a0"));
     await i18next.changeLanguage("en");
   });
 
@@ -38,4 +39,8 @@ describe("numbers", () => {
     [1.5, "1.5"],
     [1234.567, "1,234.57"],
   ])("%s is shown as %s", (value, text) => expect(formatNumber(value)).toBe(text));
+});
+
+it("lines do not break between an amount and its unit", () => {
+  expect(unbroken("It ran for 1 h 30 min on 2 days; 80 % of 1.5 GiB.")).toBe("It ran for 1\u00a0h 30\u00a0min on 2 days; 80\u00a0% of 1.5\u00a0GiB.");
 });

@@ -4,6 +4,16 @@ import { locale } from "@/i18n/locale";
 export const MIB = 1024 ** 2;
 export const GIB = 1024 ** 3;
 
+/** An amount with its unit, between which no line breaks: (16, "GiB") -> "16 GiB". */
+export function withUnit(amount: number | string, unit: string): string {
+  return `${amount}\u00a0${unit}`;
+}
+
+/** The text with its amounts unbroken: "1.5 GiB", "3 s", "80 %". */
+export function unbroken(text: string): string {
+  return text.replace(/(\d) (?=(?:[KMGTP]iB|B|s|ms|min|h|d|%|W|Wh|kWh)(?![\p{L}\d]))/gu, "$1\u00a0");
+}
+
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
 
 /** 17179869184 -> "16 GiB", 1610612736 -> "1.5 GiB"; with one decimal at most, from 100 on with none. */
@@ -15,7 +25,7 @@ export function formatBytes(bytes: number): string {
     value /= 1024;
     unit += 1;
   }
-  return `${rounded(value, unit).toLocaleString(locale(), { useGrouping: false })} ${UNITS[unit] ?? "B"}`;
+  return withUnit(rounded(value, unit).toLocaleString(locale(), { useGrouping: false }), UNITS[unit] ?? "B");
 }
 
 function rounded(value: number, unit: number): number {

@@ -12,7 +12,7 @@ import { PageError } from "@/components/PageError";
 import type { JobFilters } from "@/lib/job-filters";
 import { minuteOf } from "@/lib/job-views";
 import { DAY, formatClock, HOUR } from "@/lib/time";
-import { formatBytes, formatNumber } from "@/lib/units";
+import { formatBytes, formatNumber, withUnit } from "@/lib/units";
 import { type LoadValue, loadRows, loadSeries, meanShare, peakOf } from "./load";
 import table from "@/components/table.module.css";
 import classes from "./LoadPanel.module.css";
@@ -178,7 +178,7 @@ function LoadChart({ history, title, used, total, format, colour, onPick }: Char
           </span>
         )}
         <Text span size="xs" c="dimmed" ml="auto">
-          {share === null ? peak : t("avg {{mean}}", { mean: `${share} %` })}
+          {share === null ? peak : t("avg {{mean}}", { mean: withUnit(share, "%") })}
         </Text>
       </div>
       <Suspense fallback={<Skeleton h={132} />}>

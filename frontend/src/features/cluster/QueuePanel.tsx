@@ -10,7 +10,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { formatDuration, HOUR, MINUTE } from "@/lib/time";
-import { formatNumber } from "@/lib/units";
+import { formatNumber, withUnit } from "@/lib/units";
 import { waitShares } from "./queues";
 import table from "@/components/table.module.css";
 import panel from "./LoadPanel.module.css";
@@ -130,7 +130,7 @@ function QueueRow({ queue }: { queue: PartitionQueue }) {
 
 /** 600 -> "10 min": bounds are whole minutes or hours. */
 function short(seconds: number): string {
-  return seconds < HOUR ? `${seconds / MINUTE} min` : `${seconds / HOUR} h`;
+  return seconds < HOUR ? withUnit(seconds / MINUTE, "min") : withUnit(seconds / HOUR, "h");
 }
 
 function shade(index: number): CSSProperties {

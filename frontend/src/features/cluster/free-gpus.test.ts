@@ -18,7 +18,7 @@ describe("stepPath", () => {
 
 describe("freeGpusText", () => {
   it("describes the expected availability", () => {
-    expect(freeGpusText(gpu(), NOW)).toBe("next free within 1 h 30 min");
+    expect(freeGpusText(gpu(), NOW)).toBe("next free within 1\u00a0h 30\u00a0min");
     expect(freeGpusText(gpu({ free: 2 }), NOW)).toBe("free now");
     expect(freeGpusText(gpu({ next_free_at: null }), NOW)).toBe("time unknown");
     expect(freeGpusText(gpu({ next_free_at: null, used: 0 }), NOW)).toBe("on unavailable nodes");

@@ -7,7 +7,7 @@ import { profileQuery } from "@/api/queries";
 import type { Job, JobProfile } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
-import { formatBytes, formatNumber } from "@/lib/units";
+import { formatBytes, formatNumber, withUnit } from "@/lib/units";
 import { extentOf, formatShare, formatSpan, historyOf, sharesOf, sizeOf, stragglerOf, verdictOf } from "./profile";
 import tableClasses from "@/components/table.module.css";
 import classes from "./CommunicationPanel.module.css";
@@ -17,7 +17,7 @@ const UsageChart = lazy(() => import("@/components/UsageChart"));
 /** The maximum number of ranks in the chart. */
 const MAX_RANKS = 32;
 
-const percentText = (value: number) => `${Math.round(value)} %`;
+const percentText = (value: number) => withUnit(Math.round(value), "%");
 
 /** Communication metrics of a distributed job, during and after the run. */
 export function CommunicationPanel({ job }: { job: Job }) {

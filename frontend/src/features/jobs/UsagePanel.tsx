@@ -7,7 +7,7 @@ import type { Job, Metrics } from "@/api/types";
 import { PageError } from "@/components/PageError";
 import type { Series } from "@/components/UsageChart";
 import { isActive } from "@/lib/states";
-import { formatBytes, formatNumber } from "@/lib/units";
+import { formatBytes, formatNumber, withUnit } from "@/lib/units";
 import { energyOf, formatEnergy, gpuSeries, isExpired, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
 
 const UsageChart = lazy(() => import("@/components/UsageChart"));
@@ -16,8 +16,8 @@ const UsageChart = lazy(() => import("@/components/UsageChart"));
 const REFRESH_MS = 5_000;
 
 const cpuText = (value: number) => formatNumber(Math.round(value * 100) / 100);
-const wattText = (value: number) => `${formatNumber(Math.round(value))} W`;
-const percentText = (value: number) => `${Math.round(value)} %`;
+const wattText = (value: number) => withUnit(formatNumber(Math.round(value)), "W");
+const percentText = (value: number) => withUnit(Math.round(value), "%");
 
 export function UsagePanel({ job }: { job: Job }) {
   const { t } = useTranslation();

@@ -64,5 +64,5 @@ it("sums the energy of GPUs by node, and knows where none is measured", () => {
 });
 
 it("writes energy in watt-hours", () => {
-  expect([0, 540, 540_000, 7_200_000, 3.6e9].map(formatEnergy)).toEqual(["0 Wh", "0.2 Wh", "150 Wh", "2 kWh", "1,000 kWh"]);
+  expect([0, 540, 540_000, 7_200_000, 3.6e9].map(formatEnergy)).toEqual(["0\u00a0Wh", "0.2\u00a0Wh", "150\u00a0Wh", "2\u00a0kWh", "1,000\u00a0kWh"]);
 });

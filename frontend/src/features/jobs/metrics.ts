@@ -1,7 +1,7 @@
 /** Converts samples of a job to the columns of a chart: one time axis, one line per node. */
 import type { Metrics } from "@/api/types";
 import type { Series } from "@/components/UsageChart";
-import { formatNumber } from "@/lib/units";
+import { formatNumber, withUnit } from "@/lib/units";
 
 type Sample = Metrics["samples"][number];
 
@@ -97,7 +97,7 @@ export function isExpired(endedAt: string | null, now: Date): boolean {
 /** 540000 -> "150 Wh", 7200000 -> "2 kWh". */
 export function formatEnergy(joules: number): string {
   const wattHours = joules / 3_600;
-  return wattHours < 1_000 ? `${formatNumber(tenths(wattHours))} Wh` : `${formatNumber(tenths(wattHours / 1_000))} kWh`;
+  return wattHours < 1_000 ? withUnit(formatNumber(tenths(wattHours)), "Wh") : withUnit(formatNumber(tenths(wattHours / 1_000)), "kWh");
 }
 
 function tenths(value: number): number {

@@ -22,20 +22,20 @@ const profile = (change: Partial<JobProfile>): JobProfile => ({
 
 describe("numbers of a profile", () => {
   it("have a suitable unit", () => {
-    expect([6.3e-6, 0.0115, 0.9999, 2.5, 0].map(formatSpan)).toEqual(["6.3 µs", "11.5 ms", "1,000 ms", "2.5 s", "0 µs"]);
-    expect([0, 0.0001, 0.004, 0.0961, 0.4607, 1, null].map(formatShare)).toEqual(["0 %", "< 0.1 %", "0.4 %", "9.6 %", "46 %", "100 %", "–"]);
+    expect([6.3e-6, 0.0115, 0.9999, 2.5, 0].map(formatSpan)).toEqual(["6.3\u00a0µs", "11.5\u00a0ms", "1,000\u00a0ms", "2.5\u00a0s", "0\u00a0µs"]);
+    expect([0, 0.0001, 0.004, 0.0961, 0.4607, 1, null].map(formatShare)).toEqual(["0\u00a0%", "< 0.1\u00a0%", "0.4\u00a0%", "9.6\u00a0%", "46\u00a0%", "100\u00a0%", "–"]);
   });
 
   it("name sizes of messages by their bounds", () => {
-    expect(sizeOf({ from_bytes: 0, to_bytes: 128 })).toBe("up to 128 B");
-    expect(sizeOf({ from_bytes: 1048577, to_bytes: 16777216 })).toBe("1 MiB – 16 MiB");
-    expect(sizeOf({ from_bytes: 67108865, to_bytes: null })).toBe("over 64 MiB");
+    expect(sizeOf({ from_bytes: 0, to_bytes: 128 })).toBe("up to 128\u00a0B");
+    expect(sizeOf({ from_bytes: 1048577, to_bytes: 16777216 })).toBe("1\u00a0MiB – 16\u00a0MiB");
+    expect(sizeOf({ from_bytes: 67108865, to_bytes: null })).toBe("over 64\u00a0MiB");
   });
 });
 
 describe("texts of a profile", () => {
   it("summarizes the exposed communication", () => {
-    expect(verdictOf(profile({}))).toBe("17 % exposed communication.");
+    expect(verdictOf(profile({}))).toBe("17\u00a0% exposed communication.");
     expect(verdictOf(profile({ blocked: 0.01 }))).toMatch(/almost all of it overlaps/);
     expect(verdictOf(profile({ blocked: 0.01, communicating: 0.02 }))).toBe("Little exposed communication.");
     expect(verdictOf(profile({ steps: 0, blocked: null }))).toMatch(/No training steps recorded/);
@@ -45,12 +45,12 @@ describe("texts of a profile", () => {
     expect(stragglerOf(profile({}))).toBeNull();
     const late = { rank: 3, node: 1, behind_s: 0.0141, share: 0.1222 };
     expect(stragglerOf(profile({ straggler: late }))).toBe(
-      "Straggler: rank 3 on node 1 is 14.1 ms slower in each step (12 % of the step time).",
+      "Straggler: rank 3 on node 1 is 14.1\u00a0ms slower in each step (12\u00a0% of the step time).",
     );
   });
 
   it("describes steps and ranks", () => {
-    expect(extentOf(profile({}))).toBe("400 steps of 115 ms on 4 ranks");
+    expect(extentOf(profile({}))).toBe("400 steps of 115\u00a0ms on 4 ranks");
     expect(extentOf(profile({ steps: 0, size: 1 }))).toBe("1 rank");
   });
 });

@@ -2,25 +2,25 @@
 import i18next from "i18next";
 import type { JobProfile } from "@/api/types";
 import { locale } from "@/i18n/locale";
-import { formatBytes, formatNumber } from "@/lib/units";
+import { formatBytes, formatNumber, withUnit } from "@/lib/units";
 import type { Series } from "@/components/UsageChart";
 
 type Row = JobProfile["table"][number];
 
 /** 0.0000063 -> "6.3 µs", 0.0115 -> "11.5 ms", 2.5 -> "2.5 s". */
 export function formatSpan(seconds: number): string {
-  if (seconds >= 1) return `${formatThreeDigits(seconds)} s`;
-  if (seconds >= 1e-3) return `${formatThreeDigits(seconds * 1e3)} ms`;
-  return `${formatThreeDigits(seconds * 1e6)} µs`;
+  if (seconds >= 1) return withUnit(formatThreeDigits(seconds), "s");
+  if (seconds >= 1e-3) return withUnit(formatThreeDigits(seconds * 1e3), "ms");
+  return withUnit(formatThreeDigits(seconds * 1e6), "µs");
 }
 
 /** 0.4607 -> "46 %"; unknown values are a dash. */
 export function formatShare(share: number | null): string {
   if (share === null) return "–";
   const percent = share * 100;
-  if (percent > 0 && percent < 0.05) return `< ${formatNumber(0.1)} %`;
+  if (percent > 0 && percent < 0.05) return `< ${withUnit(formatNumber(0.1), "%")}`;
   const digits = percent > 0 && percent < 10 ? 1 : 0;
-  return `${percent.toLocaleString(locale(), { minimumFractionDigits: digits, maximumFractionDigits: digits })} %`;
+  return withUnit(percent.toLocaleString(locale(), { minimumFractionDigits: digits, maximumFractionDigits: digits }), "%");
 }
 
 /** The message sizes of a row: "up to 128 B", "1 MiB – 16 MiB", "over 64 MiB". */

@@ -45,5 +45,5 @@ it("draws all rows on one time axis, with gaps where nothing was measured", () =
 it("sums a row up, and says which ranks are slow", () => {
   expect(figuresOf(first("gpu"))).toEqual({ last: 60, mean: 40, peak: 60 });
   expect(figuresOf({ ...first("gpu"), points: [] })).toBeNull();
-  expect(stragglersOf(metrics)).toEqual(["Rank 1 on node node01 is 40 ms slower in each step than the median of the others."]);
+  expect(stragglersOf(metrics)).toEqual(["Rank 1 on node node01 is 40\u00a0ms slower in each step than the median of the others."]);
 });

@@ -1,7 +1,7 @@
 /** Resource usage by node and rank as rows of small charts, of a heat map and of a table. */
 import i18next from "i18next";
 import type { RankMetrics } from "@/api/ranks";
-import { formatBytes, formatNumber } from "@/lib/units";
+import { formatBytes, formatNumber, withUnit } from "@/lib/units";
 import { formatSpan } from "./profile";
 
 type NodeUse = RankMetrics["nodes"][number];
@@ -67,7 +67,7 @@ function nodesAs({ nodes }: RankMetrics, pick: (point: NodeUse["points"][number]
 
 export function formatQuantity(quantity: Quantity, value: number): string {
   if (quantity === "gpu-memory" || quantity === "memory") return formatBytes(value);
-  return quantity === "cpu" ? formatNumber(value) : `${Math.round(value)} %`;
+  return quantity === "cpu" ? formatNumber(value) : withUnit(Math.round(value), "%");
 }
 
 /** The newest value, the mean and the largest one; null without measurements. */

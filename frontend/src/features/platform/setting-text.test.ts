@@ -2,8 +2,8 @@ import { expect, it } from "vitest";
 import { settingText } from "./setting-text";
 
 it("writes amounts with their unit", () => {
-  expect(settingText({ value: "68719476736", unit: "bytes" })).toBe("64 GiB");
-  expect(settingText({ value: "604800", unit: "seconds" })).toBe("7 d");
+  expect(settingText({ value: "68719476736", unit: "bytes" })).toBe("64\u00a0GiB");
+  expect(settingText({ value: "604800", unit: "seconds" })).toBe("7\u00a0d");
 });
 
 it("leaves other values as they are in the file", () => {

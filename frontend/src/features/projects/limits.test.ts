@@ -35,7 +35,7 @@ describe("limits", () => {
   });
 
   it("formats amounts with their units", () => {
-    expect(limitAmount("max_memory_bytes", 2 ** 31)).toBe("2 GiB");
+    expect(limitAmount("max_memory_bytes", 2 ** 31)).toBe("2\u00a0GiB");
     expect(limitAmount("max_wall_s", 7200)).toBe("2h");
     expect(limitAmount("max_gpus", 1000)).toBe("1,000");
   });

@@ -29,23 +29,23 @@ const row = (change: Partial<AreaFacts>) => storageRows([facts(change)])[0];
 
 describe("a storage area's row", () => {
   it("shows the quota where there is one, else the file system", () => {
-    expect(row({ user_quota: quota(20, 50) })).toMatchObject({ used: 20 * GIB, total: 50 * GIB, text: "20 GiB of 50 GiB", warning: null });
-    expect(row({})).toMatchObject({ used: 500 * GIB, total: 900 * GIB, text: "400 GiB of 900 GiB free", warning: null });
+    expect(row({ user_quota: quota(20, 50) })).toMatchObject({ used: 20 * GIB, total: 50 * GIB, text: "20\u00a0GiB of 50\u00a0GiB", warning: null });
+    expect(row({})).toMatchObject({ used: 500 * GIB, total: 900 * GIB, text: "400\u00a0GiB of 900\u00a0GiB free", warning: null });
   });
 
   it("shows the quota that is nearest to its limit", () => {
-    expect(row({ user_quota: quota(20, 50), project_quota: quota(900, 1_000) })).toMatchObject({ text: "900 GiB of 1000 GiB" });
+    expect(row({ user_quota: quota(20, 50), project_quota: quota(900, 1_000) })).toMatchObject({ text: "900\u00a0GiB of 1000\u00a0GiB" });
   });
 
   it("warns from 90 % on", () => {
     expect(row({ user_quota: quota(44, 50) })?.warning).toBeNull();
-    expect(row({ user_quota: quota(46, 50) })?.warning).toBe("92 % full, 4 GiB free.");
+    expect(row({ user_quota: quota(46, 50) })?.warning).toBe("92 % full, 4\u00a0GiB free.");
     expect(row({ user_quota: quota(51, 50) })?.warning).toBe("Storage is full. Writes fail.");
     expect(row({ user_quota: quota(1, 50, 95, 100) })?.warning).toMatch(/^95 of 100 files/);
   });
 
   it("ignores a quota without a limit", () => {
-    expect(row({ user_quota: quota(20, null) })).toMatchObject({ text: "400 GiB of 900 GiB free", warning: null });
+    expect(row({ user_quota: quota(20, null) })).toMatchObject({ text: "400\u00a0GiB of 900\u00a0GiB free", warning: null });
   });
 
   it("reports a missing or read-only folder", () => {

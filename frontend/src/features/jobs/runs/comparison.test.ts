@@ -54,8 +54,8 @@ describe("a comparison", () => {
 
   it("formats values with their units", () => {
     const inUse = (unit: string | null, value: string | number | null) => textOf({ key: "use" }, { field: "memory_max_bytes", unit }, value);
-    expect(inUse("bytes", 2 ** 30)).toBe("1 GiB");
-    expect(inUse("share", 0.5)).toBe("50 %");
+    expect(inUse("bytes", 2 ** 30)).toBe("1\u00a0GiB");
+    expect(inUse("share", 0.5)).toBe("50\u00a0%");
     expect(inUse(null, null)).toBeNull();
     expect(inUse(null, "text")).toBe("text");
   });

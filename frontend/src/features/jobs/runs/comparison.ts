@@ -7,7 +7,7 @@ import { msg } from "@/i18n/msg";
 import { known } from "@/lib/known";
 import { lookOf } from "@/lib/states";
 import { formatCell } from "@/lib/sweep";
-import { formatBytes } from "@/lib/units";
+import { formatBytes, withUnit } from "@/lib/units";
 
 type PairSection = Comparison["sections"][number];
 type PairRow = PairSection["rows"][number];
@@ -178,7 +178,7 @@ export function textOf(section: Pick<Section, "key">, { field, unit }: Pick<Row,
   if (typeof value === "string") return value;
   if (unit === "bytes") return formatBytes(value);
   if (unit === "seconds") return formatSpan(value);
-  if (unit === "share") return `${Math.round(value * 100)} %`;
+  if (unit === "share") return withUnit(Math.round(value * 100), "%");
   return formatCell(value);
 }
 
