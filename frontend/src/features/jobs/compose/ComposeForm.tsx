@@ -115,7 +115,7 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
         <legend>{t("Placement")}</legend>
         <SimpleGrid cols={{ base: 1, xs: 3 }} spacing="sm">
           <Select
-            label={t("Fewest switches")}
+            label={t("Fewest leaf switches")}
             placeholder={t("Not requested")}
             clearable
             data={[
@@ -126,7 +126,7 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
             value={["prefer", "require"].find((value) => value === text("placement", "compact")) ?? null}
             onChange={(compact) => onSet(["placement", "compact"], compact)}
           />
-          <TextInput label={t("Longest wait for them")} placeholder="10m" {...textField("placement", "wait")} />
+          <TextInput label={t("Maximum wait for switches")} placeholder="10m" {...textField("placement", "wait")} />
           <Select
             label={t("Binding of ranks")}
             placeholder={t("NUMA node of the GPU")}
@@ -140,8 +140,8 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
             onChange={(bind) => onSet(["placement", "bind"], bind)}
           />
           <TextInput label={t("Order of the ranks")} placeholder="file:~/order.txt" {...textField("placement", "order")} />
-          <TextInput label={t("On nodes")} placeholder={EXAMPLES.nodes} {...textField("placement", "nodes")} value={listAt(value, "placement", "nodes").join(",")} />
-          <TextInput label={t("Not on nodes")} placeholder={EXAMPLES.exclude} {...textField("placement", "exclude")} value={listAt(value, "placement", "exclude").join(",")} />
+          <TextInput label={t("Node list")} placeholder={EXAMPLES.nodes} {...textField("placement", "nodes")} value={listAt(value, "placement", "nodes").join(",")} />
+          <TextInput label={t("Excluded nodes")} placeholder={EXAMPLES.exclude} {...textField("placement", "exclude")} value={listAt(value, "placement", "exclude").join(",")} />
         </SimpleGrid>
         <SimpleGrid cols={3} spacing="sm">
           <TextInput label={t("Tensor parallel")} placeholder="1" inputMode="numeric" {...numberField("placement", "mesh", "tensor")} />

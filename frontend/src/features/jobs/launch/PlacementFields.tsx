@@ -20,7 +20,7 @@ export function PlacementFields({ value, several, errors, onChange }: Props) {
     <>
       {several && (
         <Select
-          label={t("Fewest switches")}
+          label={t("Fewest leaf switches")}
           placeholder={t("Not requested")}
           clearable
           data={[
@@ -34,7 +34,7 @@ export function PlacementFields({ value, several, errors, onChange }: Props) {
         />
       )}
       <TextInput
-        label={t("On nodes")}
+        label={t("Node list")}
         placeholder={EXAMPLES.nodes}
         value={value.nodes}
         error={errors.onNodes}
@@ -42,7 +42,7 @@ export function PlacementFields({ value, several, errors, onChange }: Props) {
         onChange={(event) => onChange({ nodes: event.currentTarget.value })}
       />
       <TextInput
-        label={t("Not on nodes")}
+        label={t("Excluded nodes")}
         placeholder={EXAMPLES.exclude}
         value={value.exclude}
         error={errors.notOnNodes}
