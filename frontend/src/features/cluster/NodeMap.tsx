@@ -43,6 +43,16 @@ export function NodeMap({ nodes, onPick, share = busyShare }: Props) {
             {t(nodeLook(state).label)} {nodes.filter((node) => node.state === state).length}
           </span>
         ))}
+        <span>
+          <i className={`${classes.swatch ?? ""} ${classes.scale ?? ""}`} />
+          {t("Fill: allocated share, 0–100 %")}
+        </span>
+        {nodes.some((node) => CLOSED.has(node.state)) && (
+          <span>
+            <i className={`${classes.node ?? ""} ${classes.swatch ?? ""} ${classes.closed ?? ""}`} style={tones("unknown")} />
+            {t("Striped: accepts no new jobs")}
+          </span>
+        )}
       </div>
     </div>
   );
