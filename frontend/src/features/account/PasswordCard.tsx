@@ -7,7 +7,7 @@ import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { type Account, accountKeys, changePassword } from "./account";
-import { sourceName } from "./sources";
+import { sourceName } from "@/lib/sources";
 import { useWait } from "./use-wait";
 
 /** Changes the user's password where the platform stores it. */

@@ -9,7 +9,7 @@ import { notifyDone } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import { RelativeTime } from "@/components/Time";
 import { type Account, accountKeys, accountQuery, changeProfile } from "./account";
-import { sourceName } from "./sources";
+import { sourceName } from "@/lib/sources";
 import classes from "./Account.module.css";
 
 export function ProfilePage() {

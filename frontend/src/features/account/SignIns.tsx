@@ -11,7 +11,7 @@ import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { describeDevice } from "@/lib/device";
 import { accountKeys, revokeOtherSignIns, revokeSignIn, type SignIn, signInsQuery } from "./account";
-import { sourceName } from "./sources";
+import { sourceName } from "@/lib/sources";
 import table from "@/components/table.module.css";
 import classes from "./Account.module.css";
 

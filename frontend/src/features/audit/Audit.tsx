@@ -12,6 +12,7 @@ import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import { msg } from "@/i18n/msg";
 import { known } from "@/lib/known";
+import { sourceTitle } from "@/lib/sources";
 import { formatAbsolute } from "@/lib/time";
 import { AUDIT_ACTIONS, auditAction } from "./audit-actions";
 import { targetOf } from "./audit-target";
@@ -22,6 +23,8 @@ import classes from "@/components/Admin.module.css";
 const DETAILS: Readonly<Record<string, string>> = {
   status: msg("HTTP status"),
   reason: msg("Reason"),
+  source: msg("Identity source"),
+  second_factor: msg("Second factor"),
   name: msg("Name"),
   scopes: msg("Scopes"),
   session: msg("Session"),
@@ -174,6 +177,11 @@ function FilterField({ label, placeholder, value, onChange }: FilterFieldProps) 
   );
 }
 
+function detailText(name: string, value: unknown): string {
+  if (typeof value !== "string") return JSON.stringify(value);
+  return name === "source" ? sourceTitle(value) : value;
+}
+
 function EntryModal({ entry, jobNames, onClose }: { entry: AuditEntry; jobNames: Readonly<Record<string, string>>; onClose: () => void }) {
   const { t } = useTranslation();
   const target = targetOf(entry, jobNames);
@@ -185,7 +193,7 @@ function EntryModal({ entry, jobNames, onClose }: { entry: AuditEntry; jobNames:
     [t("Target"), target === null ? null : <Target key="target" target={target} />],
     [t("Result"), t(outcomeLook(entry.outcome).label)],
     [t("Address"), entry.address],
-    ...Object.entries(entry.details).map(([name, value]): [string, React.ReactNode] => [labelOf(name), typeof value === "string" ? value : JSON.stringify(value)]),
+    ...Object.entries(entry.details).map(([name, value]): [string, React.ReactNode] => [labelOf(name), detailText(name, value)]),
     [t("Hash"), <span key="hash" className={classes.value}>{entry.hash}</span>],
     [t("Previous hash"), <span key="previous" className={classes.value}>{entry.previous}</span>],
   ];
