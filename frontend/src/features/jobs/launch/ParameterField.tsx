@@ -18,6 +18,7 @@ export function ParameterField({ parameter, value, error, onChange }: Props) {
     label: parameter.title,
     description: parameter.description === "" ? undefined : parameter.description,
     error,
+    required: parameter.type !== "boolean" && parameter.default === null,
     "data-testid": `parameter-${parameter.name}`,
   };
   const mono = { input: { fontFamily: "var(--mono)", fontSize: 13.5 } };
@@ -99,6 +100,7 @@ function Segments({ parameter, value, error, onChange }: Omit<Props, "value"> & 
       label={parameter.title}
       labelElement="div"
       labelProps={{ id }}
+      required={parameter.default === null}
       description={parameter.description === "" ? undefined : parameter.description}
       error={error}
     >
