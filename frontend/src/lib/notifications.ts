@@ -33,7 +33,7 @@ const KIND_TITLES: Partial<Record<Kind, string>> = {
 };
 
 const SECURITY_TITLES: Partial<Record<string, string>> = {
-  sign_in: msg("New sign-in: {{device}}"),
+  sign_in: msg("New login: {{device}}"),
   token: msg("New token: {{name}}"),
   password: msg("Your password was changed"),
   second_factor: msg("Your second factor was removed"),

@@ -35,7 +35,7 @@ export const PAGES: readonly PageEntry[] = [
   { to: "/projects", label: msg("Projects"), icon: FolderOpen, area: "main", words: msg("limits members usage"), letter: "p" },
   { to: "/account/profile", label: msg("Account"), icon: UserRound, area: "account", words: msg("profile name mail") },
   { to: "/account/security", label: msg("Password and second factor"), icon: ShieldCheck, area: "account", words: msg("security TOTP recovery codes") },
-  { to: "/account/sign-ins", label: msg("Sign-ins"), icon: Monitor, area: "account", words: msg("browsers devices log out everywhere") },
+  { to: "/account/sign-ins", label: msg("Logins"), icon: Monitor, area: "account", words: msg("browsers devices log out everywhere") },
   { to: "/notifications", label: msg("Notifications"), icon: Bell, area: "account", words: msg("inbox messages mail webhooks"), letter: "n" },
   { to: "/account/tokens", label: msg("Access tokens"), icon: KeyRound, area: "account", words: msg("API command line") },
   { to: "/account/secrets", label: msg("Secrets"), icon: LockKeyhole, area: "account", words: msg("keys passwords environment variables") },

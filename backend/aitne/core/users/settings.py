@@ -182,7 +182,7 @@ class PamSettings(Strict):
 
 
 class AuthSettings(Strict):
-    """Settings of logins and sign-ins."""
+    """Settings of logins of users."""
 
     sources: list[SourceName] = Field(
         default_factory=lambda: ["password"],

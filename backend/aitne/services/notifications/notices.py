@@ -335,7 +335,7 @@ def of_account_security(event: Event) -> NotificationContent:
     data = event.data
     by = data.get("by")
     titles = {
-        "sign_in": f"New sign-in: {data.get('device') or 'unknown browser'}",
+        "sign_in": f"New login: {data.get('device') or 'unknown browser'}",
         "token": f"New token: {data.get('name')}" + (f" (created by {by})" if by else ""),
         "password": "Your password was changed",
         "second_factor": "Your second factor was removed",

@@ -22,7 +22,7 @@ export function PasswordCard({ account }: { account: Account }) {
   const save = useMutation({
     mutationFn: () => changePassword(password, account.has_password ? current : null, deleteTokens),
     onSuccess: () => {
-      notifyDone(t("Password changed. All other sign-ins were ended."));
+      notifyDone(t("Password changed. All other logins were ended."));
       setCurrent("");
       setPassword("");
       setConfirmation("");
@@ -53,8 +53,8 @@ export function PasswordCard({ account }: { account: Account }) {
           <Stack gap="md">
             <Text size="sm" c="dimmed">
               {account.has_password
-                ? t("Changing the password ends all other sign-ins.")
-                : t("You signed in with a one-time link. Set a password.")}
+                ? t("Changing the password ends all other logins.")
+                : t("You logged in with a one-time link. Set a password.")}
             </Text>
             <FormProblem error={save.error} wait={wait} id="password-error" />
             {account.has_password && (

@@ -43,7 +43,7 @@ export function ResetPage() {
             <Stack gap="md" role="status">
               <Text>
                 <CircleCheck size={18} style={{ verticalAlign: -3 }} color="var(--good)" aria-hidden />{" "}
-                {t("The password of {{name}} is set. All previous sign-ins were ended.", { name })}
+                {t("The password of {{name}} is set. All previous logins were ended.", { name })}
               </Text>
               <Button component={Link} to="/login" size="md">
                 {t("Log in")}

@@ -23,8 +23,8 @@ export function SignInsPage() {
   const end = useMutation({
     mutationFn: async (target: SignIn | "others") =>
       target === "others" ? revokeOtherSignIns() : revokeSignIn(target.id).then(() => 1),
-    onSuccess: (count) => notifyDone(t("{{count}} sign-ins ended.", { count })),
-    onError: (error) => notifyProblem(t("Could not end the sign-in"), error),
+    onSuccess: (count) => notifyDone(t("{{count}} logins ended.", { count })),
+    onError: (error) => notifyProblem(t("Could not end the login"), error),
     onSettled: () => {
       setConfirming(null);
       void cache.invalidateQueries({ queryKey: accountKeys.signIns });
@@ -75,7 +75,7 @@ export function SignInsPage() {
       </QueryCard>
       <Confirm
         opened={confirming !== null}
-        title={confirming === "others" ? t("Log out everywhere else?") : t("End this sign-in?")}
+        title={confirming === "others" ? t("Log out everywhere else?") : t("End this login?")}
         action={t("Log out")}
         keep={t("Cancel")}
         busy={end.isPending}

@@ -12,7 +12,7 @@ interface Tab {
 export const ACCOUNT_TABS: readonly Tab[] = [
   { to: "/account/profile", label: msg("Profile"), icon: UserRound },
   { to: "/account/security", label: msg("Security"), icon: ShieldCheck },
-  { to: "/account/sign-ins", label: msg("Sign-ins"), icon: Monitor },
+  { to: "/account/sign-ins", label: msg("Logins"), icon: Monitor },
   { to: "/account/notifications", label: msg("Notifications"), icon: Bell },
   { to: "/account/tokens", label: msg("Access tokens"), icon: KeyRound },
   { to: "/account/secrets", label: msg("Secrets"), icon: LockKeyhole },

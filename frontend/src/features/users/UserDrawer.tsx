@@ -57,7 +57,7 @@ function Facts({ protection }: { protection: Protection }) {
       <dd>{has_password ? t("set") : t("not set")}</dd>
       <dt>{t("Second factor")}</dt>
       <dd>{second_factor ? t("on") : t("off")}</dd>
-      <dt>{t("Sign-ins")}</dt>
+      <dt>{t("Logins")}</dt>
       <dd>{t("{{count}} browsers", { count: sign_ins })}</dd>
       {locked_until !== null && (
         <>
@@ -138,7 +138,7 @@ function Actions({ user, protection }: { user: User; protection: Protection }) {
     factor: {
       title: t("Reset the second factor of {{name}}?", { name }),
       action: t("Reset"),
-      text: t("Verify the identity of the requester first. All sign-ins of the user end, and the next login requires only the password."),
+      text: t("Verify the identity of the requester first. All logins of the user end, and the next login requires only the password."),
     },
     signout: {
       title: t("Log {{name}} out everywhere?", { name }),
