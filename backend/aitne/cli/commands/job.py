@@ -65,7 +65,7 @@ def ps(
         typer.Option(
             "--origin",
             metavar="platform|outside",
-            help="Only jobs of the platform, or those submitted outside it, as by sbatch.",
+            help="Only jobs of the platform, or those submitted with Slurm commands, such as sbatch.",
         ),
     ] = None,
     states: Annotated[

@@ -214,7 +214,7 @@ class Admission:
             spec=spec,
             session_id=None if spec.rank_group is None else spec.rank_group.session,
             state=JobState.PENDING_SUBMIT,
-            message="Waits to be handed to the scheduler.",
+            message="Waits for submission to the scheduler.",
             created_at=self._clock(),
         )
         self._renderer.check(job)

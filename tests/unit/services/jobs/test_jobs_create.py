@@ -32,7 +32,7 @@ async def test_a_small_job_gets_every_default(bench: Bench) -> None:
     assert (job.owner, job.project, job.cluster) == ("ada", "vision", "local")
     assert (job.state, job.created_at) == (JobState.PENDING_SUBMIT, START)
     assert job.name == "python train.py"
-    assert job.message == "Waits to be handed to the scheduler."
+    assert job.message == "Waits for submission to the scheduler."
     spec = job.spec
     assert (spec.type, spec.image, spec.runtime, spec.template) == (
         JobType.JOB,

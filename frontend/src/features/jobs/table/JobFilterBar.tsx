@@ -128,7 +128,7 @@ function MoreFilters({ filters, projects, onChange }: Omit<Props, "children" | "
             clearable
             data={[
               { value: "platform", label: t("Through the platform") },
-              { value: "outside", label: t("Outside, such as by sbatch") },
+              { value: "outside", label: t("With Slurm commands, such as sbatch") },
             ]}
             value={filters.origin ?? null}
             onChange={(origin) => onChange({ origin: origin ?? undefined })}
