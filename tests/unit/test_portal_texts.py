@@ -7,16 +7,20 @@ import inspect
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from aitne.adapters.schedulers._slurm import reasons
+from aitne.adapters.topologies import _files, slurm_file
+from aitne.adapters.topologies import slurm as shown_topology
 from aitne.core.jobs import error_patterns
 from aitne.core.jobs.failure import explain
 from aitne.core.jobs.stages import _TITLES
 from aitne.core.settings import Settings
 from aitne.host.settings_source import shown
 from aitne.services.platform import health_checks
+from aitne.topology import slurm, tree
 from tests.support.jobs import make_job
 
 I18N = Path(__file__).resolve().parents[2] / "frontend" / "src" / "i18n"
@@ -52,6 +56,46 @@ def test_every_result_and_advice_of_a_health_check_is_known(known: list[str]) ->
     )
     texts = {arg.value for call in calls for arg in call.args if isinstance(arg, ast.Constant)}
     assert {text for text in texts if isinstance(text, str)} - set(known) == set()
+
+
+@pytest.mark.parametrize("module", [tree, slurm, _files, slurm_file, shown_topology])
+def test_every_problem_of_a_switch_topology_is_known(known: list[str], module: ModuleType) -> None:
+    sentences = [each for each in known if "{{problem}}" not in each]
+    patterns = [".+?".join(map(re.escape, re.split(r"\{\{\w+\}\}", each))) for each in sentences]
+    calls = [
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in ("TopologyError", "error")
+        and len(node.args) == 2
+        and not isinstance(node.args[0], ast.Name)
+    ]
+    problems = [
+        f"{problem}. {remedy}"
+        for call in calls
+        for problem in _texts(call.args[0], module)
+        for remedy in _texts(call.args[1], module)
+    ]
+    assert problems
+    assert [
+        each for each in problems if not any(re.fullmatch(pattern, each) for pattern in patterns)
+    ] == []
+
+
+def _texts(node: ast.expr, module: ModuleType) -> list[str]:
+    """The texts that the expression may have, with X for each value."""
+    match node:
+        case ast.Constant():
+            return [str(node.value)]
+        case ast.JoinedStr():
+            return ["".join(_texts(part, module)[0] for part in node.values)]
+        case ast.IfExp():
+            return [*_texts(node.body, module), *_texts(node.orelse, module)]
+        case ast.Name() if hasattr(module, node.id):
+            return [getattr(module, node.id)]
+        case ast.Name(id="remedy"):
+            return [slurm._EXAMPLE]
+    return ["X"]
 
 
 def test_every_stage_is_known_to_the_portal() -> None:

@@ -63,6 +63,22 @@ it("translates why a change was refused, with the state and the message of a job
   for (const [english, german] of Object.entries(texts)) expect(translateServerText(english)).toEqual({ text: german });
 });
 
+it("translates problems of topologies, with their file and line", () => {
+  const texts = {
+    "topology.conf, line 2: the node n1 is on two leaves, leaf0 (topology.conf, line 1) and leaf1. List each node on one leaf only.":
+      "topology.conf, Zeile 2: Der Knoten n1 ist an zwei Leaf-Switches, leaf0 (topology.conf, Zeile 1) und leaf1. Jeden Knoten nur bei einem Leaf-Switch aufführen.",
+    "topology.conf: it is empty. Write the file again.": "topology.conf: Sie ist leer. Die Datei neu schreiben.",
+    "topology.yaml, line 3: a list is expected here. Write it as in Slurm's manual page topology.yaml.":
+      "topology.yaml, Zeile 3: Hier wird erwartet: eine Liste. Wie in Slurms Handbuchseite topology.yaml schreiben.",
+    // The result of the health check.
+    "/etc/topology.conf: /etc/topology.conf, line 1: the switch s1 has nodes and switches. Give each switch either Nodes= or Switches=. The topology lacks n[5-6] of the scheduler.":
+      "/etc/topology.conf: /etc/topology.conf, Zeile 1: Der Switch s1 hat Knoten und Switches. Für jeden Switch entweder Nodes= oder Switches= angeben. Der Topologie fehlen Knoten des Schedulers: n[5-6].",
+  };
+  for (const [english, german] of Object.entries(texts)) expect(translateServerText(english)).toEqual({ text: german });
+  const unknown = "topology.conf, line 2: something else.";
+  expect(translateServerText(unknown)).toEqual({ text: unknown, lang: "en" });
+});
+
 it("returns unknown messages unchanged and marked as English", () => {
   expect(translateServerText("Slurm says (nothing).")).toEqual({ text: "Slurm says (nothing).", lang: "en" });
 });

@@ -1,6 +1,6 @@
 /**
  * Messages of the platform. They are English; those in `server.json` are translated here, any other text is shown
- * unchanged and marked as English.
+ * unchanged and marked as English, also where a problem within it (`{{problem}}`) is not translated.
  */
 import i18next from "i18next";
 import type { JobState } from "@/api/types";
@@ -18,12 +18,17 @@ let sentences: readonly Sentence[] = [];
 
 /** Called with `server.json` when a language other than English is loaded. */
 export function setServerSentences(keys: readonly string[]): void {
-  sentences = keys.map((key) => ({ key, pattern: patternOf(key) }));
+  // First those with a problem, which is a sentence of its own: what else begins with a placeholder matches them, too.
+  const sorted = [...keys].sort((a, b) => Number(b.includes("{{problem}}")) - Number(a.includes("{{problem}}")));
+  sentences = sorted.map((key) => ({ key, pattern: patternOf(key) }));
 }
+
+/** What placeholders stand for; others stand for any text. */
+const VALUES: Partial<Record<string, string>> = { state: "[A-Z_]+", file: "\\S+|scontrol show topology" };
 
 function patternOf(key: string): RegExp {
   const parts = key.replace(/\.$/, "").split(/\{\{(\w+)\}\}/);
-  const text = parts.map((part, index) => (index % 2 === 1 ? `(?<${part}>${part === "state" ? "[A-Z_]+" : ".+?"})` : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")));
+  const text = parts.map((part, index) => (index % 2 === 1 ? `(?<${part}>${VALUES[part] ?? ".+?"})` : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")));
   // With or without the full stop.
   return new RegExp(`^${text.join("")}\\.?$`);
 }
@@ -34,6 +39,8 @@ export function translateServerText(text: string): { text: string; lang?: "en" }
   for (const { key, pattern } of sentences) {
     const match = pattern.exec(text);
     if (match === null) continue;
+    const { problem } = match.groups ?? {};
+    if (problem !== undefined && translateServerText(problem).lang !== undefined) continue;
     const groups = Object.entries(match.groups ?? {}).map(([name, value]) => [name, valueOf(name, value)]);
     return { text: unbroken(i18next.t(key, Object.fromEntries(groups) as Record<string, string>)) };
   }
@@ -66,11 +73,19 @@ function pending(count: number): string {
 
 const PROJECT_STATES: Partial<Record<string, string>> = { requested: msg("Requested"), active: msg("Active"), expired: msg("Expired"), closed: msg("Closed") };
 
-/** The value of a placeholder: the label of a state, "4 running, 8 queued", a message of a job, or amounts. */
+/** What a part of a topology.yaml lacks. */
+const EXPECTED: readonly string[] = [msg("a list"), msg("keys with values")];
+
+/**
+ * The value of a placeholder: the label of a state, "4 running, 8 queued", a message of a job, a problem of a file, a
+ * line of a file, or amounts.
+ */
 function valueOf(name: string, value: string): string {
   if (name === "state") return lookOf(value as JobState).label;
   if (name === "project_state") return i18next.t(PROJECT_STATES[value] ?? value);
-  if (name === "message") return translateServerText(value).text;
+  if (name === "message" || name === "problem") return translateServerText(value).text;
+  if (name === "at") return value.replace(/^(.+), line (\d+)$/, (_, path: string, line: string) => i18next.t("{{path}}, line {{line}}", { path, line }));
+  if (name === "expected") return i18next.t(EXPECTED.find((text) => text === value) ?? value);
   if (name === "states") return value.replace(/(\d+) ([a-z ]+)/g, (whole, count: string, state: string) => TASK_COUNTS[state]?.(Number(count)) ?? whole);
   return amounts(value);
 }
