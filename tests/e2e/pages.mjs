@@ -104,7 +104,7 @@ const topologyOf = (leaves, count) => ({
   ],
   sources: [
     { name: "scontrol show topology", origin: "scheduler", read_at: inHours(-0.3), problem: null },
-    { name: "topology.conf", origin: "import", read_at: inHours(-30), problem: "topology.conf:3: the switch leaf1 differs from its definition in scontrol show topology. Correct one of the two, or use one source only." },
+    { name: "topology.conf", origin: "import", read_at: inHours(-30), problem: "topology.conf, line 3: the switch leaf1 differs from its definition in scontrol show topology. Correct one of the two, or use one source only." },
   ],
   unknown_nodes: ["login"],
 });

@@ -24,9 +24,9 @@ export const COLUMNS = [
   // As squeue's NODELIST(REASON).
   { name: "placement", label: msg("Nodes (reason)"), track: "minmax(120px, 2fr)" },
   { name: "partition", label: msg("Partition"), track: "minmax(80px, 1fr)" },
-  { name: "created", label: msg("Created"), track: "104px", sort: "created" },
-  { name: "started", label: msg("Started"), track: "104px", sort: "started" },
-  { name: "ended", label: msg("Ended"), track: "104px", sort: "ended" },
+  { name: "created", label: msg("Created"), track: "92px", sort: "created" },
+  { name: "started", label: msg("Started"), track: "92px", sort: "started" },
+  { name: "ended", label: msg("Ended"), track: "92px", sort: "ended" },
   { name: "duration", label: msg("Run time"), track: "104px", sort: "duration", number: true },
   { name: "folder", label: msg("Folder size"), track: "104px", number: true },
   { name: "message", label: msg("Message"), track: "minmax(200px, 3fr)" },
