@@ -22,7 +22,7 @@ ORDER = (
     *("ps", "logs", "show", "watch", "snapshot", "files", "compare", "sweep", "profile"),
     *("template", "node", "topology", "image", "dataset", "secret", "project", "usage"),
     *("announce", "notifications", "webhook", "storage"),
-    *("up", "down", "status", "login", "account", "admin", "dev"),
+    *("up", "down", "restart", "status", "login", "account", "admin", "dev"),
     *("admin setup", "admin doctor", "admin accept", "admin health", "admin settings"),
     *("admin backup", "admin verify", "admin restore", "admin upgrade", "admin bundle"),
     *("admin sync", "admin software"),

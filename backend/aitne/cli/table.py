@@ -136,6 +136,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "storage": ("aitne.cli.commands.storage", "Look", "Show your folders, their space and quotas."),
     "up": ("aitne.cli.commands.platform", "Operate", "Start a platform on this machine."),
     "down": ("aitne.cli.commands.platform", "Operate", "Stop the platform on this machine."),
+    "restart": (
+        "aitne.cli.commands.platform",
+        "Operate",
+        "Restart one process of the platform on this machine.",
+    ),
     "status": ("aitne.cli.commands.platform", "Operate", "Show the platform and its processes."),
     "login": ("aitne.cli.commands.login", "Operate", "Log in to a platform and remember it."),
     "account": ("aitne.cli.commands.account", "Operate", "Your own account."),

@@ -435,6 +435,9 @@ class Supervisor:
             case "restart" if request.get("name") in self.children:
                 self.children[request["name"]].signal(signal.SIGTERM)
                 await answer({"done": True})
+            case "restart":
+                names = ", ".join(self.children)
+                await answer({"error": f"the processes of this platform are {names}"})
             case _:
                 await answer({"error": _VERBS})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.errors import SetupError
+from aitne.cli.main import main
 from aitne.supervisor import control
 from tests.integration.supervisor.conftest import SLEEPER, Supervised
 from tests.support import realtime
@@ -127,14 +128,17 @@ def test_the_hub_is_asked_to_restore_the_routes(supervised: Supervised, name: st
     assert supervised.pid(name) != before
 
 
-def test_a_restart_can_be_asked_for(supervised: Supervised) -> None:
+def test_a_restart_can_be_asked_for(
+    supervised: Supervised, capfd: pytest.CaptureFixture[str]
+) -> None:
     supervised.start()
     supervised.until_ready()
     before = supervised.pid("api")
-    control.restart(supervised.data_dir, "api")
+    where = ["--data-dir", str(supervised.data_dir)]
+    assert main(["restart", "api", *where]) == 0
     eventually("it is started again", lambda: supervised.pid("api") not in (0, before))
-    with pytest.raises(SetupError, match="nobody cannot be restarted"):
-        control.restart(supervised.data_dir, "nobody")
+    assert main(["restart", "nobody", *where]) != 0
+    assert re.search(r"nobody cannot be restarted: .*\bcontroller\b", capfd.readouterr().err)
 
 
 def test_running_platform_serves_until_the_one_that_replaces_it_is_loaded(

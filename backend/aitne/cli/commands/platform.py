@@ -1,4 +1,4 @@
-"""``up``, ``down`` and ``status``: the platform on this machine."""
+"""``up``, ``down``, ``restart`` and ``status``: the platform on this machine."""
 
 from __future__ import annotations
 
@@ -146,6 +146,30 @@ def down(
         output.answer_json({"stopped": stopped, "data_dir": folder})
     elif not stopped:
         output.say(f"No platform runs in {folder}.")
+    return 0
+
+
+@command("restart", OPERATE, example="aitne restart controller")
+def restart(
+    process: Annotated[
+        str, typer.Argument(metavar="PROCESS", help="The process, as `aitne status` names it.")
+    ],
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> int:
+    """Restart one process of the platform on this machine.
+
+    Jobs, sessions and the other processes continue.
+    """
+    from aitne.cli.views.platform_status import platform_dir
+    from aitne.supervisor import control
+
+    folder = platform_dir(data_dir)
+    control.restart(Path(folder), process)
+    if as_json:
+        output.answer_json({"restarted": process, "data_dir": folder})
+    else:
+        output.say(f"{process} ends, and is started again. `aitne status` shows when it runs.")
     return 0
 
 
