@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -10,6 +12,12 @@ DOCS = ROOT / "docs"
 NOTEBOOK_TUTORIAL = "tutorial/distributed-notebook.md"
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CONSOLE = re.compile(r"^ *```console\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_PROMPT = re.compile(r"^ *[$#] ")
+_SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_CONTROL = frozenset("();<>|&")
+_BEFORE = re.compile(r"sudo|env|runuser -u \w+ --|\w+=\S*")
+"""Words before a program that start it in another way."""
 _CLONE = "/home/mira/aitne"
 """The clone of the documents' reader."""
 
@@ -42,3 +50,52 @@ def cells(page: str) -> list[dict[str, object]]:
         elif kind == "text":
             found[-1]["lines"] = body.splitlines()
     return found
+
+
+def pages() -> list[str]:
+    """The documents, by their paths in the repository."""
+    found = (*ROOT.glob("*.md"), *DOCS.rglob("*.md"))
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+def typed_lines(page: str) -> list[str]:
+    """What follows the prompts of a document, ``$`` and ``#`` (root); continued lines are joined."""
+    joined = (block.replace("\\\n", " ") for block in _CONSOLE.findall((ROOT / page).read_text()))
+    lines = (line for block in joined for line in block.splitlines())
+    return [_PROMPT.sub("", line) for line in lines if _PROMPT.match(line)]
+
+
+def typed_commands(page: str) -> list[list[str]]:
+    """The simple commands in the lines that a document has a reader type, as argument lists."""
+    return [command for line in typed_lines(page) for command in simple_commands(line)]
+
+
+def mentioned_commands(page: str) -> list[list[str]]:
+    """The calls of ``aitne`` in the text of a document, as argument lists."""
+    spans = (" ".join(span.split()) for span in _SPAN.findall((ROOT / page).read_text()))
+    found = (simple_commands(span) for span in spans if re.search(r"(?:^|[ /])aitne ", span))
+    return [command for commands in found for command in commands if command[0] == "aitne"]
+
+
+def simple_commands(line: str) -> Iterator[list[str]]:
+    """The simple commands of a line in a shell, without redirections, variables and ``sudo``; the
+    program is named without its folder.
+    """
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words: list[str] = []
+    redirected = False
+    for word in (*lexer, ";"):
+        if word in ("<", ">"):
+            redirected = True
+        elif redirected:
+            redirected = False
+        elif set(word) <= _CONTROL:
+            text = shlex.join(words)
+            while (before := _BEFORE.match(text)) and before.end() < len(text):
+                text = text[before.end() :].lstrip()
+            if words := shlex.split(text):
+                yield [words[0].rpartition("/")[2], *words[1:]]
+            words = []
+        else:
+            words.append(word)
