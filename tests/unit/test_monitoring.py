@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -12,37 +13,48 @@ import yaml
 
 from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
+from tests.support.documents import ROOT, typed_lines
 from tests.support.metric_samples import SERIES
 from tests.support.monitoring import MONITORING, alert_rules, prometheus_program, used_metrics
 
 RUNBOOKS = MONITORING.parent / "docs" / "handbook" / "alerts.md"
-RULES = sorted((MONITORING / "prometheus" / "rules").glob("*.yml"))
+FOLDERS = ("prometheus", "grafana/provisioning/datasources", "grafana/provisioning/dashboards")
+"""Folders below ``/etc`` that packages create."""
 TESTS = MONITORING / "prometheus" / "tests" / "rules_test.yml"
 PARTS = ("**Meaning.**", "**Look at.**", "**Do.**")
 
 
-def run(*argv: object) -> None:
-    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_rules_pass_the_tests_of_promtool() -> None:
-    promtool = prometheus_program("promtool")
-    run(promtool, "check", "rules", *RULES)
-    run(promtool, "test", "rules", TESTS)
-
-
-def test_configurations_are_accepted(tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text("secret")
-    for name, (program, *words) in {
-        "prometheus/prometheus.yml": ("promtool", "check", "config"),
-        "alertmanager/alertmanager.yml": ("amtool", "check-config"),
-    }.items():
-        text = (MONITORING / name).read_text()
-        copy = tmp_path / Path(name).name
-        copy.write_text(re.sub(r"/etc/prometheus/aitne_\w+", str(token), text))
-        run(prometheus_program(program), *words, copy)
+def test_commands_of_the_handbook_install_and_check_the_files(tmp_path: Path) -> None:
+    """Those of both pages, with the folders of this test."""
+    for program in ("promtool", "amtool"):
+        prometheus_program(program)
+    secrets = tmp_path / "data" / "secrets"
+    for folder in (secrets, *(tmp_path / "etc" / name for name in FOLDERS)):
+        folder.mkdir(parents=True)
+    for name in ("metrics_token", "alerts_token"):
+        (secrets / name).write_text("secret")
+    lines = [
+        *typed_lines("docs/handbook/monitoring.md"),
+        *typed_lines("docs/handbook/dashboards.md"),
+    ]
+    typed = [line for line in lines if line.split()[0] in ("cp", "install", "promtool", "amtool")]
+    assert len(typed) == 12
+    for line in typed:
+        for place, here in (
+            ("-o prometheus", f"-o {os.geteuid()}"),
+            ("DATA_DIR", str(tmp_path / "data")),
+            ("/var/lib/", f"{tmp_path}/lib/"),
+            ("/etc/", f"{tmp_path}/etc/"),
+        ):
+            line = line.replace(place, here)
+        done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        if line.startswith("cp"):
+            for copy in (tmp_path / "etc" / "prometheus").glob("*.yml"):
+                copy.write_text(re.sub(r"(?<=\s)/etc/", f"{tmp_path}/etc/", copy.read_text()))
+    installed = {path.name for path in tmp_path.rglob("*.json")}
+    assert installed == {path.name for path in MONITORING.glob("grafana/dashboards/*.json")}
+    assert (tmp_path / "etc/prometheus/aitne_metrics_token").stat().st_mode & 0o777 == 0o400
 
 
 def test_rules_use_only_metrics_that_exist() -> None:

@@ -17,6 +17,7 @@ from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import CHECKS
 from aitne.operations.doctor.run import examine
 from tests.support import realtime
+from tests.support.documents import typed_commands
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
@@ -84,15 +85,37 @@ def test_doctor_finds_no_failure_on_a_healthy_platform(
 ) -> None:
     user = "doctors-user"
     aitne("admin", "user", "create", user, "--json")
-    done = aitne("admin", "doctor", "--job-as", user, "--json")
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
-    bad = [check for check in checks.values() if check["state"] in ("failed", "unknown")]
-    assert (done.returncode, bad) == (0, []), done.stderr
+    runs = {}
+    # The other lines of the page have fewer options.
+    lines = typed_commands("docs/handbook/doctor.md")
+    for _, *words in (line for line in lines if {"--fix", "--job-as"} & {*line}):
+        own = {"alice": user, "/var/lib/aitne": str(platform.data_dir)}
+        done = aitne(*(own.get(word, word) for word in words), "--json")
+        found = json.loads(done.stdout)["checks"]
+        checks = {check["name"]: check for check in found}
+        bad = [check for check in found if check["state"] in ("failed", "unknown")]
+        assert (done.returncode, bad) == (0, []), f"{words}\n{done.stderr}"
+        runs["--fix" if "--fix" in words else "--job-as"] = checks
+    assert runs["--fix"]["test-job"]["state"] == "skipped"
     nodes = ("test-job", "node-folder", "node-clock", "node-portal", "portal-node")
     for name in ("processes", "api", "database-schema", *nodes):
-        assert checks[name]["state"] == "ok", checks[name]
+        assert runs["--job-as"][name]["state"] == "ok", runs["--job-as"][name]
     health = json.loads(aitne("admin", "health", "--json").stdout)
     assert "doctor" in {part["name"] for part in health["parts"]}
+
+
+def test_commands_of_the_handbook_show_load_health_and_audit_log(aitne: Aitne) -> None:
+    pages = ("docs/handbook/dashboards.md", "docs/handbook/secure.md")
+    typed = [command for page in pages for command in typed_commands(page)]
+    lines = {" ".join(words): aitne(*words) for name, *words in typed if name == "aitne"}
+    assert {line: done.stderr for line, done in lines.items() if done.returncode} == {}
+    assert lines.keys() == {
+        "node queues --period week",
+        "node ls",
+        "admin health",
+        "admin audit verify",
+    }
+    assert "PARTITION" in lines["node queues --period week"].stdout
 
 
 def test_doctor_leaves_neither_jobs_nor_a_token_of_the_user_if_the_queue_is_full(
