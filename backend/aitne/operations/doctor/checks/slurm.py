@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from aitne.adapters.schedulers._slurm.config import SlurmConfig, config_values
@@ -14,6 +15,7 @@ from aitne.operations.doctor import web
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.setup.slurm_settings import words
 
 TESTED = ((22, 5), (24, 11), (26, 5))
 OLDEST = (22, 5)
@@ -50,8 +52,8 @@ async def slurm_settings(host: CheckedHost) -> Finding:
     if problems:
         return warning(
             " ".join(problems),
-            "Change slurm.conf or cgroup.conf and run `scontrol reconfigure` (docs/howto/slurm.md "
-            "explains each setting).",
+            "Change slurm.conf or cgroup.conf and run `scontrol reconfigure` "
+            "(docs/handbook/install.md explains each setting).",
         )
     return ok("Slurm's settings fit the platform.")
 
@@ -86,7 +88,25 @@ def settings_problems(output: str) -> list[str]:
             "Accounting does not keep the comments by which the platform knows its jobs: set "
             "AccountingStoreFlags=job_comment."
         )
+    if "cons_tres" not in values.get("SelectType", ""):
+        problems.append(
+            "Slurm cannot allocate single GPUs of a node: set SelectType=select/cons_tres."
+        )
+    if "gpu" in words(values.get("GresTypes", "")):
+        problems += _gpu_problems(values, accounting=config.accounting)
     return problems
+
+
+def _gpu_problems(values: Mapping[str, str], *, accounting: bool) -> Iterator[str]:
+    if "task/cgroup" not in words(values.get("TaskPlugin", "")) or (
+        values.get("ConstrainDevices", "").lower() not in ("yes", "true", "1")
+    ):
+        yield (
+            "Nothing keeps a job from the GPUs of other jobs: set TaskPlugin=task/cgroup and "
+            "ConstrainDevices=yes."
+        )
+    if accounting and "gres/gpu" not in words(values.get("AccountingStorageTRES", "")):
+        yield "Accounting does not count GPUs: set AccountingStorageTRES=gres/gpu."
 
 
 @check(
