@@ -75,6 +75,7 @@ def backup(
     server_part.require()
     import os
 
+    os.nice(_NICE)  # before the imports, which need most of the CPU time
     from aitne.cli.ending import tidily
     from aitne.core.errors import InvalidInput
     from aitne.host.folders import default_data_dir
@@ -96,7 +97,6 @@ def backup(
                 "`aitne admin backup key` creates a key pair, --recipient names the public key."
             )
         output.confirm(f"Back up the platform in {settings.data_dir} to {to}?")
-    os.nice(_NICE)
     with tidily():
         made = create_backup(
             settings, to=to, keep=keep or settings.backup.keep, recipient=recipient
