@@ -21,6 +21,8 @@ resident memory, which is measured for more processes."""
 _PR_SET_CHILD_SUBREAPER = 36
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+"""Whether the kernel lists the children of each thread (CONFIG_PROC_CHILDREN)."""
 
 
 class Sampler:
@@ -65,7 +67,8 @@ class Sampler:
 
     def measure(self) -> dict[str, Any]:
         """Measure once; return the result in the format of the agent's reports."""
-        pids = descendants(os.getpid(), *self._elsewhere())
+        look = listed_descendants if _LISTS_CHILDREN else descendants
+        pids = look(os.getpid(), *self._elsewhere())
         # The times of the parent include those of ended children that were waited for.
         times = os.times()
         cpu_s = times.children_user + times.children_system + sum(map(_cpu_s, pids))
@@ -123,6 +126,36 @@ def descendants(root: int, *others: int) -> list[int]:
         pids += below
         todo += below
     return pids
+
+
+def listed_descendants(root: int, *others: int) -> list[int]:
+    """Return what ``descendants`` returns, from the kernel's lists of children. It does not look at
+    the other processes of the node, of which there may be thousands, but may miss a process while a
+    sibling ends.
+    """
+    pids = list(others)
+    todo = [root, *others]
+    while todo:
+        below = [pid for pid in _children(todo.pop()) if _lives(pid)]
+        pids += below
+        todo += below
+    return pids
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        pass  # it has ended
+    return found
+
+
+def _lives(pid: int) -> bool:
+    fields = _stat(pid)
+    return fields is not None and fields[0] not in (b"Z", b"X")
 
 
 def _stat(pid: int) -> list[bytes] | None:
