@@ -24,6 +24,7 @@ NAMES = (
     "growth",
     "backup",
     "metrics",
+    "agent",
     "fairness",
     "manifest",
     "nodes",
