@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+from aitne.api.job_metrics import escape
+
 NOW = 1_770_000_000
 """Time of the last sample, in Unix seconds."""
 STEP_S = 60
@@ -14,7 +16,7 @@ _PROCESS = {"process": ("api", "controller")}
 _STATES = ("QUEUED", "RUNNING", "COMPLETED", "FAILED")
 _HTTP = {"method": ("GET",), "route": ("/api/v1/jobs",), "status": ("200", "503")}
 _AREA = {"area": ("data_dir", "home")}
-_PARTITION = {"partition": ("cpu", "gpu")}
+_PARTITION = {"partition": ("cpu", 'the "gpu" \\n\n')}
 _COMMAND = {"command": ("poll", "submit")}
 SERIES: dict[str, dict[str, tuple[str, ...]]] = {
     "aitne_jobs": {"state": _STATES},
@@ -42,7 +44,7 @@ SERIES: dict[str, dict[str, tuple[str, ...]]] = {
     "aitne_backup_last_success_timestamp_seconds": {},
     "aitne_certificate_expiry_timestamp_seconds": {"certificate": ("portal.crt",)},
     "aitne_nodes": {"state": ("idle", "down")},
-    "aitne_node_up": {"node": ("gpu01", "gpu02")},
+    "aitne_node_up": {"node": ("gpu01", "gpu02", 'the "third" \\n\n')},
     "aitne_nodes_left_out": {},
     "aitne_cluster_cpus": {},
     "aitne_cluster_cpus_allocated": {},
@@ -77,7 +79,7 @@ SERIES: dict[str, dict[str, tuple[str, ...]]] = {
 
 def _value(name: str, labels: Mapping[str, str], step: int) -> float:
     if name == "aitne_node_up":
-        return 0 if labels["node"] == "gpu02" else 1
+        return float(labels["node"] == "gpu01")
     if name.endswith("_timestamp_seconds"):
         return NOW - 120
     if name.endswith("_ratio"):
@@ -91,7 +93,7 @@ def _series() -> Iterator[tuple[str, dict[str, str], str]]:
     for name, labels in SERIES.items():
         for values in product(*labels.values()):
             pairs = dict(zip(labels, values, strict=True))
-            text = ",".join(f'{label}="{value}"' for label, value in pairs.items())
+            text = ",".join(f'{label}="{escape(value)}"' for label, value in pairs.items())
             yield name, pairs, f"{name}{{{text}}}"
 
 

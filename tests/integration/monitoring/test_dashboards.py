@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.metric_samples import JOB, NOW, openmetrics
+from tests.support.metric_samples import JOB, NOW, SERIES, openmetrics
 from tests.support.prometheus import ask, prometheus_with
 
 GRAFANA = Path(__file__).resolve().parents[3] / "monitoring" / "grafana"
@@ -52,6 +52,24 @@ def test_every_query_of_a_dashboard_returns_data(prometheus: str, name: str) -> 
             labels = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
             assert all(labels <= sample["metric"].keys() for sample in found), target
     assert empty == []
+
+
+def test_labels_with_quotes_are_what_dashboards_show(prometheus: str) -> None:
+    """Each query that draws partitions or nodes returns the one whose name has quotes and lines."""
+    seen = set()
+    for label, series in (("partition", "aitne_partition_cpus"), ("node", "aitne_node_up")):
+        hostile = next(name for name in SERIES[series][label] if '"' in name)
+        for panel in (panel for each in DASHBOARDS.values() for panel in panels(each)):
+            for target in panel["targets"]:
+                if f"{{{{{label}}}}}" in target["legendFormat"] and series in target["expr"]:
+                    answer = ask(
+                        prometheus, "query", query=_expression(target["expr"]), time=str(NOW)
+                    )
+                    assert hostile in {one["metric"][label] for one in answer["result"]}, target
+                    seen.add(label)
+        values = ask(prometheus, f"label/{label}/values", **{"match[]": series})
+        assert hostile in values
+    assert "partition" in seen
 
 
 def test_jobs_of_a_dashboard_are_chosen_from_those_that_prometheus_has(prometheus: str) -> None:

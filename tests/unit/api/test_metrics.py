@@ -7,16 +7,21 @@ import json
 import os
 import re
 import subprocess
+from collections import defaultdict
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from aitne.api.job_metrics import JOB_METRICS
 from aitne.core.errors import StoreUnavailable
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
+from aitne.core.models.node import Cluster, Node
 from aitne.core.models.notification import NewDelivery
+from aitne.core.models.user import Role
 from aitne.host import process_status
 from aitne.host.process_status import ProcessStatus
 from aitne.services.jobs import live_usage
@@ -26,6 +31,7 @@ from tests.support.jobs import make_job, store_job_token
 from tests.support.monitoring import prometheus_program
 from tests.support.stage import SCRAPER, Stage
 
+HOSTILE = 'evil"} 1\naitne_up{a="\\'
 TOKEN = "the-jobs-own-token"
 PROFILE = {"schema": 1, "written_at": "2026-03-01T12:00:00Z", "size": 2, "communicating": 0.25}
 GPU = {
@@ -124,6 +130,59 @@ def check(text: str) -> None:
         [promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+async def test_names_with_quotes_are_in_no_label_and_other_labels_are_read_as_they_were(
+    stage: Stage,
+) -> None:
+    """Jobs may have such names, users not; nodes and partitions are labels, as a scheduler names them."""
+    names = ('node "1"', "node\\n2", "node\n3")
+    parts = tuple(name.replace("node", "partition") for name in names)
+    lease = await stage.store.take_lease("controller", "test", duration_s=60)
+    assert lease is not None
+    facts = {"cpu_total": 8, "cpu_used": 2, "memory_total_bytes": 1 << 30, "memory_used_bytes": 0}
+    nodes = [
+        Node(name=name, state="idle", partitions=(part,), seen_at=stage.clock(), **facts)
+        for name, part in zip(names, parts, strict=True)
+    ]
+    await stage.store.save_cluster(Cluster(nodes=tuple(nodes)), epoch=lease.epoch)
+    job = make_job(name=HOSTILE)
+    await stage.store.create_job(job)
+    for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
+        changes = JobChanges(scheduler_id="4711", nodes=("node01",))
+        job = await stage.store.transition(job.id, state, changes)
+    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=lease.epoch)
+    assert (await report(stage, job)).status_code == 200
+    root = await stage.add_user("root", Role.ADMIN)
+    async with stage.client(await stage.token(root)) as client:
+        refused = await client.post("/api/v1/users", json={"name": HOSTILE})
+        assert (refused.status_code, "name" in refused.text) == (422, True)
+        await client.get(f"/api/v1/jobs/{quote(HOSTILE)}")
+
+    labels: dict[str, set[str]] = defaultdict(set)
+    for path in ("/metrics", "/metrics/jobs"):
+        text = await scrape(stage, path)
+        check(text)
+        assert "evil" not in text
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                for label, value in sample.labels.items():
+                    labels[label].add(value)
+    assert (labels["node"], labels["partition"]) == ({*names}, {*parts})
+    assert labels["jobid"] == {"4711"}
+
+
+async def test_prometheus_that_is_away_is_not_missed_and_counters_continue(stage: Stage) -> None:
+    """Nothing waits for it: charts, queues and health come from the platform's own database."""
+    await running(stage)
+    root = await stage.add_user("root", Role.ADMIN)
+    async with stage.client(await stage.token(root)) as admin, asyncio.timeout(10):
+        for _ in range(2):
+            for path in ("cluster/history", "cluster/queues", "cluster/nodes", "admin/health"):
+                answer = await admin.get(f"/api/v1/{path}")
+                assert answer.status_code == 200, path
+    counted = 'seconds_count{method="GET",route="/api/v1/cluster/history",status="200"} 2.0'
+    assert f"aitne_http_request_duration_{counted}" in await scrape(stage)
 
 
 async def test_series_of_jobs_are_bounded_and_the_rest_is_counted(
