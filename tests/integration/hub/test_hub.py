@@ -103,6 +103,33 @@ async def test_users_cannot_start_servers_themselves(
     assert post.status_code == 403
 
 
+async def test_metrics_of_hub_and_session_are_for_no_user(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    running.portal.logged_in = "ada"
+    assert browser.get(f"{running.url}/user/ada/{job.server}/lab").status_code == 200
+    url = f"{running.url}/hub/metrics"
+    tokens = (running.token, running.secret("metrics_token"), running.secret("proxy_auth_token"))
+    for token in tokens:
+        with httpx.Client(headers={"Authorization": f"Bearer {token}"}, trust_env=False) as client:
+            assert client.get(url).status_code == 403
+    with httpx.Client(trust_env=False) as stranger:
+        answers = {path: stranger.get(f"{running.url}{path}") for path in ("/hub/metrics", "/metrics")}
+        assert [answer.status_code for answer in answers.values()] == [403, 404]
+        elsewhere = stranger.get(f"{running.base(job)}/metrics")
+        assert elsewhere.status_code in (302, 403)
+        assert not any("python_info" in one.text for one in (*answers.values(), elsewhere))
+        proxy = f"http://127.0.0.1:{running.settings.port_of_proxy_api}"
+        assert stranger.get(f"{proxy}/metrics").status_code == 404
+    assert browser.get(url).status_code == 403
+    assert "python_info" in browser.get(f"{running.base(job)}/metrics").text
+    xsrf = {"X-XSRFToken": browser.cookies.get("_xsrf", path="/hub/") or ""}
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        assert browser.request(method, url, headers=xsrf).status_code == 405, method
+
+
 def test_the_hubs_own_pages_lead_to_the_portal(running: RunningHub, browser: httpx.Client) -> None:
     running.portal.logged_in = "ada"
     home = browser.get(f"{running.url}/hub/home")
