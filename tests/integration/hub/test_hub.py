@@ -116,7 +116,9 @@ async def test_metrics_of_hub_and_session_are_for_no_user(
         with httpx.Client(headers={"Authorization": f"Bearer {token}"}, trust_env=False) as client:
             assert client.get(url).status_code == 403
     with httpx.Client(trust_env=False) as stranger:
-        answers = {path: stranger.get(f"{running.url}{path}") for path in ("/hub/metrics", "/metrics")}
+        answers = {
+            path: stranger.get(f"{running.url}{path}") for path in ("/hub/metrics", "/metrics")
+        }
         assert [answer.status_code for answer in answers.values()] == [403, 404]
         elsewhere = stranger.get(f"{running.base(job)}/metrics")
         assert elsewhere.status_code in (302, 403)
