@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from aitne.host.settings import load_settings
 from aitne.services.platform.certificates import names_of, open_authority
 from tests.support.ansible import FOLDER, Inventory, program, recap, said
+from tests.support.certificates import Authority
 
 EXAMPLE = (FOLDER / "inventory.example" / "hosts.yml").read_text()
 VARIABLES = yaml.safe_load(
@@ -27,8 +28,13 @@ def inventory(tmp_path: Path) -> Inventory:
     return Inventory(tmp_path / "inventory")
 
 
-def test_playbook_accepts_the_example_and_encrypts_new_secrets(inventory: Inventory) -> None:
-    inventory.write(EXAMPLE, VARIABLES)
+def test_playbook_accepts_the_example_and_encrypts_new_secrets(
+    inventory: Inventory, tmp_path: Path
+) -> None:
+    domains = [VARIABLES[name] for name in ("portal_domain", "sessions_domain")]
+    issued = Authority(tmp_path).issue("site", *domains, f"*.{domains[1]}")
+    files = dict(zip(("tls_certificate", "tls_key"), map(str, issued), strict=True))
+    inventory.write(EXAMPLE, {**VARIABLES, **files})
     roles = inventory.play("site.yml", "--syntax-check")
     assert roles.returncode == 0, said(roles)
 
@@ -73,6 +79,31 @@ def test_playbook_refuses_an_inventory(inventory: Inventory, hosts: str, sentenc
     assert done.returncode != 0
     assert sentence in said(done)
     assert not (inventory.folder / "secrets.yml").exists()
+
+
+def test_playbook_refuses_certificates_that_browsers_would_refuse(
+    inventory: Inventory, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    portal, sessions = VARIABLES["portal_domain"], VARIABLES["sessions_domain"]
+    expired = authority.issue("expired", portal, sessions, f"*.{sessions}", ended_ago=timedelta(1))
+    portal_only = authority.issue("portal", portal)
+
+    def said_of(certificate: Path, key: Path, sessions: tuple[Path, Path]) -> str:
+        names = ("tls_certificate", "tls_key", "tls_sessions_certificate", "tls_sessions_key")
+        files = dict(zip(names, map(str, (certificate, key, *sessions)), strict=True))
+        inventory.write(EXAMPLE, {**VARIABLES, **files})
+        done = inventory.play("preflight.yml")
+        assert done.returncode != 0
+        assert not (inventory.folder / "secrets.yml").exists()
+        return said(done)
+
+    sentences = said_of(*expired, portal_only)
+    assert f"refuse {expired[0]} for {portal} (certificate has expired)" in sentences
+    assert f"refuse {portal_only[0]} for {sessions} (hostname mismatch)" in sentences
+    assert f"refuse {portal_only[0]} for user.{sessions} (hostname mismatch)" in sentences
+    other = said_of(portal_only[0], expired[1], portal_only)
+    assert f"{expired[1]} is not the key of {portal_only[0]}" in other
 
 
 def test_certificates_of_the_reverse_proxy_are_renewed_before_they_expire(tmp_path: Path) -> None:
