@@ -82,6 +82,17 @@ def test_a_cell_sees_no_key_and_no_torch_that_it_did_not_import(
     assert notebook.ranks(code) == "[False, False]"
 
 
+def test_a_rank_imports_debugger_and_clusters_only_for_a_cell(notebook: Notebook) -> None:
+    modules = "('debugpy', 'pydevd', 'ipyparallel.cluster')"
+    assert notebook.ranks(f"import sys; [m for m in {modules} if m in sys.modules]") == "[]"
+    assert notebook.ranks("import debugpy; debugpy.__name__") == "'debugpy'"
+    code = "import ipyparallel; ipyparallel.Cluster.__module__"
+    assert notebook.ranks(code) == "'ipyparallel.cluster.cluster'"
+    assert notebook.ranks("from ipyparallel import ClusterManager") is None
+    with pytest.raises(RankCellError, match="has no attribute 'Clusters'"):
+        notebook.ranks("ipyparallel.Clusters")
+
+
 def test_a_cell_that_communicated_says_how_much_of_its_time(notebook: Notebook) -> None:
     if importlib.util.find_spec("torch") is None:
         lacking("torch", "needs torch: make distrib")

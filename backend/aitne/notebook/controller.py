@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from aitne.launch import addresses
-from aitne.notebook import connection
+from aitne.notebook import connection, parallel
 
 _PERIOD_MS = 500
 _MISSED = 40
@@ -86,6 +86,7 @@ def run(settings: GroupSettings) -> None:
 
 
 def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
+    parallel.without_clusters()
     from ipyparallel.controller import app as module
     from ipyparallel.controller.hub import Hub
     from jupyter_client.session import DELIM

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from aitne.launch.world import RankTopology, detect
-from aitne.notebook import connection, controller, groups, monitor
+from aitne.notebook import connection, controller, groups, monitor, parallel
 
 _START_S = 120.0
 _MISSED = 20
@@ -60,6 +60,8 @@ def _run(folder: Path) -> None:
             target=_follow, args=(pid, log, folder), name="aitne-controller", daemon=True
         ).start()
     # Nothing large was imported before the forks; the controller starts during these imports.
+    parallel.without_clusters()
+    parallel.without_debugger()
     from aitne.notebook import rank_kernel
     from aitne.notebook.output_limit import OutputLimit
 

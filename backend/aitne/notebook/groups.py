@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aitne.notebook import connection, values
+from aitne.notebook import connection, parallel, values
 
 AGREED = ("torch", "numpy", "ipyparallel", "aitne")
 """Packages whose versions kernel and ranks should agree on."""
@@ -253,6 +253,7 @@ class SessionRanks:
         """Request a rank group for this session, and return its id. ``options`` are the other
         fields of the request. Errors are the client's."""
         group = str(self.client.sessions.start_ranks(self.session, ranks, **options).id)
+        parallel.without_clusters()
         import aitne.notebook.link  # noqa: F401 - a long import, during which the ranks start
 
         return group

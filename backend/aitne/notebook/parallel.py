@@ -1,0 +1,50 @@
+"""Import of ipyparallel and ipykernel without the parts that ranks and kernels do not use, which
+take a third of the time until a rank can execute cells.
+
+Programs that import these parts themselves still get them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+_CLUSTER = "ipyparallel.cluster"
+_OF_CLUSTER = ("Cluster", "ClusterManager")
+"""What ipyparallel itself imports from its module for clusters."""
+
+
+def without_clusters() -> None:
+    """Import ipyparallel without what starts clusters and batch jobs: the platform does that."""
+    if "ipyparallel" in sys.modules:
+        return
+    placeholder: Any = ModuleType(_CLUSTER)
+    for name in _OF_CLUSTER:
+        setattr(placeholder, name, None)
+    sys.modules[_CLUSTER] = placeholder
+    try:
+        parallel: Any = importlib.import_module("ipyparallel")
+    finally:
+        del sys.modules[_CLUSTER]
+    for name in _OF_CLUSTER:
+        delattr(parallel, name)
+    parallel.__getattr__ = _of_cluster
+
+
+def _of_cluster(name: str) -> Any:
+    if name not in _OF_CLUSTER:
+        raise AttributeError(f"module 'ipyparallel' has no attribute {name!r}")
+    return getattr(importlib.import_module(_CLUSTER), name)
+
+
+def without_debugger() -> None:
+    """Import ipykernel without debugpy: no debugger of a notebook connects to a rank."""
+    if "debugpy" in sys.modules:
+        return
+    sys.modules["debugpy"] = None  # type: ignore[assignment]
+    try:
+        importlib.import_module("ipykernel.debugger")
+    finally:
+        del sys.modules["debugpy"]
