@@ -12,10 +12,7 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
 import signal
-import subprocess
-import tempfile
 import time
 
 from aitne.agent import wire
@@ -69,17 +66,25 @@ def fill(spec: Spec, tree: TreeSpec, stopped: Callable[[], bool]) -> None:
             _wait_for(lock.fileno(), stopped)
             if os.path.isdir(tree.path):
                 return
-            fresh = tempfile.mkdtemp(prefix=".tree-", dir=above)
+            fresh = f"{above}/.tree-{os.urandom(8).hex()}"
+            os.mkdir(fresh, 0o700)
             try:
                 if tree.digest is None:
                     _clone(tree, fresh, stopped)
                 else:
                     _fetch(spec, tree.digest, fresh, stopped)
                 os.rename(fresh, tree.path)
-            finally:
-                shutil.rmtree(fresh, ignore_errors=True)
+            except BaseException:
+                _remove(fresh)
+                raise
     except OSError as error:
         raise TreeUnavailable(f"{error.strerror or error}: {error.filename or above}") from error
+
+
+def _remove(folder: str) -> None:
+    import shutil  # it costs as much time as a small tree
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_for(lock: int, stopped: Callable[[], bool]) -> None:
@@ -114,8 +119,8 @@ def _fetch(spec: Spec, digest: str, folder: str, stopped: Callable[[], bool]) ->
                 raise TreeUnavailable(detail(reader.rest()) or reason)
         except _Interrupted as error:
             reason = f"the platform cannot be reached: {error}"
-            for entry in os.scandir(folder):
-                (shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink)(entry.path)
+            _remove(folder)
+            os.mkdir(folder, 0o700)
         if time.monotonic() > give_up:
             raise TreeUnavailable(f"{reason}, for {_PATIENCE_S:.0f} s")
         if stopped():
@@ -227,6 +232,9 @@ def _clone(tree: TreeSpec, folder: str, stopped: Callable[[], bool]) -> None:
 
 def _git(folder: str, step: tuple[str, ...], stopped: Callable[[], bool]) -> tuple[int, str]:
     """Run a git command, and return its exit code and the end of its output."""
+    import subprocess  # a tree needs neither
+    import tempfile
+
     environment = {"GIT_SSH_COMMAND": _SSH, **os.environ, **_GIT_ENV}
     options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
     with tempfile.TemporaryFile() as words:
