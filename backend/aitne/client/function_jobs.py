@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FOLDER = ".aitne-function"
 """Folder of the job's tree with the function and its runner."""
 NAME_CHARACTERS = 100
+PICKLING = "_aitne_pickling.py"
+"""Name under which the runner imports ``aitne.client.pickling``."""
 SMALL_BYTES = 1 << 20
 """Size up to which the platform is not asked for its limit before the upload."""
 OWN_FIELDS = ("commands", "tree", "repo", "array", "sweep", "template", "parameters", "type")
@@ -127,7 +129,6 @@ class FunctionCall:
             **self._contents,
             "call.json": json.dumps(call).encode(),
             "run.py": _source("function_runner.py"),
-            "_aitne_pickling.py": _source("pickling.py"),
             "library.zip": _library(),
         }
         size = sum(map(len, contents.values()))
@@ -202,7 +203,8 @@ def _source(name: str) -> bytes:
 
 @functools.cache
 def _library() -> bytes:
-    """Return a zip file with cloudpickle and those parts of ``aitne`` that programs use in jobs."""
+    """Return a zip file with what the runner imports, and those parts of ``aitne`` that programs use
+    in jobs."""
     import cloudpickle
 
     own, pickler = Path(__file__).parents[1], Path(cloudpickle.__file__).parent
@@ -216,13 +218,15 @@ def _library() -> bytes:
         *(own / "core" / f"{name}.py" for name in core),
     ]
     named = {f"aitne/{path.relative_to(own).as_posix()}": path for path in files}
-    named |= {f"cloudpickle/{path.name}": path for path in sorted(pickler.glob("*.py"))}
+    imported = {f"cloudpickle/{path.name}": path for path in sorted(pickler.glob("*.py"))}
+    imported[PICKLING] = Path(__file__).with_name("pickling.py")
+    named |= imported
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as library:
         for name, path in named.items():
             # Without the file's time, so that the same contents are the same file.
             library.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
-            if name.startswith("cloudpickle/"):  # each job loads it, and compiling takes longer
+            if name in imported:  # by each job, and compiling takes longer
                 library.writestr(zipfile.ZipInfo(f"{name}c"), _compiled(path), zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 

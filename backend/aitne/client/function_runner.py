@@ -61,10 +61,10 @@ def _pickling(folder: str, call: "dict[str, Any]") -> "Any":
         del sys.path[0]
     # The cloudpickle that wrote the function reads it; all else of the job's Python comes first.
     library = os.path.join(folder, "library.zip")
-    sys.path[0:0] = [library, folder]
+    sys.path.insert(0, library)
     importlib.import_module("cloudpickle")
     pickling = importlib.import_module("_aitne_pickling")
-    sys.path[0:2] = [os.path.dirname(folder)] if call["sync"] else []
+    sys.path[0:1] = [os.path.dirname(folder)] if call["sync"] else []
     if call["workdir"] not in (None, "~"):
         sys.path.insert(0, os.getcwd())
     sys.path.append(library)
