@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -90,4 +91,30 @@ def test_spawner_archive_orders_hosts_without_other_files(
     )
     assert done.returncode == 1
     assert f"{topology}, line 2: the switch leaf0 is defined again" in done.stderr
-    assert Path(archive).stat().st_size < 100_000
+    assert Path(archive).stat().st_size < 400_000
+
+
+def test_archives_have_bytecode_and_run_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_own_software()
+    archive = Path(own_software().spawner[-1])
+    other = tmp_path / "other.pyz"
+    with zipfile.ZipFile(archive) as ours, zipfile.ZipFile(other, "w") as theirs:
+        for name in ours.namelist():
+            content = ours.read(name)
+            # Bytecode of another version of Python begins with another number.
+            theirs.writestr(name, b"\0" * 4 + content[4:] if name.endswith("c") else content)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import aitne.launch.main as module; "
+        "print(module.__spec__.origin)"
+    )
+    for path, name in ((archive, "main.pyc"), (other, "main.py")):
+        shown = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", code, str(path)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert shown.strip().endswith(name)
