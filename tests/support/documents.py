@@ -59,7 +59,7 @@ def pages() -> list[str]:
 
 
 def typed_lines(page: str) -> list[str]:
-    """What follows the prompts of a document, ``$`` and ``#`` (root); continued lines are joined."""
+    """Return what follows the prompts of a document, ``$`` and ``#`` (root); continued lines are joined."""
     joined = (block.replace("\\\n", " ") for block in _CONSOLE.findall((ROOT / page).read_text()))
     lines = (line for block in joined for line in block.splitlines())
     return [_PROMPT.sub("", line) for line in lines if _PROMPT.match(line)]
