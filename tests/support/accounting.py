@@ -13,6 +13,7 @@ from aitne.core.ports.accounting import (
     Association,
     Associations,
     Change,
+    JobEnergy,
     RemoveMember,
     SetDefault,
     SetGpuTypeLimit,
@@ -81,6 +82,7 @@ class MemoryAccounting:
     def __init__(self, now: Associations | None = None) -> None:
         self.now = now or Associations(cluster="test", accounts=(Association(account="root"),))
         self.used: list[Usage] = []
+        self.consumed: list[JobEnergy] = []
         self.asked: list[tuple[datetime, datetime]] = []
         self.down = False
         self.none = False
@@ -108,6 +110,11 @@ class MemoryAccounting:
             raise NotSupported("This cluster has no accounting.")
         self.asked.append((start, end))
         return self.used
+
+    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
+        """Return the energy of the jobs that ended in that time."""
+        self._check()
+        return [each for each in self.consumed if start <= each.ended_at <= end]
 
     async def in_use(self) -> LimitUsage:
         """Return usage in which no limit is used."""

@@ -105,6 +105,7 @@ class Job:
         url: str | None = None,
         variables: dict[str, str] | None = None,
         around: dict[str, str] | None = None,
+        within: tuple[str, ...] = (),
         **facts: Any,
     ) -> subprocess.Popen[bytes]:
         spec = AgentSpec.model_validate(
@@ -122,7 +123,7 @@ class Job:
         (self.folder / "agent.json").write_text(spec.model_dump_json())
         with open(self.folder / "output.log", "ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-m", "aitne.agent", str(self.folder)],
+                [*within, sys.executable, "-I", "-m", "aitne.agent", str(self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

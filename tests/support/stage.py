@@ -54,6 +54,7 @@ from aitne.services.jobs.forecast import Forecaster
 from aitne.services.jobs.job_placement import JobPlacementService
 from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.programs import ProgramService
 from aitne.services.jobs.render import Renderer
@@ -262,7 +263,10 @@ def make_stage(
     files = MemoryFiles()
     runtimes = {"bare": BareRuntime(settings), "apptainer": FakeRuntime("apptainer")}
     renderer = Renderer(settings, runtimes, own_software())
-    cluster = ClusterService(store, None, settings, clock, fresh_s=0)
+    live_usage = LiveUsage()
+    cluster = ClusterService(
+        store, None, settings, clock, fresh_s=0, cpu_power_w=live_usage.cpu_power_w
+    )
     topologies = ClusterTopologies(store, cluster, settings.topology, fresh_s=0)
     snapshots, sweeps = SnapshotService(store), SweepService(store, clock)
     images = ImageService(store, ImagesFolder(settings.images_dir), clock)
@@ -303,6 +307,7 @@ def make_stage(
         secrets,
         trees,
         NodeReports(store, topologies, settings.topology, clock),
+        live_usage,
         trusted=not settings.capabilities.remote,
     )
     handovers = HandoverService(

@@ -1,5 +1,5 @@
 """Measurement of the job's processes, without the agent: CPU and memory use, storage I/O, number of
-processes, GPUs."""
+processes, GPUs; and of the energy of the node's CPUs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from aitne.agent.gpus import Gpus
 from aitne.agent.pace import LOOKS_PER_INTERVAL
+from aitne.agent.rapl import POWERCAP, READ_AT_LEAST_EVERY_S, Rapl, has_whole_nodes
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 
@@ -38,6 +39,8 @@ class Sampler:
         self._interval_s = spec.sample_interval_s
         self._reporter = reporter
         self._gpus: Gpus | None = None
+        self._rapl: Rapl | None = None
+        self._energy_j = 0.0
         self._cpu_s = 0.0
         self._io = (0, 0)
         self._at = time.monotonic()
@@ -50,9 +53,10 @@ class Sampler:
         # Orphaned programs become children of the agent, so that they are measured.
         adopt_orphans()
         self.open_gpus()
+        self.open_rapl()
         taken = 0
         while True:
-            time.sleep(self._interval_s)
+            self._pause()
             try:
                 self._reporter.sample(self.measure())
             except (OSError, ValueError, IndexError):
@@ -65,6 +69,20 @@ class Sampler:
         """Include the job's GPUs in the samples from now on."""
         self._gpus = Gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
+    def open_rapl(self, root: str = POWERCAP) -> None:
+        """Include the energy of the node's CPUs in the samples from now on, if it is measured.
+        ``root`` is the folder of its counters."""
+        rapl = Rapl(root)
+        self._rapl = rapl if rapl.measures else None
+
+    def _pause(self) -> None:
+        rest_s = self._interval_s
+        while self._rapl is not None and rest_s > READ_AT_LEAST_EVERY_S:
+            time.sleep(READ_AT_LEAST_EVERY_S)
+            self._rapl.energy_j()
+            rest_s -= READ_AT_LEAST_EVERY_S
+        time.sleep(rest_s)
+
     def measure(self) -> dict[str, Any]:
         """Measure once; return the result in the format of the agent's reports."""
         look = listed_descendants if _LISTS_CHILDREN else descendants
@@ -73,8 +91,12 @@ class Sampler:
         times = os.times()
         cpu_s = times.children_user + times.children_system + sum(map(_cpu_s, pids))
         now = time.monotonic()
-        cpu = max(0.0, cpu_s - self._cpu_s) / max(now - self._at, 1e-3)
+        elapsed_s = max(now - self._at, 1e-3)
+        cpu = max(0.0, cpu_s - self._cpu_s) / elapsed_s
         self._cpu_s, self._at = cpu_s, now
+        energy_j = None if self._rapl is None else self._rapl.energy_j()
+        power_w = None if energy_j is None else (energy_j - self._energy_j) / elapsed_s
+        self._energy_j = energy_j or self._energy_j
         memory = _pss if len(pids) <= _PSS_UP_TO else _rss
         # The counters of the parent include those of ended children that were waited for.
         io = [_io(pid) for pid in (os.getpid(), *pids)]
@@ -91,6 +113,8 @@ class Sampler:
             "read_bytes": read_bytes,
             "written_bytes": written_bytes,
             "gpu": self._gpus.measure() if self._gpus is not None else [],
+            "cpu_energy_j": energy_j if has_whole_nodes(os.environ) else None,
+            "node_cpu_power_w": power_w,
         }
 
     def _elsewhere(self) -> list[int]:

@@ -23,6 +23,7 @@ _METRICS: Sequence[tuple[Metric, Callable[[LiveJobUsage], float | None]]] = (
     (names.JOB_GPU_MEMORY, lambda usage: usage.gpu_memory_bytes),
     (names.JOB_GPU_POWER, lambda usage: usage.gpu_power_w),
     (names.JOB_GPU_ENERGY, lambda usage: usage.gpu_energy_j),
+    (names.JOB_CPU_ENERGY, lambda usage: usage.cpu_energy_j),
     (names.JOB_READ, lambda usage: usage.read_bytes),
     (names.JOB_WRITTEN, lambda usage: usage.written_bytes),
     (names.JOB_COMMUNICATION, lambda usage: usage.communication),

@@ -22,11 +22,12 @@ from aitne.core.models.base import (
 )
 from aitne.core.models.directory import ProjectSearch, UserListItem
 from aitne.core.models.event import Event
-from aitne.core.models.job import JobType, Sample
+from aitne.core.models.job import JobType
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch, JobSort, SessionSearch
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.models.node import Node, Reservation, SchedulerStatus
+from aitne.core.models.sample import Sample
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token
 from aitne.core.notifications.settings import mail_address

@@ -62,6 +62,7 @@ from aitne.services.jobs.forecast import Forecaster
 from aitne.services.jobs.job_placement import JobPlacementService
 from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.notebooks import NotebookService
 from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.programs import ProgramService
@@ -208,7 +209,10 @@ def build(settings: Settings) -> PlatformServices:
     runtimes = make_runtimes(settings)
     renderer = make_renderer(settings, runtimes)
     scheduler = shared_scheduler(settings)
-    cluster = ClusterService(store, scheduler, settings, utc_now)
+    live_usage = LiveUsage()
+    cluster = ClusterService(
+        store, scheduler, settings, utc_now, cpu_power_w=live_usage.cpu_power_w
+    )
     topologies = ClusterTopologies(store, cluster, settings.topology)
     unix_accounts = job_accounts(settings)
     places = make_places(settings)
@@ -274,6 +278,7 @@ def build(settings: Settings) -> PlatformServices:
         secrets,
         trees,
         NodeReports(store, topologies, settings.topology, utc_now),
+        live_usage,
         trusted=settings.capabilities.trusted,
     )
     handovers = HandoverService(

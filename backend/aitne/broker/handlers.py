@@ -37,6 +37,7 @@ from aitne.core.broker.protocol import (
     ChangedResult,
     CreateArgs,
     DrainArgs,
+    EnergyResult,
     ExtendArgs,
     FenceResult,
     FindArgs,
@@ -397,6 +398,10 @@ class Handlers:
     async def accounting_usage(self, args: UsageArgs) -> UsageResult:
         """Read the usage by project and user between two times, as the operator account."""
         return UsageResult(rows=list(await self._accounting.usage(args.start, args.end)))
+
+    async def accounting_energy(self, args: UsageArgs) -> EnergyResult:
+        """Read the energy of the jobs that ended between two times, as the operator account."""
+        return EnergyResult(rows=list(await self._accounting.energy(args.start, args.end)))
 
     async def accounting_in_use(self, args: NoArgs) -> LimitUsage:
         """Return the limits with their current usage, as the operator account; concurrent callers

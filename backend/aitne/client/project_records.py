@@ -172,6 +172,7 @@ class UsageRowRecord(Record):
     cpu_hours: float
     gpu_hours: float
     gpu_hours_by_type: dict[str, float]
+    energy_j: int | None
 
 
 class UsageReportRecord(Record, rows=UsageRowRecord):

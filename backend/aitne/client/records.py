@@ -85,6 +85,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     url: str | None
     folder_bytes: int | None
     folder_files: int | None
+    energy_j: int | None
     delete_requested_at: datetime | None
     delete_problem: str | None
     version: int
@@ -282,6 +283,8 @@ class Node(Record, gpus=GpuCountRecord):
     gres: list[dict[str, Any]]
     features: list[str]
     partitions: list[str]
+    power_w: int | None
+    cpu_power_w: int | None
     address: str | None
     scheduler_state: str | None
     seen_at: datetime

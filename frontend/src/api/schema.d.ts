@@ -5689,6 +5689,8 @@ export interface components {
             folder_bytes: number | null;
             /** @description Files and folders in the job folder, itself included, measured when the job ended; null: not measured. */
             folder_files: number | null;
+            /** @description Energy of its nodes while its last run was on them, as Slurm's energy plugin measured it, whichever jobs used it; null: not measured. */
+            energy_j: number | null;
             /** @description Time from which the job is being deleted; null: it is not. */
             delete_requested_at: string | null;
             /** @description Why the job folder could not be removed yet, as a sentence. */
@@ -6565,6 +6567,10 @@ export interface components {
              * @default []
              */
             partitions: string[];
+            /** @description Power of the node by the scheduler's energy plugin, in steps of 10 W; null: not measured. */
+            power_w?: number | null;
+            /** @description Power of its CPUs and memory (RAPL) as the agent of a running job last reported it; null: not measured. */
+            cpu_power_w?: number | null;
             /** @description Host name or IP address of the node, if it is not `name`. */
             address?: string | null;
             /** @description State in the scheduler's own terms, such as `IDLE+DRAIN`. */
@@ -8142,6 +8148,8 @@ export interface components {
             gpu: {
                 [key: string]: unknown;
             }[];
+            /** @description Energy of the node's CPUs and memory since the job's start (RAPL), if the job has the whole node; null: not measured. */
+            cpu_energy_j?: number | null;
         };
         /** @description Summary of the resources that a job used; null for values that were not measured. */
         SampleSummary: {
@@ -9304,6 +9312,8 @@ export interface components {
             gpu_hours_by_type: {
                 [key: string]: number;
             };
+            /** @description Energy of the nodes of the jobs that ended in the month, by Slurm's energy plugin; null: not measured. */
+            energy_j?: number | null;
         };
         /** @description User with an account; the hash of the password is not included. */
         User: {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import i18next from "i18next";
 import { describe, expect, it } from "vitest";
-import { formatBytes, formatNumber, GIB, memoryStops, memoryText, MIB, unbroken } from "./units";
+import { formatBytes, formatEnergy, formatNumber, GIB, memoryStops, memoryText, MIB, unbroken } from "./units";
 
 describe("memory", () => {
   // The same table holds for the platform's messages and the command line.
@@ -43,4 +43,8 @@ describe("numbers", () => {
 
 it("lines do not break between an amount and its unit", () => {
   expect(unbroken("It ran for 1 h 30 min on 2 days; 80 % of 1.5 GiB.")).toBe("It ran for 1\u00a0h 30\u00a0min on 2 days; 80\u00a0% of 1.5\u00a0GiB.");
+});
+
+it("writes energy in watt-hours", () => {
+  expect([0, 540, 540_000, 7_200_000, 3.6e9].map(formatEnergy)).toEqual(["0\u00a0Wh", "0.2\u00a0Wh", "150\u00a0Wh", "2\u00a0kWh", "1,000\u00a0kWh"]);
 });

@@ -68,3 +68,13 @@ export function formatNumber(value: number): string {
   if (value > 0 && value < 0.005) return `< ${formatNumber(0.01)}`;
   return value.toLocaleString(locale(), { maximumFractionDigits: 2 });
 }
+
+/** 540000 -> "150 Wh", 7200000 -> "2 kWh". */
+export function formatEnergy(joules: number): string {
+  const wattHours = joules / 3_600;
+  return wattHours < 1_000 ? withUnit(formatNumber(tenths(wattHours)), "Wh") : withUnit(formatNumber(tenths(wattHours / 1_000)), "kWh");
+}
+
+function tenths(value: number): number {
+  return value < 100 ? Math.round(value * 10) / 10 : Math.round(value);
+}

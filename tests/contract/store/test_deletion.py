@@ -13,9 +13,10 @@ from sqlalchemy import func, select
 from aitne.adapters.store import SqlStore, tables
 from aitne.core.errors import Conflict, IllegalTransition, StaleEpoch
 from aitne.core.jobs.states import LIVE, TERMINAL, JobState
-from aitne.core.models.job import Job, JobChanges, JobFilter, Sample
+from aitne.core.models.job import Job, JobChanges, JobFilter
 from aitne.core.models.project import Retention
 from aitne.core.models.resources import GpuRequest
+from aitne.core.models.sample import Sample
 from aitne.core.ports.files import FolderSize
 from aitne.core.ports.store import Idempotency
 from aitne.core.ports.store.deletion import DeleteRefusal, FolderResult, JobFolders

@@ -22,6 +22,7 @@ from aitne.core.models.project import (
 )
 from aitne.core.models.resources import GpuRequest
 from aitne.core.models.user import Project
+from aitne.core.ports.accounting import JobEnergy
 from aitne.core.ports.store.groups import ProjectChange, StoredMonth
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
@@ -323,3 +324,33 @@ async def test_times_waits_and_outcomes_of_jobs(store: SqlStore, clock: Clock) -
     assert [each.seconds for each in waits] == [600.0, 600.0]
     assert await store.outcomes("vision", march, april) == {"COMPLETED": 1, "FAILED": 1}
     assert await store.outcomes("speech", march, april) == {}
+
+
+async def test_energy_is_stored_for_the_run_that_ended_then(store: SqlStore, epoch: int) -> None:
+    ended = {
+        "ended": (JobState.COMPLETED, "7", NOW),
+        "of an array": (JobState.FAILED, "8_3", NOW),
+        "earlier use of the ID": (JobState.COMPLETED, "7", NOW - timedelta(days=2)),
+        "running": (JobState.RUNNING, "9", None),
+    }
+    jobs = {}
+    for name, (state, scheduler_id, ended_at) in ended.items():
+        values = {"state": state, "scheduler_id": scheduler_id, "ended_at": ended_at}
+        created = await store.create_job(make_job().model_copy(update=values))
+        jobs[name] = created.job
+    found = [
+        JobEnergy(scheduler_id=number, ended_at=NOW + timedelta(seconds=20), energy_j=energy_j)
+        for number, energy_j in (("7", 500), ("8_3", 3 << 32), ("9", 1), ("10", 1))
+    ]
+    for _ in range(2):  # the second call changes nothing
+        await store.save_energy(found, epoch=epoch)
+    stored = {name: await store.get_job(job.id) for name, job in jobs.items()}
+    assert {name: job.energy_j for name, job in stored.items()} == {
+        "ended": 500,
+        "of an array": 3 << 32,
+        "earlier use of the ID": None,
+        "running": None,
+    }
+    assert stored["ended"].version == jobs["ended"].version + 1
+    with pytest.raises(StaleEpoch):
+        await store.save_energy(found, epoch=epoch - 1)

@@ -20,6 +20,7 @@ from aitne.core.jobs.agent_protocol import AgentApp, Handover, ProgramPhase
 from aitne.core.jobs.log_pattern import format_of
 from tests.support import realtime
 from tests.support.agents import Job, Platform
+from tests.support.rapl import tree
 
 pytestmark = realtime.PROCESSES
 
@@ -54,6 +55,31 @@ def test_samples_arrive_while_it_runs(job: Job, platform: Platform) -> None:
     assert {sample.processes for sample in samples} == {1}
     assert all(1 << 16 < sample.memory_bytes < 50 << 20 for sample in samples)
     assert [sample.time for sample in samples] == sorted(sample.time for sample in samples)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_energy_is_measured_where_the_counters_can_be_read(
+    job: Job, platform: Platform, tmp_path: Path, whole: bool
+) -> None:
+    counters = tree(tmp_path / "powercap", start_uj=262_143_000_000)
+    show = f'mount -t tmpfs none /sys/class && cp -r {counters} /sys/class && exec "$@"'
+    use = "echo 671150 >/sys/class/powercap/intel-rapl:0/energy_uj"
+    cpus = (os.cpu_count() or 1) + (not whole)
+    job.start(
+        f"until [ -e use ]; do sleep 0.05; done; {use}; sleep 60",
+        url=platform.url,
+        around={"SLURM_JOB_CPUS_PER_NODE": f"{cpus}(x2)"},
+        within=("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", show, "sh"),
+    )
+    platform.until(lambda found: any(report.samples for report in found))
+    (job.folder / "use").touch()
+    reports = platform.until(
+        lambda found: any(s.node_cpu_power_w for report in found for s in report.samples)
+    )
+    samples = [sample for report in reports for sample in report.samples]
+    last = next(sample for sample in samples if sample.node_cpu_power_w)
+    # The counter has begun anew: 262,143,328,850 - 262,143,000,000 + 671,150 µJ.
+    assert last.cpu_energy_j == (1.0 if whole else None)
 
 
 @pytest.mark.parametrize("away", ["refuses", "hangs", "babbles"])

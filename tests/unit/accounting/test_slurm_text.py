@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,23 +16,28 @@ from aitne.adapters.accounting._slurm import (
     argv,
     parse_associations,
     parse_counted,
+    parse_energy,
     parse_tres,
     parse_usage,
     parse_users,
     parse_wall,
 )
+from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.core.models.limits import MIB, Gauge, Limits, Usage
 from aitne.core.ports.accounting import (
     CHANGE,
     AddAccount,
     AddMember,
     Change,
+    JobEnergy,
     RemoveMember,
     SetDefault,
     SetGpuTypeLimit,
     SetLimit,
     SetQos,
 )
+from aitne.core.ports.command import Completed
+from aitne.core.settings import Settings
 
 # Slurm 22.05.8, `sacctmgr -n -P show assoc WOPLimits`.
 ASSOCIATIONS = """\
@@ -119,13 +127,13 @@ def test_users_and_what_is_counted() -> None:
 
 def test_usage_counts_each_gpu_and_each_job_once() -> None:
     text = """\
-1|ml|alice|100|billing=2,cpu=2,gres/gpu:h200=2,gres/gpu=2,mem=500M,node=1
-2|ml|alice|10|cpu=1,gres/gpu:a100=4,node=1
-2|ml|alice|30|cpu=1,gres/gpu:a100=4,node=1
-3|ml|bob|60|cpu=8,node=1
-4|ml|bob|0|
+1|ml|alice|100|2026-03-02T10:00:00|billing=2,cpu=2,energy=7000,gres/gpu:h200=2,gres/gpu=2,node=1
+2|ml|alice|10|2026-03-02T11:00:00|cpu=1,energy=200,gres/gpu:a100=4,node=1
+2|ml|alice|30|2026-04-01T00:00:00|cpu=1,energy=9000,gres/gpu:a100=4,node=1
+3|ml|bob|60|Unknown|cpu=8,node=1
+4|ml|bob|0|2026-03-02T10:00:00|
 """
-    assert parse_usage(text) == (
+    assert parse_usage(text, "2026-04-01T00:00:00") == (
         Usage(
             account="ml",
             user="alice",
@@ -133,9 +141,56 @@ def test_usage_counts_each_gpu_and_each_job_once() -> None:
             gpu_s=360,
             gpu_s_by_type={"a100": 160, "h200": 200},
             jobs=2,
+            energy_j=7_200,  # the second run of job 2 ended in April
         ),
         Usage(account="ml", user="bob", cpu_s=480, gpu_s=0, jobs=1),
     )
+
+
+def test_energy_is_read_where_it_was_measured() -> None:
+    # After Slurm 24.11, `sacct -X -n -P -o JobID,End,ConsumedEnergyRaw`: 0, nothing or NO_VAL64 where
+    # no plugin measured.
+    text = """\
+7|2026-03-02T10:00:00|123456
+8_3|2026-03-02T10:30:00|77
+9|2026-03-02T10:00:00|0
+10|2026-03-02T10:00:00|
+11|2026-03-02T10:00:00|18446744073709551614
+12|Unknown|5
+13_[4-9]|None|0
+"""
+    assert parse_energy(text) == (
+        JobEnergy(scheduler_id="7", ended_at=datetime(2026, 3, 2, 10, tzinfo=UTC), energy_j=123456),
+        JobEnergy(
+            scheduler_id="8_3", ended_at=datetime(2026, 3, 2, 10, 30, tzinfo=UTC), energy_j=77
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("plugin", "measured"),
+    [("(null)", False), ("acct_gather_energy/none", False), ("acct_gather_energy/rapl", True)],
+)
+async def test_accounting_is_asked_for_energy_only_if_a_plugin_measures_it(
+    plugin: str, measured: bool
+) -> None:
+    asked: list[str] = []
+
+    class Slurm:
+        async def run(self, argv: Sequence[str], **_: object) -> Completed:
+            asked.append(argv[0])
+            config = "ClusterName = c\nAccountingStorageType = accounting_storage/slurmdbd\n"
+            answers = {
+                "scontrol": f"{config}AcctGatherEnergyType = {plugin}\n",
+                "sacct": "7|2026-03-02T10:00:00|123456\n",
+            }
+            return Completed(0, answers[argv[0]].encode(), b"")
+
+    accounting = SlurmAccounting(Settings(), Slurm())  # type: ignore[arg-type]
+    march = datetime(2026, 3, 1, tzinfo=UTC)
+    found = await accounting.energy(march, march + timedelta(days=2))
+    assert [each.energy_j for each in found] == ([123456] if measured else [])
+    assert asked == ["scontrol", "sacct"][: 1 + measured]
 
 
 def test_association_use_is_parsed() -> None:
@@ -192,7 +247,8 @@ lines = st.text(
 def test_no_text_breaks_a_parser(text: str) -> None:
     parse_associations(text)
     parse_users(text)
-    parse_usage(text)
+    parse_usage(text, "")
+    parse_energy(text)
     parse_association_use(text)
     parse_qos_use(text, text)
 
@@ -202,7 +258,8 @@ def test_no_cell_breaks_a_parser(cells: list[str]) -> None:
     for fields in (ASSOCIATION_FIELDS, USAGE_FIELDS):
         padded = [*cells, *[""] * len(fields)][: len(fields)]
         parse_associations("|".join(["ml", *padded[1:]]))
-        parse_usage("|".join(["1", "ml", "alice", *padded[3:]]))
+        parse_usage("|".join(["1", "ml", "alice", *padded[3:]]), "")
+    parse_energy("|".join([*cells, "2026-03-02T10:00:00", "9"]))
 
 
 tres_names = st.sampled_from(["cpu", "node", "gres/gpu", "gres/gpu:a100", "gres/shard"])
@@ -227,10 +284,10 @@ RUN = st.tuples(
 @given(st.lists(RUN, max_size=30))
 def test_usage_is_the_sum_of_its_runs(runs: list[tuple[int, str, str, int, int, int]]) -> None:
     text = "\n".join(
-        f"{job}|{account}|{user}|{seconds}|cpu={cpu},gres/gpu={gpu},node=1"
+        f"{job}|{account}|{user}|{seconds}|Unknown|cpu={cpu},gres/gpu={gpu},node=1"
         for job, account, user, seconds, cpu, gpu in runs
     )
-    found = parse_usage(text)
+    found = parse_usage(text, "2026-04-01T00:00:00")
     assert sum(each.gpu_s for each in found) == sum(run[3] * run[5] for run in runs)
     assert sum(each.cpu_s for each in found) == sum(run[3] * run[4] for run in runs)
     assert sum(each.jobs for each in found) == len({run[:3] for run in runs if run[3]})

@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 
 from aitne.core.jobs.states import JobState
-from aitne.core.models.job import JobChanges, Sample
+from aitne.core.models.job import JobChanges
+from aitne.core.models.sample import Sample
 from tests.support.asgi import open_answer
 from tests.support.files import key_of
 from tests.support.jobs import make_job, make_session

@@ -79,7 +79,16 @@ async def report(stage: Stage, job: Job, token: str = TOKEN, **sample: object) -
 
 async def test_a_live_job_has_series_by_the_schedulers_id_until_it_ends(stage: Stage) -> None:
     job = await running(stage)
-    await report(stage, job, gpu=[GPU], read_bytes=10, written_bytes=20, processes=3)
+    await report(
+        stage,
+        job,
+        gpu=[GPU],
+        read_bytes=10,
+        written_bytes=20,
+        processes=3,
+        cpu_energy_j=500.0,
+        node_cpu_power_w=120.4,
+    )
     text = await scrape(stage, "/metrics/jobs")
     for name, value in (
         ("cpus_used", "1.5"),
@@ -90,6 +99,7 @@ async def test_a_live_job_has_series_by_the_schedulers_id_until_it_ends(stage: S
         ("gpu_utilization_ratio", "0.5"),
         ("gpu_power_watts", "250.0"),
         ("gpu_energy_joules_total", "900.0"),
+        ("cpu_energy_joules_total", "500.0"),
         ("read_bytes_total", "10"),
         ("written_bytes_total", "20"),
         ("communication_ratio", "0.25"),
@@ -99,19 +109,28 @@ async def test_a_live_job_has_series_by_the_schedulers_id_until_it_ends(stage: S
         assert secret not in text
     assert set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) == {m.name for m in JOB_METRICS}
     assert 'aitne_gpu_ecc_errors{gpu="0",node="node01"} 2.0' in await scrape(stage)
-    assert [each.cpu for each in await stage.store.samples(job.id)] == [1.5]
+    assert 'aitne_node_power_watts{node="node01",source="rapl"} 120.4' in await scrape(stage)
+    (node,) = (await stage.platform.cluster.look()).cluster.nodes
+    assert (node.power_w, node.cpu_power_w) == (None, 120)
+    assert [(each.cpu, each.cpu_energy_j) for each in await stage.store.samples(job.id)] == [
+        (1.5, 500.0)
+    ]
 
     await stage.store.transition(job.id, JobState.COMPLETED)
     async with asyncio.timeout(10):
         while stage.platform.agents.usage.usages():
             await asyncio.sleep(0.01)
-    assert "aitne_job_reports 0.0" in await scrape(stage)
+    text = await scrape(stage)
+    assert "aitne_job_reports 0.0" in text
+    assert "aitne_node_power_watts{" not in text
 
 
 async def test_reports_of_a_hostile_job_keep_the_format_and_name_no_other_nodes(
     stage: Stage,
 ) -> None:
     job = await running(stage, 'x"} 1\naitne_up{a="\\')
+    for energy in ({"cpu_energy_j": -1}, {"node_cpu_power_w": 1e300}):
+        assert (await report(stage, job, **energy)).status_code == 422
     rubbish = {"index": 10**9, "utilization": "1\n", "power_w": -1, "energy_j": 1e300}
     await report(stage, job, gpu=[rubbish, {**GPU, "power_w": True, "ecc_errors": -3}], cpu=1e300)
     await report(stage, job, node='other"node', gpu=[GPU])

@@ -206,3 +206,20 @@ async def test_waiting_jobs_of_project_are_listed_with_reason(stage: Stage) -> N
     [first, _] = page["items"]
     assert first["reason"] == "Waits for the limit of project vision."
     assert (first["owner"], datetime.fromisoformat(first["expected_start_at"])) == ("bob", start)
+
+
+async def test_a_report_adds_up_the_energy_that_was_measured(stage: Stage) -> None:
+    ada, _ = await ada_leads(stage)
+    stage.clock.now = datetime(2026, 3, 2, tzinfo=UTC)
+    measured = used(1, "bob").model_copy(update={"energy_j": 7_200})
+    for rows, each, total in (
+        ([used(1), measured], [None, 7_200], 7_200),
+        ([used(1)], [None], None),
+    ):
+        stage.accounting.used = rows
+        await watch(stage, 1).look()
+        stage.clock.move(600)
+        async with stage.client(ada) as client:
+            report = await ok(client.get(f"{API}/projects/vision/report?month=2026-03"))
+        assert [row["energy_j"] for row in report["rows"]] == each
+        assert report["total"]["energy_j"] == total

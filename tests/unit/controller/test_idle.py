@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.models.job import Job, JobChanges, Sample
+from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import NotificationKind
+from aitne.core.models.sample import Sample
 from aitne.core.notifications.settings import IdleSettings
 from aitne.core.ports.store import OutboxKind
 from aitne.services.controller.idle import IdleWatch, leads

@@ -296,6 +296,18 @@ def test_node_states(word: str, state: NodeState) -> None:
     assert nodes.node_state(word.split("+")) is state
 
 
+@pytest.mark.parametrize(
+    ("written", "power_w"),
+    [("CurrentWatts=1234 AveWatts=9", 1230), ("CurrentWatts=0", None), ("CurrentWatts=n/a", None)],
+)
+def test_a_nodes_power_is_known_where_a_plugin_measures_it(
+    written: str, power_w: int | None
+) -> None:
+    line = f"NodeName=n1 CPUTot=8 State=IDLE {written} ExtSensorsWatts=7"
+    (node,) = nodes.parse_nodes(line, "c", datetime.now(UTC))
+    assert node.power_w == power_w
+
+
 def test_a_nodes_reason_does_not_change_its_facts() -> None:
     line = "NodeName=n1 CPUTot=8 State=IDLE+DRAIN Partitions=gpu Reason=State=IDLE CPUTot=99 [x]"
     (node,) = nodes.parse_nodes(f"{line}\nNodeName", "c", datetime.now(UTC))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 
 from aitne.core.models.limits import GPU_TYPE, MIB, MOST, QOS_NAME, Limits, Usage
 from aitne.core.ports.accounting import (
@@ -15,6 +16,7 @@ from aitne.core.ports.accounting import (
     AddMember,
     Association,
     Change,
+    JobEnergy,
     RemoveMember,
     SetDefault,
     SetGpuTypeLimit,
@@ -28,11 +30,13 @@ ASSOCIATION_FIELDS = (
     *("GrpSubmit", "MaxJobs", "MaxSubmit", "MaxWall", "QOS"),
 )
 USER_FIELDS = ("User", "DefaultAccount", "AdminLevel")
-USAGE_FIELDS = ("JobIDRaw", "Account", "User", "ElapsedRaw", "AllocTRES")
+USAGE_FIELDS = ("JobIDRaw", "Account", "User", "ElapsedRaw", "End", "AllocTRES")
+ENERGY_FIELDS = ("JobID", "End", "ConsumedEnergyRaw")
 
 GPU = "gres/gpu"
 _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _AMOUNT = re.compile(r"(\d+)(?:\.(\d+))?([KMGTP]?)B?", re.IGNORECASE)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 _WALL = re.compile(r"(?:(\d+)-)?(\d+):(\d+):(\d+)")
 _COUNT_LIMITS = {"max_gpus": GPU, "max_cpus": "cpu", "max_nodes": "node"}
 
@@ -149,13 +153,15 @@ def parse_counted(text: str) -> frozenset[str]:
     return frozenset("/".join(filter(None, (row["Type"], row["Name"]))) for row in tres_rows)
 
 
-def parse_usage(text: str) -> tuple[Usage, ...]:
+def parse_usage(text: str, end: str) -> tuple[Usage, ...]:
     """Return the usage by account and user from the output of ``sacct -X -T -D`` with
-    ``USAGE_FIELDS``.
+    ``USAGE_FIELDS``, up to the time ``end``.
 
     Every run of a requeued job has a line of its own: the time of all runs is counted, but the job
-    only once.
+    only once. The energy of a run belongs to the period in which the run ended; before that, sacct
+    prints ``end`` as the run's end.
     """
+    energy_j: dict[tuple[str, str], int] = defaultdict(int)
     seconds: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     jobs: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in rows(text, USAGE_FIELDS):
@@ -165,6 +171,8 @@ def parse_usage(text: str) -> tuple[Usage, ...]:
             continue
         key = (row["Account"], row["User"])
         jobs[key].add(row["JobIDRaw"])
+        if row["End"] != end:
+            energy_j[key] += allocated.get("energy", 0)
         typed = {name: n for name, n in allocated.items() if name.startswith(f"{GPU}:")}
         spent = {"cpu": allocated.get("cpu", 0), **typed}
         # If a site counts only GPU types, Slurm reports no total.
@@ -183,9 +191,23 @@ def parse_usage(text: str) -> tuple[Usage, ...]:
                 if name.startswith(f"{GPU}:") and amount
             },
             jobs=len(jobs[account, user]),
+            energy_j=energy_j[account, user] or None,
         )
         for (account, user), spent in sorted(seconds.items())
     )
+
+
+def parse_energy(text: str) -> tuple[JobEnergy, ...]:
+    """Return the energy of ended jobs from the output of ``sacct -X`` with ``ENERGY_FIELDS`` in UTC.
+    Slurm prints 0, an empty field or the largest number if nothing was measured.
+    """
+    found = []
+    for row in rows(text, ENERGY_FIELDS):
+        energy_j = _number(row["ConsumedEnergyRaw"]) or 0
+        if 0 < energy_j < MOST and _TIME.fullmatch(row["End"]):
+            ended_at = datetime.fromisoformat(row["End"]).replace(tzinfo=UTC)
+            found.append(JobEnergy(scheduler_id=row["JobID"], ended_at=ended_at, energy_j=energy_j))
+    return tuple(found)
 
 
 def parse_config(text: str, names: Iterable[str]) -> dict[str, str]:

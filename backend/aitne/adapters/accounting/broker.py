@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from aitne.adapters.broker import BrokerClient
 from aitne.core.broker.arguments import EmptyResult
-from aitne.core.broker.protocol import UsageResult
+from aitne.core.broker.protocol import EnergyResult, UsageResult
 from aitne.core.models.limits import LimitUsage, Usage
-from aitne.core.ports.accounting import Accounting, Associations, Change
+from aitne.core.ports.accounting import Accounting, Associations, Change, JobEnergy
 from aitne.core.settings import Settings
 
 
@@ -36,6 +36,11 @@ class BrokerAccounting(Accounting):
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         args = {"start": start.isoformat(), "end": end.isoformat()}
         return (await self._client.call("accounting_usage", args, UsageResult)).rows
+
+    @override
+    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
+        args = {"start": start.isoformat(), "end": end.isoformat()}
+        return (await self._client.call("accounting_energy", args, EnergyResult)).rows
 
     @override
     async def in_use(self) -> LimitUsage:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from aitne.core.errors import NotSupported
 from aitne.core.models.limits import LimitUsage, Usage
-from aitne.core.ports.accounting import Associations, Change
+from aitne.core.ports.accounting import Associations, Change, JobEnergy
 
 
 class NoAccounting:
@@ -28,6 +28,10 @@ class NoAccounting:
         self._refuse()
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
+        """Always raise ``NotSupported``: there is no accounting."""
+        self._refuse()
+
+    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
         """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 

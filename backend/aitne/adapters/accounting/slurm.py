@@ -19,6 +19,7 @@ from aitne.core.ports.accounting import (
     AddMember,
     Associations,
     Change,
+    JobEnergy,
     RemoveMember,
 )
 from aitne.core.ports.command import Command, Completed
@@ -28,7 +29,11 @@ _READ_TIMEOUT_S = 30.0
 _APPLY_TIMEOUT_S = 60.0
 _USAGE_TIMEOUT_S = 120.0
 _QOS_KEPT_S = 60.0
-_CONFIG = ("ClusterName", "AccountingStorageType", "AccountingStorageEnforce")
+_CONFIG = (
+    *("ClusterName", "AccountingStorageType", "AccountingStorageEnforce"),
+    "AcctGatherEnergyType",
+)
+_NO_ENERGY = ("", "none", "acct_gather_energy/none")
 _DENIED = ("access/permission denied", "not allowed", "permission denied")
 _SILENT = (
     *("unable to contact slurm", "connection refused", "problem talking to the database"),
@@ -95,7 +100,17 @@ class SlurmAccounting(Accounting):
         await self._cluster()
         argv = ["sacct", "-a", "-X", "-T", "-D", "-n", "-P", "-S", _time(start), "-E", _time(end)]
         argv += ["-o", ",".join(_slurm.USAGE_FIELDS)]
-        return _slurm.parse_usage(_text(await self._ok(argv, _USAGE_TIMEOUT_S)))
+        return _slurm.parse_usage(_text(await self._ok(argv, _USAGE_TIMEOUT_S)), _time(end))
+
+    @override
+    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
+        await self._cluster()
+        if self._config["AcctGatherEnergyType"] in _NO_ENERGY:
+            return ()
+        # Without ``-D`` a requeued job has its last run only.
+        argv = ["sacct", "-a", "-X", "-n", "-P", "-S", _time(start), "-E", _time(end)]
+        argv += ["-o", ",".join(_slurm.ENERGY_FIELDS)]
+        return _slurm.parse_energy(_text(await self._ok(argv, _USAGE_TIMEOUT_S)))
 
     @override
     async def in_use(self) -> LimitUsage:

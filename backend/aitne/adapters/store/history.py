@@ -23,7 +23,8 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.arrays import task_group_id, task_index
 from aitne.core.jobs.states import JobState
 from aitne.core.models.event import Event
-from aitne.core.models.job import Job, Sample
+from aitne.core.models.job import Job
+from aitne.core.models.sample import Sample
 from aitne.core.ports.store import JobStore
 from aitne.core.ports.store.records import QueuePosition
 from aitne.core.units import parse_array

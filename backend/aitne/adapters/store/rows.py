@@ -11,8 +11,9 @@ from sqlalchemy import ColumnElement, RowMapping, Text, cast
 
 from aitne.adapters.store import tables
 from aitne.core.models.event import Event
-from aitne.core.models.job import Job, JobSpec, Sample
+from aitne.core.models.job import Job, JobSpec
 from aitne.core.models.node import Node
+from aitne.core.models.sample import Sample
 from aitne.core.models.user import Token, User
 from aitne.core.units import parse_array
 

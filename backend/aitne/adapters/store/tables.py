@@ -93,6 +93,8 @@ jobs = Table(
     # Of the folder of an ended job.
     Column("folder_bytes", BigInteger),
     Column("folder_files", BigInteger),
+    # Of the nodes of an ended job, from accounting.
+    Column("energy_j", BigInteger),
     # The controller measures the folder, or deletes the job, from this time on.
     Column("folder_due_at", UtcDateTime),
     Column("delete_requested_at", UtcDateTime),
@@ -228,6 +230,7 @@ samples = Table(
     Column("memory_bytes", BigInteger, nullable=False),
     Column("processes", Integer, nullable=False),
     Column("gpu", JSON, nullable=False),
+    Column("cpu_energy_j", Float),
     sqlite_with_rowid=False,
 )
 

@@ -41,7 +41,7 @@ _secrets = tables.job_secrets
 
 _FRESH: dict[str, Any] = dict.fromkeys(
     JobChanges.model_fields.keys() - {"attempt", "excluded_nodes"}
-) | {"nodes": (), "restart_count": 0, "folder_bytes": None, "folder_files": None}
+) | {"nodes": (), "restart_count": 0, "energy_j": None, "folder_bytes": None, "folder_files": None}
 """Fields of a job, with their initial values, that a new attempt resets."""
 
 _BEGINNINGS = ("submitted_at", "allocated_at", "started_at")

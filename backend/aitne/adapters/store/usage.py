@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 from typing_extensions import override
 
 from aitne.adapters.store import tables
-from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.adapters.store.group_tables import deleted_runs, usage_months
 from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.portable import upsert
+from aitne.adapters.store.rows import JOB_COLUMNS, job_of
+from aitne.adapters.store.transitions import change_all
+from aitne.core.models.job import Job
 from aitne.core.models.limits import Usage
+from aitne.core.ports.accounting import JobEnergy
 from aitne.core.ports.store import GroupStore
 from aitne.core.ports.store.groups import JobTime, StoredMonth, WaitTime
 
 _jobs = tables.jobs
 _TIMES = ("project", "owner", "nodes", "cpus", "gpus", "gpu_type", "began", "ended_at")
+_SAME_END = timedelta(hours=1)
+"""Maximum difference of the times at which the platform and accounting saw the end of a job."""
 _began = func.coalesce(_jobs.c.allocated_at, _jobs.c.started_at)
 
 
@@ -118,3 +124,40 @@ class UsageRecords(StorePart, GroupStore):
                 for row in await connection.execute(part):
                     counts[row.state] += row.jobs
         return counts
+
+    @override
+    async def save_energy(self, found: Sequence[JobEnergy], *, epoch: int) -> None:
+        # In parts, so that other writers need not wait for all.
+        for some in batched(found, MOST_IDS):
+            ends = {energy.scheduler_id: energy for energy in some}
+            query = (
+                select(*JOB_COLUMNS)
+                .where(
+                    _jobs.c.scheduler_id.in_(ends),
+                    _jobs.c.ended_at >= min(each.ended_at for each in some) - _SAME_END,
+                    _jobs.c.ended_at <= max(each.ended_at for each in some) + _SAME_END,
+                )
+                .order_by(_jobs.c.id)
+                .with_for_update(key_share=True)
+            )
+            async with self._db.write() as tx:
+                await require_epoch(tx, epoch)
+                jobs = map(job_of, (await tx.execute(query)).mappings())
+                pairs = [(job, ends[job.scheduler_id or ""]) for job in jobs]
+                await change_all(
+                    tx,
+                    [
+                        (job, {"energy_j": energy.energy_j})
+                        for job, energy in pairs
+                        if _is_end_of(energy, job)
+                    ],
+                )
+
+
+def _is_end_of(energy: JobEnergy, job: Job) -> bool:
+    """Return whether accounting's record is that of the job: the scheduler may use an ID again."""
+    return (
+        job.state.terminal
+        and job.ended_at is not None
+        and abs(job.ended_at - energy.ended_at) <= _SAME_END
+    )

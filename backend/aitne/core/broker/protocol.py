@@ -41,7 +41,7 @@ from aitne.core.models.job_options import MOST_DEPENDENCIES
 from aitne.core.models.limits import HeldLimit, HeldLimits, LimitUsage, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
-from aitne.core.ports.accounting import Associations, Change
+from aitne.core.ports.accounting import Associations, Change, JobEnergy
 from aitne.core.ports.files import (
     Fence,
     FolderRemoval,
@@ -280,7 +280,7 @@ class AccountingArgs(Args):
 
 
 class UsageArgs(Args):
-    """Arguments of the verb ``accounting_usage``."""
+    """Arguments of the verbs ``accounting_usage`` and ``accounting_energy``."""
 
     start: UtcTime
     end: UtcTime
@@ -392,6 +392,12 @@ class UsageResult(Frozen):
     rows: list[Usage]
 
 
+class EnergyResult(Frozen):
+    """Result of ``accounting_energy``: energy of the jobs that ended in the requested period."""
+
+    rows: list[JobEnergy]
+
+
 class TopologyResult(Frozen):
     """Result of ``topology``: the switches or blocks as the scheduler prints them."""
 
@@ -463,6 +469,7 @@ VERBS: Mapping[str, Verb] = {
         Verb("accounting_read", NoArgs, Associations, 100, Unavailable, "refused", bulk=True),
         Verb("accounting_apply", AccountingArgs, EmptyResult, 600, Unavailable, bulk=True),
         Verb("accounting_usage", UsageArgs, UsageResult, 150, Unavailable, "refused", bulk=True),
+        Verb("accounting_energy", UsageArgs, EnergyResult, 150, Unavailable, "refused", bulk=True),
         Verb("accounting_in_use", NoArgs, LimitUsage, 90, Unavailable, "refused", bulk=True),
         Verb("check_password", CheckPasswordArgs, CheckPasswordResult, 30, Unavailable),
         Verb("notes", NoArgs, NotesResult, 10, audited="refused"),

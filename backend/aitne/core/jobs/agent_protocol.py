@@ -30,7 +30,8 @@ from pydantic import Field
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, Strict, UtcTime
-from aitne.core.models.job import Sample, Scalar
+from aitne.core.models.job import Scalar
+from aitne.core.models.sample import Sample
 from aitne.core.ports.runtime import RuntimeLaunch, RuntimeLimits
 
 VERSION = 1
@@ -244,6 +245,10 @@ class AgentSample(Sample):
     """Bytes that the job's processes on the node have read from storage."""
     written_bytes: int | None = Field(None, ge=0, le=1 << 62, exclude=True)
     """Bytes that they have written to storage."""
+    node_cpu_power_w: float | None = Field(None, ge=0, le=1e18, exclude=True)
+    """Mean power of the node's CPUs and memory since the previous sample (RAPL), whichever jobs used
+    it.
+    """
 
 
 class AgentReport(Frozen):

@@ -287,6 +287,11 @@ class JobStatus(Frozen):
         description="Files and folders in the job folder, itself included, measured when the job "
         "ended; null: not measured.",
     )
+    energy_j: int | None = Field(
+        None,
+        description="Energy of its nodes while its last run was on them, as Slurm's energy plugin "
+        "measured it, whichever jobs used it; null: not measured.",
+    )
     delete_requested_at: UtcTime | None = Field(
         None, description="Time from which the job is being deleted; null: it is not."
     )
@@ -482,18 +487,3 @@ class Plan(Frozen):
     """Parameter settings of a sweep, by array index; empty without a sweep."""
     limits: ClassVar = deprecated_copy("enforcement", tuple[str, ...])
     waits_for: ClassVar = deprecated_copy("pending_reason", str | None)
-
-
-class Sample(Frozen):
-    """Sample of the resource usage of a job's processes on one node, at one time."""
-
-    time: UtcTime
-    node: str
-    cpu: float = Field(ge=0)
-    """Mean number of CPUs in use since the previous sample: 1.0 is one fully used core."""
-    memory_bytes: int = Field(ge=0)
-    processes: int = Field(0, ge=0)
-    """Number of processes of the job on the node."""
-    gpu: tuple[dict[str, Any], ...] = ()
-    """Values of each GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``; if measured also
-    ``power_w``, ``energy_j`` since the job's start, and ``ecc_errors`` (uncorrected)."""

@@ -162,6 +162,10 @@ class Usage(Frozen):
     gpu_s_by_type: dict[str, int] = Field(default_factory=dict)
     jobs: int
     """Number of jobs that ran in that period; a job that was requeued counts once."""
+    energy_j: int | None = None
+    """Energy of the nodes of the jobs that ended in that period, by the scheduler's energy plugin;
+    None: not measured.
+    """
 
 
 class Gauge(Frozen):

@@ -7,6 +7,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
+from pydantic import Field
+
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 
 
@@ -80,6 +82,16 @@ class Node(Frozen):
     """Features of the node, which jobs can name as constraints."""
     partitions: tuple[str, ...] = ()
     """Names of the partitions that contain the node."""
+    power_w: int | None = Field(
+        None,
+        description="Power of the node by the scheduler's energy plugin, in steps of 10 W; null: not "
+        "measured.",
+    )
+    cpu_power_w: int | None = Field(
+        None,
+        description="Power of its CPUs and memory (RAPL) as the agent of a running job last "
+        "reported it; null: not measured.",
+    )
     address: str | None = None
     """Host name or IP address of the node, if it is not ``name``."""
     scheduler_state: str | None = None

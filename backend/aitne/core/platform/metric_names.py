@@ -128,6 +128,11 @@ NODES = Metric("aitne_nodes", "Nodes of the cluster by their state.", ("state",)
 NODE_UP = Metric(
     "aitne_node_up", "Whether the node is neither down nor unknown to the scheduler.", ("node",)
 )
+NODE_POWER = Metric(
+    "aitne_node_power_watts",
+    "Power of a node by source: `slurm` is the whole node, `rapl` its CPUs and memory while jobs run.",
+    ("node", "source"),
+)
 NODES_LEFT_OUT = Metric(
     "aitne_nodes_left_out", "Nodes without series of their own, because there are too many."
 )
@@ -203,6 +208,11 @@ JOB_GPU_MEMORY = Metric("aitne_job_gpu_memory_used_bytes", "Memory of the GPUs i
 JOB_GPU_POWER = Metric("aitne_job_gpu_power_watts", "Power of the job's GPUs.", _JOB)
 JOB_GPU_ENERGY = Metric(
     "aitne_job_gpu_energy_joules_total", "Energy of the job's GPUs since it started.", _JOB
+)
+JOB_CPU_ENERGY = Metric(
+    "aitne_job_cpu_energy_joules_total",
+    "Energy of the CPUs and memory of the job's whole nodes since it started (RAPL).",
+    _JOB,
 )
 JOB_READ = Metric("aitne_job_read_bytes_total", "Bytes that were read from storage.", _JOB)
 JOB_WRITTEN = Metric("aitne_job_written_bytes_total", "Bytes that were written to storage.", _JOB)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field, TypeAdapter
 
-from aitne.core.models.base import Frozen
+from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import GPU_TYPE, QOS_NAME, Limits, LimitUsage, Usage
 
 AccountName = Annotated[str, Field(pattern=r"^[a-z0-9_][a-z0-9_.-]{0,63}$")]
@@ -145,6 +145,15 @@ Change = AddAccount | AddMember | RemoveMember | SetDefault | SetLimit | SetGpuT
 CHANGE: TypeAdapter[Change] = TypeAdapter(Annotated[Change, Field(discriminator="kind")])
 
 
+class JobEnergy(Frozen):
+    """Energy of the nodes of an ended job while its last run was on them."""
+
+    scheduler_id: str
+    """ID in the scheduler; for a task of an array with its index, such as ``4_2``."""
+    ended_at: UtcTime
+    energy_j: int = Field(gt=0)
+
+
 class Accounting(Protocol):
     """Port to the accounting of a cluster, such as slurmdbd: limits and usage of accounts and
     users.
@@ -171,6 +180,12 @@ class Accounting(Protocol):
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         """Return the usage between ``start`` and ``end``, by account and user; a running job is
         counted until now.
+        """
+        ...
+
+    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
+        """Return the energy of the jobs that ended between ``start`` and ``end``, as far as the
+        scheduler measures it.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
@@ -113,8 +113,13 @@ class ClusterService:
         clock: Callable[[], datetime],
         *,
         fresh_s: float = FRESH_S,
+        cpu_power_w: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
+        """Create the service. ``cpu_power_w`` returns the power of the CPUs and memory of nodes, by
+        name, as agents report it.
+        """
         self._store = store
+        self._cpu_power_w = cpu_power_w
         self._scheduler = scheduler
         self._settings = settings
         self._clock = clock
@@ -134,6 +139,14 @@ class ClusterService:
 
     async def _read(self) -> ClusterSnapshot:
         cluster = await self._store.cluster()
+        if power_w := self._cpu_power_w():
+            nodes = (
+                node.model_copy(update={"cpu_power_w": round(power_w[node.name])})
+                if node.name in power_w
+                else node
+                for node in cluster.nodes
+            )
+            cluster = cluster.model_copy(update={"nodes": tuple(nodes)})
         as_of = cluster.seen_at or max((node.seen_at for node in cluster.nodes), default=None)
         patience_s = max(_STALE_AT_LEAST_S, _STALE_POLLS * self._settings.poll_interval_s)
         status = await self._store.scheduler()

@@ -18,6 +18,7 @@ from aitne.core.retention import RetentionSettings
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.connector import SessionConnector
 from aitne.services.controller.counts import ControllerCounters, CountedScheduler
+from aitne.services.controller.energy import EnergyWatch
 from aitne.services.controller.hold import NodeHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.limits import LimitWatch
@@ -118,6 +119,7 @@ class Controller:
         self._load = LoadSampler(store, leader, clock)
         self._node_hold = NodeHold(store, scheduler, clock)
         months = UsageMonths(store, accounting, clock)
+        self._energy = EnergyWatch(store, accounting, leader, clock)
         self._projects = ProjectWatch(store, months, leader, clock)
         self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_url)
 
@@ -167,6 +169,7 @@ class Controller:
                 group.create_task(self._timetable.watch())
                 group.create_task(self._node_hold.watch())
                 group.create_task(self._load.watch())
+                group.create_task(self._energy.watch())
                 group.create_task(self._outside.watch())
                 group.create_task(self._retention.watch())
                 group.create_task(self._topology.watch())

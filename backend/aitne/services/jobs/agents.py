@@ -91,10 +91,11 @@ class AgentService:
         secrets: UserSecretService,
         trees: TreeService,
         nodes: NodeReports,
+        usage: LiveUsage,
         *,
         trusted: bool,
     ) -> None:
-        self.usage = LiveUsage()
+        self.usage = usage
         self._secrets = secrets
         self._trees = trees
         self._nodes = nodes

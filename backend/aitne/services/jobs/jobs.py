@@ -21,12 +21,12 @@ from aitne.core.models.job import (
     Plan,
     RankGroupSpec,
     ResubmitOptions,
-    Sample,
 )
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.placement import PlacementPlan
 from aitne.core.models.profile import Profile
+from aitne.core.models.sample import Sample
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles, LogChunk
 from aitne.core.ports.outside import OutsideJobs

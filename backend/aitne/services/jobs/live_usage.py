@@ -44,6 +44,7 @@ class LiveJobUsage:
     gpu_memory_bytes: float | None
     gpu_power_w: float | None
     gpu_energy_j: float | None
+    cpu_energy_j: float | None
     read_bytes: int | None
     written_bytes: int | None
     communication: float | None
@@ -61,6 +62,9 @@ class _NodeUsage:
     gpu_memory_bytes: float | None
     gpu_power_w: float | None
     gpu_energy_j: float | None
+    cpu_energy_j: float | None
+    cpu_power_w: float | None
+    """Power of the whole node's CPUs and memory."""
     read_bytes: int | None
     written_bytes: int | None
 
@@ -145,6 +149,16 @@ class LiveUsage:
                 found.append(entry.usage)
         return found
 
+    def cpu_power_w(self) -> Mapping[str, float]:
+        """Return the power of the CPUs and memory of each node on which a live job measures it."""
+        self._forget_stale(self._clock())
+        return {
+            name: usage.cpu_power_w
+            for entry in self._jobs.values()
+            for name, usage in entry.nodes.items()
+            if usage.cpu_power_w is not None
+        }
+
     def ecc_errors(self) -> Mapping[tuple[str, int], int]:
         """Return the uncorrected ECC errors of each GPU, by node and index, as the last job on it
         reported.
@@ -183,6 +197,8 @@ def _node_usage(sample: AgentSample) -> _NodeUsage:
         gpu_memory_bytes=_total(_numbers(sample, "memory_bytes")),
         gpu_power_w=_total(_numbers(sample, "power_w")),
         gpu_energy_j=_total(_numbers(sample, "energy_j")),
+        cpu_energy_j=sample.cpu_energy_j,
+        cpu_power_w=sample.node_cpu_power_w,
         read_bytes=sample.read_bytes,
         written_bytes=sample.written_bytes,
     )
@@ -206,6 +222,7 @@ def _usage(entry: _Entry) -> LiveJobUsage | None:
         gpu_memory_bytes=_total(node.gpu_memory_bytes for node in nodes),
         gpu_power_w=_total(node.gpu_power_w for node in nodes),
         gpu_energy_j=_total(node.gpu_energy_j for node in nodes),
+        cpu_energy_j=_total(node.cpu_energy_j for node in nodes),
         read_bytes=_total(node.read_bytes for node in nodes),
         written_bytes=_total(node.written_bytes for node in nodes),
         communication=entry.communication,

@@ -157,7 +157,7 @@ class Measurements:
             values[names.SCHEDULER_LAST_POLL][()] = last
         status = await self._store.scheduler()
         values[names.SCHEDULER_UP][()] = float(status is not None and status.responding)
-        _nodes(values, await self._store.cluster())
+        _nodes(values, await self._store.cluster(), self._usage.cpu_power_w())
         now = self._clock()
         for backlog in await self._store.delivery_backlog():
             values[names.DELIVERIES][backlog.channel, backlog.state] = backlog.count
@@ -213,7 +213,7 @@ def _expiry(settings: Settings) -> dict[tuple[str, ...], float]:
     return expiry
 
 
-def _nodes(values: _Values, cluster: Cluster) -> None:
+def _nodes(values: _Values, cluster: Cluster, cpu_power_w: Mapping[str, float]) -> None:
     by_state = dict.fromkeys(NodeState, 0)
     for node in cluster.nodes:
         by_state[node.state] += 1
@@ -222,6 +222,11 @@ def _nodes(values: _Values, cluster: Cluster) -> None:
     values[names.NODE_UP] = {
         (node.name,): float(node.state not in (NodeState.DOWN, NodeState.UNKNOWN)) for node in shown
     }
+    for node in shown:
+        if node.power_w is not None:
+            values[names.NODE_POWER][node.name, "slurm"] = node.power_w
+        if node.name in cpu_power_w:
+            values[names.NODE_POWER][node.name, "rapl"] = cpu_power_w[node.name]
     values[names.NODES_LEFT_OUT][()] = len(cluster.nodes) - len(shown)
     usable = [node for node in cluster.nodes if node.state.usable]
     values[names.CLUSTER_CPUS][()], values[names.CLUSTER_CPUS_ALLOCATED][()] = _cpus(usable)

@@ -162,6 +162,7 @@ def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
         cpu_hours=round(sum(row.cpu_hours for row in rows), 4),
         gpu_hours=round(sum(row.gpu_hours for row in rows), 4),
         gpu_hours_by_type=types,
+        energy_j=sum(row.energy_j or 0 for row in rows) or None,
     )
 
 

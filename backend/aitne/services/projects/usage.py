@@ -40,6 +40,11 @@ class UsageRow(Frozen):
     cpu_hours: float = Field(description="CPU-hours.")
     gpu_hours: float = Field(description="GPU-hours; two GPUs for one hour count as two.")
     gpu_hours_by_type: dict[str, float] = Field(description="GPU-hours by GPU type.")
+    energy_j: int | None = Field(
+        None,
+        description="Energy of the nodes of the jobs that ended in the month, by Slurm's energy "
+        "plugin; null: not measured.",
+    )
 
 
 class UsageReport(Frozen):
@@ -147,6 +152,7 @@ def row_of(used: Usage) -> UsageRow:
         cpu_hours=_hours(used.cpu_s),
         gpu_hours=_hours(used.gpu_s),
         gpu_hours_by_type={name: _hours(spent) for name, spent in used.gpu_s_by_type.items()},
+        energy_j=used.energy_j,
     )
 
 

@@ -103,6 +103,10 @@ function Resources({ node }: { node: ClusterNode }) {
     },
     ...node.gres.map((gres) => ({ title: gres.name, used: gres.used, total: gres.total, free: t("{{free}} of {{total}} free", { free: gres.total - gres.used, total: gres.total }) })),
   ];
+  const power = [
+    ...(node.power_w === null ? [] : [t("{{watts}} W (Slurm)", { watts: node.power_w })]),
+    ...(node.cpu_power_w === null ? [] : [t("{{watts}} W, CPUs and memory (RAPL)", { watts: node.cpu_power_w })]),
+  ];
   return (
     <section className={`card ${classes.panel ?? ""}`} aria-labelledby="resources-title" data-testid="node-resources">
       <Title order={2} size="h5" mb="sm" id="resources-title">
@@ -115,6 +119,7 @@ function Resources({ node }: { node: ClusterNode }) {
       </div>
       <dl className={classes.list}>
         {node.scheduler_state !== null && <DetailRow name={t("Scheduler state")}>{node.scheduler_state}</DetailRow>}
+        <DetailRow name={t("Power")}>{power.join(" · ") || t("not measured")}</DetailRow>
         {node.address !== null && <DetailRow name={t("Address")}>{node.address}</DetailRow>}
         <DetailRow name={t("Updated")}>
           <RelativeTime at={node.seen_at} />

@@ -17,6 +17,8 @@ function node(name: string, fields: Partial<ClusterNode> = {}): ClusterNode {
     features: [],
     partitions: ["gpu"],
     address: null,
+    power_w: null,
+    cpu_power_w: null,
     scheduler_state: null,
     seen_at: "2026-01-01T00:00:00Z",
     ...fields,

@@ -7,8 +7,8 @@ import type { Job, Metrics } from "@/api/types";
 import { PageError } from "@/components/PageError";
 import type { Series } from "@/components/UsageChart";
 import { isActive } from "@/lib/states";
-import { formatBytes, formatNumber, withUnit } from "@/lib/units";
-import { energyOf, formatEnergy, gpuSeries, isExpired, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
+import { formatBytes, formatEnergy, formatNumber, withUnit } from "@/lib/units";
+import { cpuEnergyOf, energyOf, gpuSeries, isExpired, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
 
 const UsageChart = lazy(() => import("@/components/UsageChart"));
 
@@ -34,7 +34,12 @@ export function UsagePanel({ job }: { job: Job }) {
   if (!query.data) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   if (query.data.samples.length === 0) {
     if (isExpired(job.ended_at, new Date())) return <Note>{t("Measurements are kept for 90 days. This job ended earlier.")}</Note>;
-    return <Note>{active ? t("Waiting for the first measurements.") : t("The job ended before the first measurement.")}</Note>;
+    return (
+      <>
+        <Note>{active ? t("Waiting for the first measurements.") : t("The job ended before the first measurement.")}</Note>
+        {job.energy_j !== null && <Energy job={job} samples={[]} />}
+      </>
+    );
   }
   return <Charts job={job} metrics={query.data} active={active} />;
 }
@@ -62,7 +67,6 @@ function Charts({ job, metrics, active }: ChartsProps) {
   const gpu = useMemo(() => gpuSeries(samples, utilizationOf), [samples]);
   const gpuMemory = useMemo(() => gpuSeries(samples, memoryOf), [samples]);
   const power = useMemo(() => gpuSeries(samples, powerOf), [samples]);
-  const energy = useMemo(() => energyOf(samples), [samples]);
   const peakPower = summaryOf(power)?.peak ?? 0;
   const { resources } = job;
   const peakGpuMemory = summaryOf(gpuMemory)?.peak ?? 0;
@@ -73,24 +77,37 @@ function Charts({ job, metrics, active }: ChartsProps) {
       <Usage title={t("GPU utilization")} label={t("GPU utilization over time")} series={gpu} format={percentText} limit={100} active={active} colour="indigo" by="mean" />
       {peakGpuMemory > 0 && <Usage title={t("GPU memory")} label={t("GPU memory over time")} series={gpuMemory} format={formatBytes} limit={peakGpuMemory} active={active} colour="moon" by="peak" />}
       {peakPower > 0 && <Usage title={t("GPU power")} label={t("GPU power over time")} series={power} format={wattText} limit={peakPower} active={active} colour="indigo" by="mean" />}
-      <Energy energy={energy} />
+      <Energy job={job} samples={samples} />
     </Stack>
   );
 }
 
-/** Energy of the job's GPUs, in total and by node. */
-function Energy({ energy }: { energy: ReturnType<typeof energyOf> }) {
+/** Energy of the job by source, in total and by node. */
+function Energy({ job, samples }: { job: Job; samples: Metrics["samples"] }) {
   const { t } = useTranslation();
-  const nodes = energy !== null && energy.nodes.length > 1 ? energy.nodes : [];
+  const sources = useMemo(
+    () =>
+      [
+        { energy: energyOf(samples), label: t("GPUs (NVML)") },
+        { energy: cpuEnergyOf(samples), label: t("CPUs and memory (RAPL)") },
+        { energy: job.energy_j === null ? null : { total: job.energy_j, nodes: [] }, label: t("whole nodes, whichever jobs used them (Slurm)") },
+      ].flatMap(({ energy, label }) => (energy === null ? [] : [{ ...energy, label }])),
+    [samples, job.energy_j, t],
+  );
   return (
     <div style={{ fontSize: 13.5 }} className="tabular" data-testid="energy">
-      <strong>{t("Energy")}</strong>{" "}
-      {energy === null ? <span style={{ color: "var(--mantine-color-dimmed)" }}>{t("not measured")}</span> : t("{{energy}}, GPUs only", { energy: formatEnergy(energy.total) })}
-      {nodes.length > 0 && (
-        <Text size="xs" c="dimmed">
-          {nodes.map(({ name, joules }) => `${name} ${formatEnergy(joules)}`).join(" · ")}
-        </Text>
-      )}
+      <strong>{t("Energy")}</strong>
+      {sources.length === 0 && <span style={{ color: "var(--mantine-color-dimmed)" }}> {t("not measured")}</span>}
+      {sources.map(({ label, total, nodes }) => (
+        <div key={label}>
+          {formatEnergy(total)} <span style={{ color: "var(--mantine-color-dimmed)" }}>{label}</span>
+          {nodes.length > 1 && (
+            <Text size="xs" c="dimmed">
+              {nodes.map(({ name, joules }) => `${name} ${formatEnergy(joules)}`).join(" · ")}
+            </Text>
+          )}
+        </div>
+      ))}
     </div>
   );
 }

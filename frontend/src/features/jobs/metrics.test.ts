@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { energyOf, formatEnergy, gpuSeries, isExpired, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
+import { cpuEnergyOf, energyOf, gpuSeries, isExpired, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
 
-const sample = (time: string, node: string, cpu: number) => ({ time, node, cpu, memory_bytes: 1, processes: 1, gpu: [] });
+const sample = (time: string, node: string, cpu: number) => ({ time, node, cpu, memory_bytes: 1, processes: 1, gpu: [], cpu_energy_j: null });
 
 it("puts the samples of several nodes on one axis", () => {
   const series = seriesOf(
@@ -55,14 +55,23 @@ it("detects jobs without retained measurements", () => {
   expect(isExpired(null, now)).toBe(false);
 });
 
+it("sums the energy of CPUs by node, and knows where none is measured", () => {
+  const measured = (node: string, joules: number | null) => ({ ...sample("2026-03-01T12:00:00Z", node, 1), cpu_energy_j: joules });
+  // The agent counts anew after a restart of the job.
+  expect(cpuEnergyOf([measured("n1", 5), measured("n2", 7), measured("n1", 40), measured("n1", 3), measured("n3", null)])).toEqual({
+    total: 47,
+    nodes: [
+      { name: "n1", joules: 40 },
+      { name: "n2", joules: 7 },
+    ],
+  });
+  expect(cpuEnergyOf([measured("n1", null)])).toBeNull();
+});
+
 it("sums the energy of GPUs by node, and knows where none is measured", () => {
   const measured = (node: string, ...energy: number[]) => ({ ...sample("2026-03-01T12:00:00Z", node, 1), gpu: energy.map((joules, index) => ({ index, energy_j: joules, power_w: 300 })) });
   const samples = [measured("n2", 100, 50), measured("n10", 10), measured("n2", 400, 200)];
   expect(energyOf(samples)).toEqual({ total: 610, nodes: [{ name: "n2", joules: 600 }, { name: "n10", joules: 10 }] });
   expect(energyOf([sample("2026-03-01T12:00:00Z", "n1", 1), { ...sample("2026-03-01T12:00:00Z", "n1", 1), gpu: [{ index: 0, utilization: 1 }] }])).toBeNull();
   expect(summaryOf(gpuSeries(samples, powerOf))?.peak).toBe(300);
-});
-
-it("writes energy in watt-hours", () => {
-  expect([0, 540, 540_000, 7_200_000, 3.6e9].map(formatEnergy)).toEqual(["0\u00a0Wh", "0.2\u00a0Wh", "150\u00a0Wh", "2\u00a0kWh", "1,000\u00a0kWh"]);
 });

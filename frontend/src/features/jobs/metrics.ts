@@ -1,7 +1,6 @@
 /** Converts samples of a job to the columns of a chart: one time axis, one line per node. */
 import type { Metrics } from "@/api/types";
 import type { Series } from "@/components/UsageChart";
-import { formatNumber, withUnit } from "@/lib/units";
 
 type Sample = Metrics["samples"][number];
 
@@ -47,8 +46,18 @@ export function powerOf(gpu: Gpu): number | null {
   return typeof gpu.power_w === "number" ? gpu.power_w : null;
 }
 
+export interface Energy {
+  total: number;
+  nodes: { name: string; joules: number }[];
+}
+
+/** Energy in joules of the CPUs and memory of each node since the job's start; null: it is not measured. */
+export function cpuEnergyOf(samples: readonly Sample[]): Energy | null {
+  return energyOf(samples.map((sample) => ({ node: sample.node, gpu: [{ energy_j: sample.cpu_energy_j }] })));
+}
+
 /** Energy in joules that the GPUs of each node used since the job's start; null: no GPU measures it. */
-export function energyOf(samples: readonly Sample[]): { total: number; nodes: { name: string; joules: number }[] } | null {
+export function energyOf(samples: readonly Pick<Sample, "node" | "gpu">[]): Energy | null {
   const nodes = new Map<string, Map<unknown, number>>();
   for (const { node, gpu } of samples) {
     for (const [position, one] of gpu.entries()) {
@@ -92,14 +101,4 @@ const RETENTION_DAYS = 90;
 
 export function isExpired(endedAt: string | null, now: Date): boolean {
   return endedAt !== null && now.getTime() - Date.parse(endedAt) > RETENTION_DAYS * 86_400_000;
-}
-
-/** 540000 -> "150 Wh", 7200000 -> "2 kWh". */
-export function formatEnergy(joules: number): string {
-  const wattHours = joules / 3_600;
-  return wattHours < 1_000 ? withUnit(formatNumber(tenths(wattHours)), "Wh") : withUnit(formatNumber(tenths(wattHours / 1_000)), "kWh");
-}
-
-function tenths(value: number): number {
-  return value < 100 ? Math.round(value * 10) / 10 : Math.round(value);
 }

@@ -13,7 +13,7 @@ import { BackLink } from "@/components/PageHead";
 import { PageLoading } from "@/components/PageLoading";
 import { lookOf } from "@/lib/states";
 import { formatMoment } from "@/lib/time";
-import { formatNumber } from "@/lib/units";
+import { formatEnergy, formatNumber } from "@/lib/units";
 import { lastMonths } from "./limits";
 import { monthName } from "./projects";
 import { UsageBars, YearBars } from "./UsageBars";
@@ -132,7 +132,12 @@ function Report({ report }: { report: ProjectReport }) {
           from: formatMoment(new Date(report.starts_at)),
           until: formatMoment(new Date(report.as_of)),
         })}{" "}
-        {report.source === "scheduler" ? t("Source: scheduler accounting.") : t("Source: job records of the platform.")}
+        {report.source === "scheduler" ? t("Source: scheduler accounting.") : t("Source: job records of the platform.")}{" "}
+        <span data-testid="report-energy">
+          {total.energy_j === null
+            ? t("Energy: not measured.")
+            : t("Energy of the nodes of the ended jobs, by Slurm: {{energy}}.", { energy: formatEnergy(total.energy_j) })}
+        </span>
       </div>
     </article>
   );

@@ -48,7 +48,7 @@ describe("isOpen", () => {
 
 describe("usageBars", () => {
   const row = (user: string, types: Record<string, number>, gpu: number, cpu = 1): UsageRow => ({
-    project: "vision", user, jobs: 1, cpu_hours: cpu, gpu_hours: gpu, gpu_hours_by_type: types,
+    project: "vision", user, jobs: 1, cpu_hours: cpu, gpu_hours: gpu, gpu_hours_by_type: types, energy_j: null,
   });
   it("splits GPU-hours by type, largest first, untyped last", () => {
     const { unit, types, bars } = usageBars([row("ada", { a100: 2 }, 2), row("bob", { h200: 1 }, 4)]);

@@ -7,7 +7,8 @@ from typing import Any
 
 from aitne.core.jobs.comparison import ComparisonInput, compare
 from aitne.core.models.comparison import Comparison
-from aitne.core.models.job import Job, Sample
+from aitne.core.models.job import Job
+from aitne.core.models.sample import Sample
 from aitne.core.models.snapshot import Snapshot, Taken
 from aitne.core.models.sweep import SweepFile, SweepSpec
 from tests.support.jobs import CREATED_AT, make_array, make_job

@@ -157,6 +157,8 @@ def _node(fields: dict[str, str], cluster: str, seen_at: datetime) -> Node:
         ),
         features=_names(fields.get("AvailableFeatures")) or (),
         partitions=_names(fields.get("Partitions")) or (),
+        # Nodes with changed values are stored anew, hence not each watt.
+        power_w=round(_number(fields.get("CurrentWatts")), -1) or None,
         address=address if address and address != name else None,
         scheduler_state=word,
         seen_at=seen_at,

@@ -21,6 +21,7 @@ from aitne.core.models.project import (
     Step,
 )
 from aitne.core.models.user import Project
+from aitne.core.ports.accounting import JobEnergy
 from aitne.core.ports.store.records import Check
 
 
@@ -206,4 +207,10 @@ class GroupStore(Protocol):
 
     async def outcomes(self, project: str, start: datetime, end: datetime) -> Mapping[str, int]:
         """Count the project's jobs that ended between ``start`` and ``end``, by state."""
+        ...
+
+    async def save_energy(self, found: Sequence[JobEnergy], *, epoch: int) -> None:
+        """Store the energy of ended jobs. Raises ``StaleEpoch`` if another controller is the
+        leader.
+        """
         ...

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.event import Event
-from aitne.core.models.job import Job, JobChanges, JobFilter, Sample
+from aitne.core.models.job import Job, JobChanges, JobFilter
 from aitne.core.models.job_search import JobSort
+from aitne.core.models.sample import Sample
 from aitne.core.ports.store.records import (
     CreatedJob,
     Idempotency,

@@ -43,6 +43,8 @@ const node = (change: Partial<ClusterNode>): ClusterNode => ({
   features: [],
   partitions: [],
   address: null,
+  power_w: null,
+  cpu_power_w: null,
   scheduler_state: null,
   cpu_total: 4,
   cpu_used: 0,

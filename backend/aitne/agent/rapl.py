@@ -1,0 +1,75 @@
+"""Energy of the node's CPUs and memory, from the counters of RAPL
+(https://docs.kernel.org/power/powercap/powercap.html). Since Linux 5.10 only root may read them,
+unless the site permits it."""
+
+from __future__ import annotations
+
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Mapping
+
+POWERCAP = "/sys/class/powercap"
+READ_AT_LEAST_EVERY_S = 60.0
+"""Seconds after which the counters must be read again: at 1,000 W the smallest one, of 2^32 units of
+15.3 µJ, begins anew after 65 s."""
+_PACKAGE = re.compile(r"intel-rapl:[0-9]+")
+_DOMAIN = re.compile(r"intel-rapl:[0-9]+:[0-9]+")
+_COUNT = re.compile(r"([0-9]+)(?:\(x[0-9]+\))?(?:,|$)")
+
+
+class Rapl:
+    """Reader of the energy of all packages and their memory since it was created. Other domains are
+    left out: cores and the GPU on the chip are part of the package, and the package of the platform."""
+
+    def __init__(self, root: str = POWERCAP) -> None:
+        """Create the reader. ``root`` is ``/sys/class/powercap`` or a copy of it."""
+        self._zones: dict[str, tuple[int, int]] = {}
+        """Last value of each counter and the value after which it begins anew, in microjoules."""
+        self._total_uj = 0
+        try:
+            for name in os.listdir(root):
+                zone = f"{root}/{name}"
+                if _counts(name, zone):
+                    limit_uj = int(_read(f"{zone}/max_energy_range_uj"))
+                    self._zones[zone] = int(_read(f"{zone}/energy_uj")), limit_uj
+        except (OSError, ValueError):
+            self._zones = {}  # a part would look like the whole
+
+    @property
+    def measures(self) -> bool:
+        """Return whether all counters could be read when the reader was created."""
+        return bool(self._zones)
+
+    def energy_j(self) -> float | None:
+        """Read the counters; return the energy in joules since the reader was created. None if it
+        is not measured."""
+        try:
+            values = {zone: int(_read(f"{zone}/energy_uj")) for zone in self._zones}
+        except (OSError, ValueError):
+            return None  # the next reading includes it
+        for zone, value_uj in values.items():
+            last_uj, limit_uj = self._zones[zone]
+            self._total_uj += value_uj - last_uj + (limit_uj if value_uj < last_uj else 0)
+            self._zones[zone] = value_uj, limit_uj
+        return self._total_uj / 1e6 if self._zones else None
+
+
+def has_whole_nodes(environ: Mapping[str, str]) -> bool:
+    """Return whether the job has all CPUs of its nodes, so that no other job uses them. The nodes
+    must be equal."""
+    counts = _COUNT.findall(environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    return {*map(int, counts)} == {os.cpu_count()}
+
+
+def _counts(name: str, zone: str) -> bool:
+    if _PACKAGE.fullmatch(name):
+        return _read(f"{zone}/name").startswith("package-")
+    return _DOMAIN.fullmatch(name) is not None and _read(f"{zone}/name") == "dram"
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read(64).strip()
