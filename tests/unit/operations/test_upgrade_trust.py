@@ -17,7 +17,7 @@ from aitne.core.errors import SetupError
 from aitne.operations.upgrade.host import ThisHost
 from aitne.operations.upgrade.process import require_main, service_of
 from aitne.operations.upgrade.releases import Releases
-from aitne.operations.upgrade.trust import account_of
+from aitne.operations.upgrade.trust import account_of, software_is_of_root
 from aitne.supervisor.identity import ProcessAccount, acting_as
 from tests.support.slurm import root_or_skip
 
@@ -75,6 +75,23 @@ def test_root_acts_for_users_with_accounts_of_their_own_if_its_own_settings_say_
     assert uid_for(data_dir) == 0
     config.chmod(0o666)
     assert uid_for(data_dir) == other.uid
+
+
+def test_root_installs_its_software_for_nodes_if_only_root_can_change_the_settings(
+    place: Path, data_dir: Path, other: ProcessAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, software = place / "aitne.toml", place / "software"
+    software.mkdir()
+    monkeypatch.setenv("AITNE_CONFIG", str(config))
+    slurm = f'conf = "{place}/slurm.conf"\nsoftware_dir = "{software}"'
+    config.write_text(f'scheduler = "slurm"\n[slurm]\n{slurm}\n')
+    assert software_is_of_root(data_dir, other)
+    assert not software_is_of_root(data_dir, None)
+    config.chmod(0o666)
+    assert not software_is_of_root(data_dir, other)
+    config.chmod(0o644)
+    os.chown(software, other.uid, other.gid)
+    assert not software_is_of_root(data_dir, other)
 
 
 def test_settings_of_root_that_another_account_can_replace_are_refused(

@@ -21,6 +21,7 @@ from aitne.operations.upgrade.process import (
     start_environment,
 )
 from aitne.operations.upgrade.releases import Releases
+from aitne.operations.upgrade.trust import software_is_of_root
 from aitne.supervisor import bundles
 from aitne.supervisor.identity import ProcessAccount, acting_as, as_account
 
@@ -66,6 +67,9 @@ class ThisHost:
     def install(self, version: str, requirement: str) -> None:
         """Install a release beside the others, and let it create its environments."""
         self._releases.install(version, requirement, self._say)
+        if software_is_of_root(self._data_dir, self._account):
+            software = ("admin", "software", "--data-dir", str(self._data_dir))
+            self._run_in(dict(os.environ), None, version, *software)
         self._run(version, "admin", "upgrade", "--prepare", "--data-dir", str(self._data_dir))
 
     def backup(self, version: str) -> str:
@@ -161,15 +165,21 @@ class ThisHost:
             self._answered_at = now
 
     def _run(self, version: str, *arguments: str) -> None:
+        environ = start_environment(self._data_dir, self._account) | bundles.variables_in_use()
+        self._run_in(environ, self._account, version, *arguments)
+
+    def _run_in(
+        self, environ: dict[str, str], account: ProcessAccount | None, version: str, *arguments: str
+    ) -> None:
         program = self._releases.program(version)
         done = subprocess.run(
             [str(program), *arguments],
-            env=start_environment(self._data_dir, self._account) | bundles.variables_in_use(),
+            env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
-            **as_account(self._account),
+            **as_account(account),
         )
         for line in done.stderr.splitlines():
             self._say(line)

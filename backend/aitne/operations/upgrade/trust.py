@@ -58,6 +58,18 @@ def account_of(data_dir: Path) -> ProcessAccount | None:
     return ProcessAccount(owner.st_uid, owner.st_gid, os.getgrouplist(name, owner.st_gid))
 
 
+def software_is_of_root(data_dir: Path, account: ProcessAccount | None) -> bool:
+    """Return whether this process is root, acts as ``account`` for the platform in ``data_dir``, and has
+    to install the software of the nodes itself: the folder belongs to root, and is named by settings
+    that only root can change. Raises ``SetupError``.
+    """
+    config = config_path(data_dir)
+    if account is None or not config.exists() or _problem(config) is not None:
+        return False
+    folder = load_settings(data_dir).slurm.software_dir
+    return folder is not None and folder.is_dir() and folder.stat().st_uid == 0
+
+
 def _problem(path: Path) -> str | None:
     """Return who else than root can change or replace the file ``path``, as part of a sentence; None:
     only root can.
