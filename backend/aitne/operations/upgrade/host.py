@@ -181,11 +181,11 @@ class ThisHost:
             check=False,
             **as_account(account),
         )
-        for line in done.stderr.splitlines():
-            self._say(line)
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-8:]
             raise SetupError(f"`aitne {' '.join(arguments[:2])}` has failed: {' '.join(said)}")
+        for line in done.stderr.splitlines():
+            self._say(line)
 
 
 def running_service(data_dir: Path, account: ProcessAccount | None) -> Service | None:
