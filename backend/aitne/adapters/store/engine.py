@@ -143,7 +143,7 @@ class Database:
         else:
             self.feed = PostgresFeed(address.dsn)
             self._connector = None
-            self._engine = _postgres_engine(address, address.dsn)
+            self._engine = _postgres_engine(address)
             # The statements of a read may see different states of the database.
             self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._writer = self._engine.execution_options(**{_WRITES: True})
@@ -270,13 +270,14 @@ def _sqlite_engine(address: Address, connector: SqliteConnector, synchronous: st
     return engine
 
 
-def _postgres_engine(address: Address, dsn: str) -> AsyncEngine:
+def _postgres_engine(address: Address) -> AsyncEngine:
     import asyncpg
 
     async def connect() -> Any:
         try:
             return await asyncpg.connect(
-                dsn,
+                address.dsn,
+                user=address.user,
                 timeout=10,
                 server_settings={
                     "application_name": "aitne",

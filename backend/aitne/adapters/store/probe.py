@@ -23,7 +23,7 @@ async def probe(url: str) -> str:
         raise SetupError("The setting database is no URL of PostgreSQL.")
     with translated_at_start(address):
         try:
-            connection = await asyncpg.connect(address.dsn, timeout=_WITHIN_S)
+            connection = await asyncpg.connect(address.dsn, user=address.user, timeout=_WITHIN_S)
         except ValueError as error:
             raise SetupError(f"The setting database has an invalid option: {error}.") from error
         try:

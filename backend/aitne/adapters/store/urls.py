@@ -4,6 +4,8 @@ driver.
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql", "postgres")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:\s]*)(?::([0-9]{1,5}))?")
 _HIGHEST_PORT = 65_535
+_USER = re.compile(r"//[^/?#:@]+[^/?#]*@|[?&]user=")
 _SECRET = re.compile(r"((?:ssl)?password=)[^&]*", re.IGNORECASE)
 
 
@@ -38,6 +41,18 @@ class Address:
         if self.path is not None:
             return URL.create("sqlite+aiosqlite", database=str(self.path))
         return URL.create("postgresql+asyncpg")
+
+    @property
+    def user(self) -> str | None:
+        """Return the user for asyncpg if the address names none: the effective account of this process,
+        as for libpq; asyncpg itself takes the account that logged in. None: asyncpg decides.
+        """
+        if os.environ.get("PGUSER") or _USER.search(self.dsn):
+            return None
+        try:
+            return pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:
+            return None
 
 
 def parse(url: str) -> Address:
