@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 import shutil
-import socket
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import httpx
 import pytest
-import yaml
-from websockets.sync.client import ClientConnection, connect
 
 from tests.machines.fleet import Fleet
-from tests.machines.machine import Machine
+from tests.machines.site import PORTAL, READY_WITHIN_S, RUN_WITHIN_S, SESSIONS, Api, Site
 from tests.machines.software import CHECKOUT, registries
 from tests.support import realtime
+from tests.support.absence import AbsenceMeter
 from tests.support.ansible import Inventory, program, recap, said
 from tests.support.notebook import Notebook
+from tests.support.releases import next_release
 from tests.support.waiting import eventually
+
+log = logging.getLogger(__name__)
 
 pytestmark = [
     pytest.mark.long(third=1),
@@ -33,110 +34,14 @@ pytestmark = [
     realtime.MACHINES,
 ]
 
-PORTAL = "https://aitne.example.org"
-SESSIONS = "aitne-sessions.org"
 NPMRC = "/etc/npmrc-of-the-tests"
-RUN_WITHIN_S = 1500
-READY_WITHIN_S = 180
+COUNTING = {
+    "type": "job",
+    "name": "counting",
+    "commands": ["i=0; while :; do i=$((i+1)); echo $i; sleep 0.2; done"],
+}
+SIZE: dict[str, Any] = {"resources": {"cpu": 1, "memory": "1G"}, "max_duration": "1h"}
 WHERE_AND_WHO = "import getpass, socket; print(socket.gethostname(), getpass.getuser())"
-
-
-@dataclass(frozen=True)
-class Network:
-    """The way of a browser to the portal, whose names are not in DNS: TLS and the header Host keep them."""
-
-    address: str
-    trusted: ssl.SSLContext
-
-    def browser(self) -> httpx.Client:
-        return httpx.Client(
-            transport=_Transport(self), follow_redirects=True, timeout=30, trust_env=False
-        )
-
-    def websocket(self, url: str, *, origin: str, cookies: str = "") -> ClientConnection:
-        return connect(
-            url,
-            sock=socket.create_connection((self.address, 443), timeout=30),
-            ssl=self.trusted,
-            origin=origin,  # type: ignore[arg-type]
-            additional_headers={"Cookie": cookies},
-            open_timeout=30,
-            max_size=None,
-            proxy=None,
-        )
-
-
-class _Transport(httpx.HTTPTransport):
-    def __init__(self, network: Network) -> None:
-        # One connection for each request: those to one address would be shared by all names.
-        super().__init__(verify=network.trusted, limits=httpx.Limits(max_keepalive_connections=0))
-        self._address = network.address
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        there = httpx.Request(
-            request.method,
-            request.url.copy_with(host=self._address),
-            headers=request.headers,
-            stream=request.stream,
-            extensions={**request.extensions, "sni_hostname": request.url.host},
-        )
-        return super().handle_request(there)
-
-
-@dataclass
-class Site:
-    """Bare machines and their inventory; ``nodes`` are those in it."""
-
-    machines: dict[str, Machine]
-    inventory: Inventory
-    variables: dict[str, object]
-    nodes: tuple[str, ...]
-
-    @property
-    def login(self) -> Machine:
-        return self.machines["login1"]
-
-    def play(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run the playbook for the machines that are in the inventory now."""
-        hosts: dict[str, Any] = {
-            name: {"ansible_host": self.machines[name].address} for name in ("login1", *self.nodes)
-        }
-        for name in self.nodes:
-            # The machines share the processors of this one.
-            hosts[name]["slurm_node_options"] = "CPUs=4 RealMemory=4000"
-        only = {"hosts": {"login1": None}}
-        nodes = {"hosts": dict.fromkeys(self.nodes)}
-        groups = {"portal": only, "controller": only, "nodes": nodes}
-        self.inventory.write(
-            yaml.safe_dump({"all": {"hosts": hosts, "children": groups}}), self.variables
-        )
-        return self.inventory.play("site.yml", *options, timeout_s=RUN_WITHIN_S)
-
-    def aitne(self, *words: str) -> str:
-        """Run the command line on the portal as the platform's account."""
-        env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", "AITNE_DATA_DIR": "/var/lib/aitne"}
-        return self.login.run(["/opt/aitne/bin/aitne", *words], user="aitne", env=env).stdout
-
-    def token(self, user: str) -> str:
-        """Return a new token of a user, once the platform has the account from Slurm."""
-
-        def imported() -> bool:
-            shown = json.loads(self.aitne("admin", "user", "ls", "--json"))
-            return any(each["name"] == user for each in shown)
-
-        eventually(f"{user} has an account", imported, READY_WITHIN_S)
-        create = ("admin", "token", "create", "--user", user, "--name", "tests", "--json")
-        return str(json.loads(self.aitne(*create))["token"])
-
-    def network(self) -> Network:
-        """Return the way to the portal, with the CA that an administrator gives to browsers."""
-        ca = self.login.get("/etc/aitne/ca.pem").decode()
-        return Network(self.login.address, ssl.create_default_context(cadata=ca))
-
-    def states(self) -> dict[str, str]:
-        """Return the nodes that Slurm has, with their states."""
-        shown = self.login.run(["sinfo", "--noheader", "--Node", "--format", "%N %T"]).stdout
-        return dict(line.split() for line in shown.splitlines())
 
 
 @pytest.fixture(scope="module")
@@ -151,9 +56,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     files = {file for file in files if str(file) != npmrc}
     with Fleet() as fleet:
         machines = fleet.up(["login1", "n1", "n2", "n3"], software=False, files=files)
+        login = machines[0]
+        hosts = login.get("/etc/hosts").decode()
+        login.put("/etc/hosts", f"{hosts}{login.address} {PORTAL.removeprefix('https://')}\n")
         if npmrc is not None:
             environment["NPM_CONFIG_USERCONFIG"] = NPMRC
-            machines[0].put(NPMRC, Path(npmrc).read_text())
+            login.put(NPMRC, Path(npmrc).read_text())
         key = folder / "ssh_key"
         shutil.copy(fleet.base.ssh_key, key)
         key.chmod(0o600)
@@ -178,58 +86,47 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             Inventory(folder / "inventory"),
             variables,
             ("n1", "n2"),
+            environment,
         )
-        first = made.play()
+        first = made.play("first run")
         assert first.returncode == 0, first.stdout[-6000:] + first.stderr
         yield made
 
 
-def test_user_has_a_notebook_and_a_batch_job_on_nodes_over_https(site: Site) -> None:
+def test_user_has_a_notebook_and_a_batch_job_with_a_dataset_on_nodes_over_https(
+    site: Site,
+) -> None:
     token, network = site.token("alice"), site.network()
-    bearer = {"Authorization": f"Bearer {token}", "Idempotency-Key": uuid4().hex}
-    size = {"resources": {"cpu": 1, "memory": "1G"}, "max_duration": "10m"}
+    as_alice = {"AITNE_URL": PORTAL, "AITNE_TOKEN": token, "SSL_CERT_FILE": "/etc/aitne/ca.pem"}
+    words = ["dataset", "add", "words", "/home/alice/sets/words", "--version", "1.0", "--yes"]
+    create = ["mkdir", "-p", "/home/alice/sets/words"]
+    site.login.run(create, user="alice")
+    site.login.run(["tee", "/home/alice/sets/words/one.txt"], user="alice", stdin="of a dataset\n")
+    added = site.login.run(["/opt/aitne/bin/aitne", *words], user="alice", env=as_alice)
+    assert added.stdout == "words:1.0\n"
     with network.browser() as browser:
-
-        def shown(job: str) -> dict[str, Any]:
-            answer = browser.get(f"{PORTAL}/api/v1/jobs/{job}", headers=bearer)
-            return dict(answer.raise_for_status().json())
-
-        batch = {"type": "job", "name": "two", "commands": ["srun hostname; srun id -un"]}
-        batch |= {"resources": size["resources"] | {"nodes": 2}, "max_duration": "10m"}
-        job = browser.post(f"{PORTAL}/api/v1/jobs", json=batch, headers=bearer)
-        assert job.status_code == 201, job.text
-        start = {"type": "session", "template": "jupyterlab"} | size
-        session = browser.post(
-            f"{PORTAL}/api/v1/sessions",
-            json=start,
-            headers=bearer | {"Idempotency-Key": uuid4().hex},
-        )
-        assert session.status_code == 201, session.text
-        ended = eventually(
-            "the batch job has ended",
-            lambda: (found := shown(job.json()["id"]))["ended_at"] and found,
-            READY_WITHIN_S,
-        )
-        assert ended["state"] == "COMPLETED", ended
-        log = browser.get(f"{PORTAL}/api/v1/jobs/{ended['id']}/logs", headers=bearer).text
-        assert sorted(log.split()) == ["alice", "alice", "n1", "n2"]
-        ready = eventually(
-            "the session is ready",
-            lambda: (found := shown(session.json()["id"]))["state"] == "READY" and found,
-            READY_WITHIN_S,
-        )
-        path = f"{PORTAL}/api/v1/sessions/{ready['id']}"
-        opened = browser.post(f"{path}/open", headers=bearer).raise_for_status().json()
+        api = Api(browser, token)
+        commands = ["srun hostname", "srun id -un", "cat $AITNE_DATASETS/words/one.txt"]
+        batch = {"type": "job", "name": "two", "commands": commands, "datasets": ["words:1.0"]}
+        batch |= {"resources": SIZE["resources"] | {"nodes": 2}, "max_duration": "10m"}
+        job = api.post("/jobs", batch)["id"]
+        session = api.post("/sessions", {"type": "session", "template": "jupyterlab"} | SIZE)["id"]
+        api.wait(job, "COMPLETED")
+        said_by = api.log(job).splitlines()
+        assert sorted(said_by[:2]) == ["n1", "n2"]
+        assert said_by[2:] == ["alice", "alice", "of a dataset"]
+        ready = api.wait(session, "READY")
+        opened = api.post(f"/sessions/{session}/open")
         assert opened["url"].startswith(f"https://alice.{SESSIONS}/")
         with Notebook(PORTAL, token, opened["url"], network) as notebook:
             notebook.start_kernel()
             assert notebook.execute(WHERE_AND_WHO) == f"{ready['nodes'][0]} alice\n"
-        browser.post(f"{path}/stop", headers=bearer).raise_for_status()
+        api.post(f"/sessions/{session}/stop")
 
 
 def test_second_run_and_check_change_nothing(site: Site) -> None:
-    for options in ((), ("--check", "--diff")):
-        done = site.play(*options)
+    for what, options in (("second run", ()), ("--check", ("--check", "--diff"))):
+        done = site.play(what, *options)
 
         assert done.returncode == 0, done.stdout[-6000:]
         counts = recap(done.stdout)
@@ -247,20 +144,35 @@ def test_prometheus_scrapes_platform_and_nodes(site: Site) -> None:
     eventually("Prometheus has scraped all", up, READY_WITHIN_S)
 
 
-def test_node_is_added_after_it_was_away_and_removed_after_its_job(site: Site) -> None:
+def test_node_is_added_after_it_lost_its_power_half_way_and_removed_after_its_job(
+    site: Site,
+) -> None:
     n3 = site.machines["n3"]
     site.nodes = ("n1", "n2", "n3")
-    n3.cut_cable()
-    try:
-        away = site.play()
-    finally:
-        n3.mend_cable()
-    assert away.returncode == 4
-    counts = recap(away.stdout)
-    assert (counts["n3"]["unreachable"], counts["n1"]["failed"]) == (1, 0), said(away)
-    assert set(site.states()) == {"n1", "n2"}
+    # Machines of the tests have it from the start.
+    n3.run(["apt-get", "purge", "--yes", "slurmd"])
+    state = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", "slurmd"]
 
-    added = site.play()
+    def is_installing() -> bool:
+        half_way = ("half-installed", "unpacked", "half-configured")
+        return n3.run(state, check=False).stdout in half_way
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(site.play, "a node vanishes", "--tags", "common,munge,slurm")
+        eventually(
+            "n3 installs slurmd", lambda: is_installing() or running.done(), RUN_WITHIN_S, 0.01
+        )
+        n3.power_cut()
+        vanished = running.result()
+    n3.boot()
+    assert vanished.returncode == 4, said(vanished)
+    counts = recap(vanished.stdout)
+    assert (counts["n3"]["unreachable"], counts["n1"]["failed"]) == (1, 0), said(vanished)
+    assert set(site.states()) == {"n1", "n2"}
+    n3.wait_ready()
+    assert is_installing()
+
+    added = site.play("node added")
 
     assert added.returncode == 0, added.stdout[-6000:]
     assert site.states() == {"n1": "idle", "n2": "idle", "n3": "idle"}
@@ -269,10 +181,81 @@ def test_node_is_added_after_it_was_away_and_removed_after_its_job(site: Site) -
     job = site.login.run(["sbatch", *options], user="alice", stdin=script).stdout.strip()
     site.nodes = ("n1", "n2")
 
-    removed = site.play("--tags", "slurm")
+    removed = site.play("node removed", "--tags", "slurm")
 
     assert removed.returncode == 0, removed.stdout[-6000:]
     assert set(site.states()) == {"n1", "n2"}
     ended = ["sacct", "--noheader", "--allocations", "--parsable2", "-j", job, "-o", "State"]
     assert site.login.run(ended).stdout.strip() == "COMPLETED"
     assert site.login.get("/home/alice/left.log") == b"ended\n"
+
+
+def test_upgrade_as_root_and_both_ways_back_keep_session_and_job(site: Site) -> None:
+    token, network = site.token("alice"), site.network()
+    wheel, present = Path(str(site.variables["aitne_wheel"])), site.version()
+    exits = "from aitne.host import held_start; held_start.wait(); raise SystemExit('it does not start')"
+    failing, good = next_release(wheel, "0.2.1", api=exits), next_release(wheel, "0.2.2")
+    with ExitStack() as ends:
+        api = Api(ends.enter_context(network.browser()), token)
+        session = api.post("/sessions", {"type": "session", "template": "jupyterlab"} | SIZE)["id"]
+        job = api.post("/jobs", COUNTING | SIZE)["id"]
+        api.wait(session, "READY")
+        opened = api.post(f"/sessions/{session}/open")["url"]
+        notebook = ends.enter_context(Notebook(PORTAL, token, opened, network))
+        notebook.start_kernel()
+        notebook.execute("x = 42")
+
+        def check_work_goes_on() -> None:
+            eventually("the route is there", notebook.reachable)
+            eventually("the broker answers", lambda: api.answers(f"/jobs/{job}/logs"))
+            notebook.connect()
+            assert notebook.execute("x") == "42"
+            size = len(api.log(job))
+            eventually("the job writes", lambda: len(api.log(job)) > size)
+            assert api.get(f"/jobs/{session}").json()["state"] == "READY"
+            assert api.get(f"/jobs/{job}").json()["state"] == "RUNNING"
+            new = {"type": "job", "commands": ["hostname"]} | SIZE
+            api.wait(api.post("/jobs", new)["id"], "COMPLETED")
+
+        main = site.main_process()
+        failed = site.upgrade(failing)
+        assert failed.returncode == 1, said(failed)
+        assert f"Release 0.2.1 did not work, and {present} is in use again" in said(failed)
+        assert site.version() == present
+        check_work_goes_on()
+
+        with AbsenceMeter(PORTAL, network.browser()) as absence:
+            upgraded = site.upgrade(good)
+        assert upgraded.returncode == 0, said(upgraded)
+        log.info("The portal was away for %.1f s.", absence.longest_s)
+        assert site.version() == "0.2.2"
+        assert site.main_process() != main
+        site.aitne("admin", "health")
+        check_work_goes_on()
+        site.login.run(["systemctl", "restart", "aitne-broker"])
+        check_work_goes_on()
+
+        older = site.play("a wheel older than the portal's release", "--tags", "aitne")
+        assert older.returncode == 0, said(older)
+        assert f"has release 0.2.2, and the inventory names {present}" in said(older)
+        assert recap(older.stdout)["login1"]["changed"] == 0, said(older)
+        assert site.version() == "0.2.2"
+
+        found = re.search(r"The backup is (\S+)\.\s", said(upgraded))
+        assert found is not None, said(upgraded)
+        earlier = f"/opt/aitne/releases/{present}/bin/aitne"
+        place = ["--data-dir", "/var/lib/aitne", "--replace", "--yes"]
+        site.login.run(["systemctl", "stop", "aitne"])
+        site.login.run([earlier, "admin", "restore", found[1], *place], timeout_s=300)
+        site.login.run(["ln", "-sfn", f"releases/{present}", "/opt/aitne/current"])
+        site.login.run(["systemctl", "start", "aitne"], timeout_s=300)
+        assert site.version() == present
+        check_work_goes_on()
+
+        site.variables["aitne_wheel"] = str(good)
+        played = site.play("upgrade of the platform", "--tags", "aitne")
+        assert played.returncode == 0, said(played)
+        assert site.version() == "0.2.2"
+        check_work_goes_on()
+        for each in (session, job):
+            api.post(f"/jobs/{each}/cancel")

@@ -9,10 +9,11 @@ import httpx
 
 
 class AbsenceMeter:
-    """The longest time for which the portal did not answer, in seconds."""
+    """The longest time for which the portal did not answer, in seconds; ``browser`` asks it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, browser: httpx.Client | None = None) -> None:
         self._url = url
+        self._browser = browser or httpx.Client(trust_env=False)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.longest_s = 0.0
@@ -24,12 +25,13 @@ class AbsenceMeter:
     def __exit__(self, *error: object) -> None:
         self._ended.set()
         self._thread.join()
+        self._browser.close()
 
     def _watch(self) -> None:
         answered = time.monotonic()
         while not self._ended.wait(0.05):
             try:
-                httpx.get(f"{self._url}/healthz", timeout=1, trust_env=False).raise_for_status()
+                self._browser.get(f"{self._url}/healthz", timeout=1).raise_for_status()
             except httpx.HTTPError:
                 continue
             now = time.monotonic()

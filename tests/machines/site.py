@@ -1,0 +1,192 @@
+"""A site that the playbook has set up on machines: runs of the playbook, and the ways of users and administrators to it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import yaml
+from websockets.sync.client import ClientConnection, connect
+
+from tests.machines.machine import Machine
+from tests.support.ansible import Inventory
+from tests.support.waiting import eventually
+
+log = logging.getLogger(__name__)
+
+PORTAL = "https://aitne.example.org"
+SESSIONS = "aitne-sessions.org"
+RUN_WITHIN_S = 1500
+READY_WITHIN_S = 180
+
+
+@dataclass(frozen=True)
+class Network:
+    """The way of a browser to the portal, whose names are not in DNS: TLS and the header Host keep them."""
+
+    address: str
+    trusted: ssl.SSLContext
+
+    def browser(self) -> httpx.Client:
+        return httpx.Client(
+            transport=_Transport(self), follow_redirects=True, timeout=30, trust_env=False
+        )
+
+    def websocket(self, url: str, *, origin: str, cookies: str = "") -> ClientConnection:
+        return connect(
+            url,
+            sock=socket.create_connection((self.address, 443), timeout=30),
+            ssl=self.trusted,
+            origin=origin,  # type: ignore[arg-type]
+            additional_headers={"Cookie": cookies},
+            open_timeout=30,
+            max_size=None,
+            proxy=None,
+        )
+
+
+class _Transport(httpx.HTTPTransport):
+    def __init__(self, network: Network) -> None:
+        # One connection for each request: those to one address would be shared by all names.
+        super().__init__(verify=network.trusted, limits=httpx.Limits(max_keepalive_connections=0))
+        self._address = network.address
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        there = httpx.Request(
+            request.method,
+            request.url.copy_with(host=self._address),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": request.url.host},
+        )
+        return super().handle_request(there)
+
+
+@dataclass
+class Site:
+    """Bare machines and their inventory; ``nodes`` are those in it."""
+
+    machines: dict[str, Machine]
+    inventory: Inventory
+    variables: dict[str, object]
+    nodes: tuple[str, ...]
+    environment: dict[str, str]
+    """What pip and npm need on the machines."""
+
+    @property
+    def login(self) -> Machine:
+        return self.machines["login1"]
+
+    def play(self, what: str, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run the playbook for the machines that are in the inventory now; log the time as that of ``what``."""
+        hosts: dict[str, Any] = {
+            name: {"ansible_host": self.machines[name].address} for name in ("login1", *self.nodes)
+        }
+        for name in self.nodes:
+            # The machines share the processors of this one.
+            hosts[name]["slurm_node_options"] = "CPUs=4 RealMemory=4000"
+        only = {"hosts": {"login1": None}}
+        nodes = {"hosts": dict.fromkeys(self.nodes)}
+        groups = {"portal": only, "controller": only, "nodes": nodes}
+        self.inventory.write(
+            yaml.safe_dump({"all": {"hosts": hosts, "children": groups}}), self.variables
+        )
+        began = time.monotonic()
+        done = self.inventory.play("site.yml", *options, timeout_s=RUN_WITHIN_S)
+        took, load = time.monotonic() - began, os.getloadavg()[1]
+        log.info("Ansible, %s: %.0f s, load average %.1f.", what, took, load)
+        return done
+
+    def aitne(self, *words: str) -> str:
+        """Run the command line on the portal as the platform's account."""
+        env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", "AITNE_DATA_DIR": "/var/lib/aitne"}
+        return self.login.run(["/opt/aitne/bin/aitne", *words], user="aitne", env=env).stdout
+
+    def version(self) -> str:
+        """Return the release of the program."""
+        return self.aitne("--version").split()[-1]
+
+    def main_process(self) -> int:
+        """Return the main process of the platform's unit."""
+        shown = ["systemctl", "show", "aitne", "--property=MainPID", "--value"]
+        return int(self.login.run(shown).stdout)
+
+    def upgrade(self, wheel: Path) -> subprocess.CompletedProcess[str]:
+        """Run `aitne admin upgrade` with a wheel on the portal, as the handbook describes it."""
+        there = f"/root/{wheel.name}"
+        self.login.put(there, wheel.read_bytes())
+        options = ["--wheel", there, "--yes", "--data-dir", "/var/lib/aitne"]
+        env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", **self.environment}
+        argv = ["/opt/aitne/bin/aitne", "admin", "upgrade", *options]
+        return self.login.run(argv, env=env, check=False, timeout_s=900)
+
+    def token(self, user: str) -> str:
+        """Return a new token of a user, once the platform has the account from Slurm."""
+
+        def imported() -> bool:
+            shown = json.loads(self.aitne("admin", "user", "ls", "--json"))
+            return any(each["name"] == user for each in shown)
+
+        eventually(f"{user} has an account", imported, READY_WITHIN_S)
+        create = ("admin", "token", "create", "--user", user, "--name", "tests", "--json")
+        return str(json.loads(self.aitne(*create))["token"])
+
+    def network(self) -> Network:
+        """Return the way to the portal, with the CA that an administrator gives to browsers."""
+        ca = self.login.get("/etc/aitne/ca.pem").decode()
+        return Network(self.login.address, ssl.create_default_context(cadata=ca))
+
+    def states(self) -> dict[str, str]:
+        """Return the nodes that Slurm has, with their states."""
+        shown = self.login.run(["sinfo", "--noheader", "--Node", "--format", "%N %T"]).stdout
+        return dict(line.split() for line in shown.splitlines())
+
+
+@dataclass(frozen=True)
+class Api:
+    """The API of the portal for the user of a token."""
+
+    browser: httpx.Client
+    token: str
+
+    def get(self, path: str) -> httpx.Response:
+        return self._get(path).raise_for_status()
+
+    def answers(self, path: str) -> bool:
+        return self._get(path).is_success
+
+    def _get(self, path: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return self.browser.get(f"{PORTAL}/api/v1{path}", headers=headers)
+
+    def post(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self.token}", "Idempotency-Key": uuid4().hex}
+        answer = self.browser.post(f"{PORTAL}/api/v1{path}", json=body, headers=headers)
+        assert answer.is_success, answer.text
+        return dict(answer.json()) if answer.content else {}
+
+    def log(self, job: str) -> str:
+        return self.get(f"/jobs/{job}/logs").text
+
+    def wait(self, job: str, state: str) -> dict[str, Any]:
+        """Wait until a job is in a state, which it has not passed, and return the job."""
+
+        def there() -> dict[str, Any] | None:
+            found = dict(self.get(f"/jobs/{job}").json())
+            assert found["state"] == state or not found["ended_at"], found
+            return found if found["state"] == state else None
+
+        found = eventually(f"job {job} is {state}", there, READY_WITHIN_S)
+        assert found is not None
+        return found
