@@ -23,6 +23,12 @@ VARIABLES = yaml.safe_load(
 )
 
 
+def _with_standby(*names: str) -> str:
+    hosts = yaml.safe_load(EXAMPLE)
+    hosts["all"]["children"]["standby"] = {"hosts": dict.fromkeys(names)}
+    return yaml.safe_dump(hosts)
+
+
 @pytest.fixture
 def inventory(tmp_path: Path) -> Inventory:
     return Inventory(tmp_path / "inventory")
@@ -67,8 +73,26 @@ def test_playbook_accepts_the_example_and_encrypts_new_secrets(
             EXAMPLE.replace("    n2:\n      ansible", "    n1:\n      ansible"),
             "Found duplicate mapping key 'n1'",
         ),
+        (
+            _with_standby("login1"),
+            "login1 cannot be the standby: it is the portal. Name another machine, or remove the group.",
+        ),
+        (
+            _with_standby("n1", "n2"),
+            'The group "standby" of the inventory has 2 machines; name one machine at most.',
+        ),
+        (
+            _with_standby("n1"),
+            "n1 cannot be the standby: backups are copied there only encrypted, so set aitne_backup_recipient",
+        ),
     ],
-    ids=["without a controller", "two nodes of one name"],
+    ids=[
+        "without a controller",
+        "two nodes of one name",
+        "the portal as its standby",
+        "two standbys",
+        "a standby without a key of backups",
+    ],
 )
 def test_playbook_refuses_an_inventory(inventory: Inventory, hosts: str, sentence: str) -> None:
     assert hosts != EXAMPLE
@@ -149,6 +173,25 @@ def test_certificates_of_the_reverse_proxy_are_renewed_before_they_expire(tmp_pa
     key.write_bytes((tmp_path / "sessions.key").read_bytes())
     assert run(*pairs) == (["portal"], reload)
     assert run("portal=aitne.example.com", pairs[1]) == (["portal"], reload)
+
+
+def test_standby_keeps_the_newest_30_copies_of_backups(tmp_path: Path) -> None:
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    names = [f"aitne-my cluster-202603{day:02}T020000Z.tar" for day in range(1, 32)]
+    for name in (*names, "other"):
+        (copies / name).touch()
+    (tmp_path / "rrsync").write_text(f'#!/bin/sh\necho "$*" > {tmp_path / "rrsync.log"}\n')
+    (tmp_path / "rrsync").chmod(0o755)
+
+    subprocess.run(
+        [FOLDER / "roles/standby/files/aitne-receive-backups", copies],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        check=True,
+    )
+
+    assert (tmp_path / "rrsync.log").read_text() == f"-wo -no-del -no-overwrite {copies}\n"
+    assert sorted(path.name for path in copies.iterdir()) == [*names[1:], "other"]
 
 
 @pytest.mark.long(third=1)
