@@ -92,6 +92,7 @@ class Fleet:
         *,
         software: bool = True,
         files: Iterable[Path] = (),
+        folders: Sequence[tuple[Path, str]] = (),
     ) -> list[Machine]:
         """Boot machines of these names side by side and wait until they are up; once in a fleet's life.
 
@@ -99,6 +100,7 @@ class Fleet:
             names: host names, without domain.
             software: whether ``SOFTWARE`` is mounted; without it the machines have no part of the platform.
             files: files and folders of this machine that they have too, read-only.
+            folders: folders of this machine, each with its path on the machines, read-only.
 
         Raises:
             MachineError: one did not come up; the message has the end of its console.
@@ -109,7 +111,8 @@ class Fleet:
         options = bases.bind_argv([(self.shared(name), f"/{name}") for name in SHARED])
         if software:
             options += bases.bind_argv([(self.software, SOFTWARE)], read_only=True)
-        options += bases.bind_argv([(path, str(path)) for path in files], read_only=True)
+        binds = [*((path, str(path)) for path in files), *folders]
+        options += bases.bind_argv(binds, read_only=True)
         for name, address in addresses.items():
             machine = Machine(
                 name,
