@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 PORTAL = "https://aitne.example.org"
 SESSIONS = "aitne-sessions.org"
+NPMRC = "/etc/npmrc-of-the-tests"
 RUN_WITHIN_S = 1500
 READY_WITHIN_S = 180
 

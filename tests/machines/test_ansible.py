@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.machines.fleet import Fleet
-from tests.machines.site import PORTAL, READY_WITHIN_S, RUN_WITHIN_S, SESSIONS, Api, Site
+from tests.machines.site import NPMRC, PORTAL, READY_WITHIN_S, RUN_WITHIN_S, SESSIONS, Api, Site
 from tests.machines.software import CHECKOUT, registries
 from tests.support import realtime
 from tests.support.absence import AbsenceMeter
@@ -34,7 +34,6 @@ pytestmark = [
     realtime.MACHINES,
 ]
 
-NPMRC = "/etc/npmrc-of-the-tests"
 COUNTING = {
     "type": "job",
     "name": "counting",

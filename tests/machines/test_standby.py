@@ -22,7 +22,7 @@ import yaml
 from tests.machines import software
 from tests.machines.fleet import Fleet
 from tests.machines.machine import Machine
-from tests.machines.test_ansible import (
+from tests.machines.site import (
     NPMRC,
     PORTAL,
     READY_WITHIN_S,
