@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +21,9 @@ import httpx
 import yaml
 from websockets.sync.client import ClientConnection, connect
 
+from tests.machines.fleet import Fleet
 from tests.machines.machine import Machine
+from tests.machines.software import CHECKOUT
 from tests.support.ansible import Inventory
 from tests.support.waiting import eventually
 
@@ -30,6 +34,35 @@ SESSIONS = "aitne-sessions.org"
 NPMRC = "/etc/npmrc-of-the-tests"
 RUN_WITHIN_S = 1500
 READY_WITHIN_S = 180
+
+
+def inventory_variables(
+    fleet: Fleet, folder: Path, environment: Mapping[str, str]
+) -> dict[str, object]:
+    """Build the wheel of the checkout in ``folder``; return the variables of an inventory that installs it on
+    machines of ``fleet``, with ``environment`` for pip and npm.
+    """
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
+    subprocess.run([*wheel, str(folder), str(CHECKOUT)], check=True)
+    key = folder / "ssh_key"
+    shutil.copy(fleet.base.ssh_key, key)
+    key.chmod(0o600)
+    return {
+        "ansible_user": "root",
+        "ansible_ssh_private_key_file": str(key),
+        "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o LogLevel=ERROR "
+        "-o UserKnownHostsFile=/dev/null -o ConnectTimeout=10",
+        "portal_domain": PORTAL.removeprefix("https://"),
+        "sessions_domain": SESSIONS,
+        "unix_users": [{"name": "alice", "uid": 2001, "account": "vision"}],
+        "aitne_wheel": str(next(folder.glob("*.whl"))),
+        "aitne_environment": environment,
+        # These machines are containers: folders are shared already, clocks and cgroups are not theirs.
+        "storage_type": "none",
+        "chrony_enabled": False,
+        "slurm_cgroup": False,
+        "slurm_extra": {"SlurmdParameters": "config_overrides"},
+    }
 
 
 @dataclass(frozen=True)

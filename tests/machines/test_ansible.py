@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,8 +14,17 @@ from typing import Any
 import pytest
 
 from tests.machines.fleet import Fleet
-from tests.machines.site import NPMRC, PORTAL, READY_WITHIN_S, RUN_WITHIN_S, SESSIONS, Api, Site
-from tests.machines.software import CHECKOUT, registries
+from tests.machines.site import (
+    NPMRC,
+    PORTAL,
+    READY_WITHIN_S,
+    RUN_WITHIN_S,
+    SESSIONS,
+    Api,
+    Site,
+    inventory_variables,
+)
+from tests.machines.software import registries
 from tests.support import realtime
 from tests.support.absence import AbsenceMeter
 from tests.support.ansible import Inventory, program, recap, said
@@ -48,8 +54,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Three machines after the first run, and a fourth, ``n3``, that is bare."""
     program("ansible-playbook")
     folder = tmp_path_factory.mktemp("ansible")
-    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
-    subprocess.run([*wheel, str(folder), str(CHECKOUT)], check=True)
     environment, files = registries()
     npmrc = environment.pop("NPM_CONFIG_USERCONFIG", None)
     files = {file for file in files if str(file) != npmrc}
@@ -61,29 +65,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         if npmrc is not None:
             environment["NPM_CONFIG_USERCONFIG"] = NPMRC
             login.put(NPMRC, Path(npmrc).read_text())
-        key = folder / "ssh_key"
-        shutil.copy(fleet.base.ssh_key, key)
-        key.chmod(0o600)
-        variables: dict[str, object] = {
-            "ansible_user": "root",
-            "ansible_ssh_private_key_file": str(key),
-            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o LogLevel=ERROR "
-            "-o UserKnownHostsFile=/dev/null -o ConnectTimeout=10",
-            "portal_domain": PORTAL.removeprefix("https://"),
-            "sessions_domain": SESSIONS,
-            "unix_users": [{"name": "alice", "uid": 2001, "account": "vision"}],
-            "aitne_wheel": str(next(folder.glob("*.whl"))),
-            "aitne_environment": environment,
-            # These machines are containers: folders are shared already, clocks and cgroups are not theirs.
-            "storage_type": "none",
-            "chrony_enabled": False,
-            "slurm_cgroup": False,
-            "slurm_extra": {"SlurmdParameters": "config_overrides"},
-        }
         made = Site(
             {machine.name: machine for machine in machines},
             Inventory(folder / "inventory"),
-            variables,
+            inventory_variables(fleet, folder, environment),
             ("n1", "n2"),
             environment,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import ssl
 import subprocess
 import sys
@@ -27,8 +26,8 @@ from tests.machines.site import (
     PORTAL,
     READY_WITHIN_S,
     RUN_WITHIN_S,
-    SESSIONS,
     Network,
+    inventory_variables,
 )
 from tests.support import realtime
 from tests.support.ansible import Inventory, program, said
@@ -131,8 +130,6 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     """Portal and standby after the first run of the playbook."""
     program("ansible-playbook")
     folder = tmp_path_factory.mktemp("standby")
-    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
-    subprocess.run([*wheel, str(folder), str(software.CHECKOUT)], check=True)
     key = folder / "aitne-backup-key"
     make_key = [str(Path(sys.executable).parent / "aitne"), "admin", "backup", "key", str(key)]
     subprocess.run(make_key, check=True, capture_output=True)
@@ -156,31 +153,13 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
             environment["NPM_CONFIG_USERCONFIG"] = NPMRC
             for machine in machines:
                 machine.put(NPMRC, Path(npmrc).read_text())
-        ssh_key = folder / "ssh_key"
-        shutil.copy(fleet.base.ssh_key, ssh_key)
-        ssh_key.chmod(0o600)
-        variables: dict[str, object] = {
-            "ansible_user": "root",
-            "ansible_ssh_private_key_file": str(ssh_key),
-            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o LogLevel=ERROR "
-            "-o UserKnownHostsFile=/dev/null -o ConnectTimeout=10",
-            "portal_domain": PORTAL.removeprefix("https://"),
-            "sessions_domain": SESSIONS,
-            "unix_users": [{"name": "alice", "uid": 2001, "account": "vision"}],
-            "aitne_wheel": str(next(folder.glob("*.whl"))),
-            "aitne_backup_recipient": f"{key}.pub",
-            "aitne_environment": environment | {"XDG_CACHE_HOME": software.CACHE_HOME},
-            # These machines are containers: folders are shared already, clocks and cgroups are not theirs.
-            "storage_type": "none",
-            "chrony_enabled": False,
-            "slurm_cgroup": False,
-            "slurm_extra": {"SlurmdParameters": "config_overrides"},
-            "monitoring_enabled": False,
-        }
         site = Hosts(
             {machine.name: machine for machine in machines},
             Inventory(folder / "inventory"),
-            variables,
+            inventory_variables(
+                fleet, folder, environment | {"XDG_CACHE_HOME": software.CACHE_HOME}
+            )
+            | {"aitne_backup_recipient": f"{key}.pub", "monitoring_enabled": False},
             key.read_text(),
         )
         first = site.play()
