@@ -442,7 +442,7 @@ FAULTS: list[tuple[Callable[[Site], None], str, CheckState, str, str]] = [
     (template_is_invalid, "templates", WARNING, "broken.yaml", "Correct the file"),
     (logs_have_grown, "logs", WARNING, "hub.log", "repeats"),
     (no_backup, "backup", WARNING, "No backup", "aitne admin backup"),
-    (backup_is_old, "backup", WARNING, "3d old", "aitne admin backup"),
+    (backup_is_old, "backup", WARNING, "3 d old", "aitne admin backup"),
     (write_was_interrupted, "leftovers", WARNING, ".webhook_key.", "--fix"),
     (time_zone_does_not_exist, "time-zone", WARNING, "Atlantis", "Correct TZ"),
     (few_files_may_be_open, "open-files", WARNING, "256", "LimitNOFILE"),
