@@ -201,7 +201,7 @@ async def test_last_backup_and_last_doctor_are_shown(stage: Stage) -> None:
     broken = CheckResult(name="mail", state=CheckState.FAILED, message="It burns.")
     write_report(stage.settings.data_dir, DoctorReport(as_of=made, checks=(broken,)))
     backup = await part(stage, root, "backup")
-    assert (backup["state"], "3d" in backup["message"]) == ("degraded", True)
+    assert (backup["state"], "3 d" in backup["message"]) == ("degraded", True)
     doctor = await part(stage, root, "doctor")
     assert (doctor["state"], "mail: It burns." in doctor["message"]) == ("degraded", True)
 
