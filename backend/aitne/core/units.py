@@ -84,20 +84,24 @@ def format_duration(seconds: int) -> str:
     """Return the text of a number of seconds with units (``5400`` -> ``"1h30m"``), which
     ``parse_duration`` can read.
     """
-    if seconds < 0:
-        raise ValueError(f"{seconds} is not a duration: it is negative")
-    parts = []
-    for unit in ("d", "h", "m", "s"):
-        count, seconds = divmod(seconds, _DURATION_UNITS[unit])
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or "0s"
+    return "".join(f"{count}{unit}" for count, unit in _duration_parts(seconds)) or "0s"
 
 
 def describe_duration(seconds: int) -> str:
     """Return the text of a number of seconds for messages (``5400`` -> ``"1 h 30 min"``)."""
-    text = re.sub(r"(\d+)([dhms])", r"\1 \2 ", format_duration(seconds))
-    return text.replace("m", "min").rstrip()
+    names = {"m": "min"}
+    parts = (f"{count} {names.get(unit, unit)}" for count, unit in _duration_parts(seconds))
+    return " ".join(parts) or "0 s"
+
+
+def _duration_parts(seconds: int) -> Iterator[tuple[int, str]]:
+    """Yield the counts of days, hours, minutes and seconds that are not 0, with their units."""
+    if seconds < 0:
+        raise ValueError(f"{seconds} is not a duration: it is negative")
+    for unit in ("d", "h", "m", "s"):
+        count, seconds = divmod(seconds, _DURATION_UNITS[unit])
+        if count:
+            yield count, unit
 
 
 def format_slurm_time(seconds: int) -> str:
