@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import marshal
 import os
 import py_compile
 import shutil
@@ -20,11 +19,11 @@ import sys
 import zipfile
 from collections.abc import Iterable
 from contextlib import suppress
-from importlib.util import MAGIC_NUMBER, source_hash
 from io import BytesIO
 from pathlib import Path
 
 import aitne
+from aitne.core.bytecode import bytecode
 from aitne.core.errors import SetupError
 from aitne.core.platform.node_software import NodeSoftware
 from aitne.core.settings import Settings
@@ -236,18 +235,9 @@ def _archive(files: dict[str, bytes]) -> bytes:
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
-            for path, data in ((name, content), (f"{name}c", _bytecode(name, content))):
+            for path, data in ((name, content), (f"{name}c", bytecode(name, content))):
                 archive.writestr(zipfile.ZipInfo(path, _A_DATE), data, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
-
-
-def _bytecode(name: str, source: bytes) -> bytes:
-    """Return the bytecode of a module as a file that is used without a look at its source (PEP
-    552).
-    """
-    unchecked = (1).to_bytes(4, "little")
-    code = marshal.dumps(compile(source, name, "exec", dont_inherit=True))
-    return MAGIC_NUMBER + unchecked + source_hash(source) + code
 
 
 def _agent_files() -> dict[str, bytes]:

@@ -6,15 +6,14 @@ import functools
 import io
 import json
 import os
-import py_compile
 import shlex
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 
 from aitne.client.pickling import NotPicklableError, dumps
 from aitne.client.session import segment
+from aitne.core.bytecode import bytecode
 from aitne.core.errors import InvalidInput, NotFound
 from aitne.core.sizes import describe_bytes
 
@@ -209,7 +208,7 @@ def _library() -> bytes:
 
     own, pickler = Path(__file__).parents[1], Path(cloudpickle.__file__).parent
     core = (
-        *("__init__", "datasets", "errors", "sizes", "trees"),
+        *("__init__", "bytecode", "datasets", "errors", "sizes", "trees"),
         *("sessions/__init__", "sessions/session_tokens"),
     )
     files = [
@@ -227,16 +226,9 @@ def _library() -> bytes:
             # Without the file's time, so that the same contents are the same file.
             library.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
             if name in imported:  # by each job, and compiling takes longer
-                library.writestr(zipfile.ZipInfo(f"{name}c"), _compiled(path), zipfile.ZIP_DEFLATED)
+                library.writestr(
+                    zipfile.ZipInfo(f"{name}c"),
+                    bytecode(path.name, path.read_bytes()),
+                    zipfile.ZIP_DEFLATED,
+                )
     return buffer.getvalue()
-
-
-def _compiled(path: Path) -> bytes:
-    """Return the bytecode of a module, as a file that is used without a look at the source."""
-    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    with tempfile.TemporaryDirectory() as folder:
-        compiled = Path(folder) / "module.pyc"
-        py_compile.compile(
-            str(path), str(compiled), dfile=path.name, doraise=True, invalidation_mode=mode
-        )
-        return compiled.read_bytes()
