@@ -92,10 +92,12 @@ class CheckedHost:
         return Site(self.settings, LocalCommand(self.settings.slurm.command_prefix))
 
     def trust(self) -> ssl.SSLContext:
-        """Return what clients of the platform trust: the system's CAs, and the platform's own."""
+        """Return what clients of the platform trust: the system's CAs, and the platform's own, which
+        issues the certificates of a reverse proxy, too.
+        """
         context = ssl.create_default_context()
         own = authority_file(self.settings)
-        if self.settings.tls.enabled and self.settings.tls.certificate is None and own.is_file():
+        if own.is_file():
             context.load_verify_locations(own)
         return context
 
