@@ -15,11 +15,11 @@ from aitne.topology.record import to_record
 from aitne.topology.tree import SourceLine, Switch
 
 
-async def add_user(data_dir: Path) -> None:
-    """Add a user without a Unix account."""
+async def add_user(data_dir: Path, name: str = "zoe-without") -> None:
+    """Add a user, by default one without a Unix account."""
     store = SqlStore(Settings(data_dir=data_dir).database_url)
     await store.start()
-    now, name = datetime.now(UTC), "zoe-without"
+    now = datetime.now(UTC)
     user = User(name=name, default_project=name, created_at=now)
     await store.create_user(user, None, Project(name=name, created_at=now))
     await store.close()

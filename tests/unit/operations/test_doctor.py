@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pwd
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -30,17 +31,22 @@ from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.node_jobs import job_file
 from aitne.operations.doctor.registry import CHECKS, DoctorCheck, Subject
 from aitne.operations.doctor.run import examine, store_report
+from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.doctor_report import read_report
+from tests.support.certificates import Authority
 from tests.support.slurm import root_or_skip
 from tests.unit.operations.planted import (
     FAILED,
     FAULTS,
     WARNING,
     Site,
+    add_user,
+    broker,
     database_is_of_a_newer_release,
     folder_is_missing,
     secret_is_readable,
     site,
+    tls_server,
     write_was_interrupted,
 )
 
@@ -72,6 +78,26 @@ def test_healthy_data_directory_has_no_failure_but_the_stopped_platform(site: Si
     failed = {result.name for result in examination.report() if result.state is FAILED}
     assert failed == {"processes"}
     assert {result.name for result in examination.report()} == set(CHECKS)
+
+
+def test_certificate_of_the_platforms_own_ca_is_accepted_behind_a_reverse_proxy(site: Site) -> None:
+    authority = Authority(site.root)
+    port = site.stack.enter_context(tls_server(authority.issue("portal", "localhost")))
+    site.set(f'public_url = "https://localhost:{port}"')
+    published = authority_file(site.settings())
+    published.parent.mkdir(exist_ok=True)
+    shutil.copy(authority.path, published)
+    (result,) = site.examine("portal-certificate").report()
+    assert result.state is CheckState.OK, result
+
+
+def test_account_of_the_platform_needs_no_jobs(site: Site) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root's own account may run no jobs")
+    broker(site)
+    asyncio.run(add_user(site.data_dir, "root"))
+    (result,) = site.examine("accounts").report()
+    assert result.state is CheckState.OK, result
 
 
 def test_every_problem_has_a_remedy(site: Site) -> None:

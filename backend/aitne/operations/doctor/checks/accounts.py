@@ -13,6 +13,7 @@ from aitne.core.errors import InvalidInput, SetupError, Unavailable
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
+from aitne.services.platform.first_run import unix_user
 
 BROKER_CONFIG = Path("/etc/aitne/broker.toml")
 _NO_BROKER = "There is no broker: all jobs run as the platform's own account."
@@ -92,13 +93,15 @@ def broker_settings(host: CheckedHost) -> Finding:
 
 @check("accounts", Subject.ACCOUNTS, "Every user has a Unix account that jobs may run as.")
 async def accounts(host: CheckedHost) -> Finding:
-    """Check the mapping of users to Unix accounts, with the permitted uids and groups."""
+    """Check the mapping of users to Unix accounts, with the permitted uids and groups. The first
+    administrator, whose account runs the platform, needs none: its jobs are refused.
+    """
     if host.settings.broker.socket is None:
         return skipped(_NO_BROKER)
-    names, cursor = list[str](), None
+    names, cursor, platform = list[str](), None, unix_user()
     while len(names) < _MOST_USERS:
         page = await host.store.list_users(cursor=cursor, limit=_USERS_AT_ONCE)
-        names += [item.name for item in page.items if not item.disabled]
+        names += [item.name for item in page.items if not item.disabled and item.name != platform]
         cursor = page.next_cursor
         if cursor is None:
             break
