@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,25 @@ COUNTING = {
     "commands": ["i=0; while :; do i=$((i+1)); echo $i; sleep 0.2; done"],
 }
 SIZE: dict[str, Any] = {"resources": {"cpu": 1, "memory": "1G"}, "max_duration": "1h"}
+FAULTS = {
+    "nodes": ("login1", "scontrol update NodeName=n2 State=DRAIN Reason=planted"),
+    "slurmrestd": ("login1", "systemctl stop slurmrestd"),
+    "slurm-accounting": ("login1", "systemctl stop slurmdbd"),
+    "secrets": ("login1", "chmod 644 /var/lib/aitne/secrets/encryption_key"),
+    "public-address": ("login1", "systemctl stop nginx"),
+    "node-software": ("login1", "mv /srv/aitne/software /srv/aitne/elsewhere"),
+    "node-addresses": ("n1", "systemctl stop slurmd"),
+    "broker-protocol": ("login1", "systemctl stop aitne-broker"),
+    "database": ("login1", "systemctl stop postgresql"),
+}
+"""Checks of the doctor, each with a machine and the command that plants a fault there."""
+REPAIRS = (
+    ("login1", "systemctl start postgresql slurmdbd slurmrestd aitne-broker nginx"),
+    ("login1", "chmod 600 /var/lib/aitne/secrets/encryption_key"),
+    ("login1", "mv /srv/aitne/elsewhere /srv/aitne/software"),
+    ("n1", "systemctl start slurmd"),
+    ("login1", "scontrol update NodeName=n2 State=RESUME"),
+)
 WHERE_AND_WHO = "import getpass, socket; print(socket.gethostname(), getpass.getuser())"
 
 
@@ -126,6 +147,34 @@ def test_prometheus_scrapes_platform_and_nodes(site: Site) -> None:
         return ("aitne", "1") in found and found.count(("node", "1")) == 3
 
     eventually("Prometheus has scraped all", up, READY_WITHIN_S)
+
+
+def test_doctor_names_each_fault_that_is_planted_on_the_machines(site: Site) -> None:
+    def problems() -> dict[str, dict[str, str]]:
+        began = time.monotonic()
+        env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", "AITNE_DATA_DIR": "/var/lib/aitne"}
+        argv = ["/opt/aitne/bin/aitne", "admin", "doctor", "--json"]
+        shown = json.loads(site.login.run(argv, env=env, user="aitne", check=False).stdout)
+        states = {each["name"]: each for each in shown["checks"] if each["state"] != "ok"}
+        failed = sorted(name for name, each in states.items() if each["state"] == "failed")
+        log.info("The doctor took %.1f s: %s.", time.monotonic() - began, ", ".join(failed))
+        return states
+
+    def named(check: str) -> bool:
+        return bool(problems().get(check, {}).get("remedy"))
+
+    def planted() -> set[str]:
+        return problems().keys() & FAULTS.keys()
+
+    eventually("there is none of the faults", lambda: not planted(), READY_WITHIN_S)
+    try:
+        for name, (machine, command) in FAULTS.items():
+            site.machines[machine].run(["bash", "-c", command])
+            eventually(f"the doctor names {name}", partial(named, name), READY_WITHIN_S)
+    finally:
+        for machine, command in REPAIRS:
+            site.machines[machine].run(["bash", "-c", command], check=False)
+    eventually("the faults are gone", lambda: not planted(), READY_WITHIN_S)
 
 
 def test_node_is_added_after_it_lost_its_power_half_way_and_removed_after_its_job(
