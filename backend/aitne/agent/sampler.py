@@ -40,7 +40,7 @@ class Sampler:
         self._reporter = reporter
         self._gpus: Gpus | None = None
         self._rapl: Rapl | None = None
-        self._energy_j = 0.0
+        self._energy_j: float | None = 0.0
         self._cpu_s = 0.0
         self._io = (0, 0)
         self._at = time.monotonic()
@@ -95,8 +95,10 @@ class Sampler:
         cpu = max(0.0, cpu_s - self._cpu_s) / elapsed_s
         self._cpu_s, self._at = cpu_s, now
         energy_j = None if self._rapl is None else self._rapl.energy_j()
-        power_w = None if energy_j is None else (energy_j - self._energy_j) / elapsed_s
-        self._energy_j = energy_j or self._energy_j
+        power_w = None
+        if energy_j is not None and self._energy_j is not None:
+            power_w = (energy_j - self._energy_j) / elapsed_s
+        self._energy_j = energy_j
         memory = _pss if len(pids) <= _PSS_UP_TO else _rss
         # The counters of the parent include those of ended children that were waited for.
         io = [_io(pid) for pid in (os.getpid(), *pids)]

@@ -69,6 +69,17 @@ def test_a_counter_that_fails_once_is_in_the_next_reading(tmp_path: Path) -> Non
     assert reader.energy_j() == 4.0
 
 
+def test_power_is_unknown_until_two_readings_follow_each_other(tmp_path: Path) -> None:
+    root = tree(tmp_path / "powercap")
+    measuring = sampler.Sampler(spec_in(tmp_path), reporter.Reporter(spec_in(tmp_path)))
+    measuring.open_rapl(str(root))
+    (root / "intel-rapl:0/energy_uj").rename(root / "gone")
+    assert measuring.measure()["node_cpu_power_w"] is None
+    (root / "gone").rename(root / "intel-rapl:0/energy_uj")
+    assert measuring.measure()["node_cpu_power_w"] is None
+    assert measuring.measure()["node_cpu_power_w"] == 0
+
+
 @pytest.mark.parametrize(
     ("cpus", "whole"), [("8", True), ("8(x3)", True), ("8(x2),4", False), ("4", False), ("", False)]
 )
