@@ -156,8 +156,8 @@ async def test_a_months_report(stage: Stage) -> None:
     assert text.headers["content-type"].startswith("text/csv")
     assert 'filename="usage-vision-2026-01-2026-02.csv"' in text.headers["content-disposition"]
     assert text.text.splitlines()[:2] == [
-        "month,project,user,jobs,cpu_hours,gpu_hours,gpu_hours_h200",
-        "2026-01,vision,ada,3,5.0,2.5,2.5",
+        "month,project,user,jobs,cpu_hours,gpu_hours,gpu_hours_h200,energy_j",
+        "2026-01,vision,ada,3,5.0,2.5,2.5,",
     ]
     assert len(text.text.splitlines()) == 5
 

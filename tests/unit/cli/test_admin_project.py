@@ -151,6 +151,7 @@ def test_usage(api: FakeApi, aitne: Aitne) -> None:
         "cpu_hours": 1.5,
         "gpu_hours": 3.25,
         "gpu_hours_by_type": {"h200": 3.25},
+        "energy_j": 7_200_000,
     }
     found = {
         "month": "2026-03",
@@ -163,8 +164,8 @@ def test_usage(api: FakeApi, aitne: Aitne) -> None:
         api.on("GET", "/projects/vision/usage", found)
     done = aitne("usage", "--project", "vision", "--month", "2026-03", "--csv")
     assert done.out == (
-        "month,project,user,jobs,cpu_hours,gpu_hours,gpu_hours_h200\n"
-        "2026-03,vision,ada,2,1.5,3.25,3.25\n"
+        "month,project,user,jobs,cpu_hours,gpu_hours,gpu_hours_h200,energy_j\n"
+        "2026-03,vision,ada,2,1.5,3.25,3.25,7200000\n"
     )
     assert api.requests[-1].query == {"month": ["2026-03"]}
     shown = aitne("usage", "--project", "vision")

@@ -191,6 +191,7 @@ def test_a_months_report(api: FakeApi, aitne: Aitne) -> None:
         "cpu_hours": 1.5,
         "gpu_hours": 3.25,
         "gpu_hours_by_type": {"h200": 3.25},
+        "energy_j": 7_200_000,
     }
     found = {
         "project": "vision",
@@ -211,7 +212,7 @@ def test_a_months_report(api: FakeApi, aitne: Aitne) -> None:
     done = aitne("usage", "report", "vision", "--month", "2026-03")
     assert done.status == 0, done.err
     assert api.requests[-1].query == {"month": ["2026-03"]}
-    for text in ("COMPLETED 1, FAILED 1", "3.25", "H200", "1m 30s", "2h", "platform's own jobs"):
+    for text in ("COMPLETED 1, FAILED 1", "3.25", "H200", "1m 30s", "2h", "2.00 kWh", "own jobs"):
         assert text in done.out
     api.on("GET", "/projects/vision/report", found)
     assert aitne("--json", "usage", "report", "vision").json["month"] == "2026-03"

@@ -109,10 +109,10 @@ def usage_csv(reports: Sequence[UsageReport]) -> str:
     text = io.StringIO()
     lines = csv.writer(text)
     heads = ("month", "project", "user", "jobs", "cpu_hours", "gpu_hours")
-    lines.writerow((*heads, *(f"gpu_hours_{kind}" for kind in types)))
+    lines.writerow((*heads, *(f"gpu_hours_{kind}" for kind in types), "energy_j"))
     for report in reports:
         for row in report.rows:
             by_type = (row.gpu_hours_by_type.get(kind, 0) for kind in types)
-            figures = (row.jobs, row.cpu_hours, row.gpu_hours, *by_type)
+            figures = (row.jobs, row.cpu_hours, row.gpu_hours, *by_type, row.energy_j)
             lines.writerow((report.month, row.project, row.user, *figures))
     return text.getvalue()

@@ -54,10 +54,10 @@ def usage(
         types = sorted({kind for row in month_usage.rows for kind in row.gpu_hours_by_type})
         heads = ("month", "project", "user", "jobs", "cpu_hours", "gpu_hours")
         lines = csv.writer(sys.stdout, lineterminator="\n")
-        lines.writerow((*heads, *(f"gpu_hours_{kind}" for kind in types)))
+        lines.writerow((*heads, *(f"gpu_hours_{kind}" for kind in types), "energy_j"))
         for row in month_usage.rows:
             by_type = (row.gpu_hours_by_type.get(kind, 0) for kind in types)
-            figures = (row.jobs, row.cpu_hours, row.gpu_hours, *by_type)
+            figures = (row.jobs, row.cpu_hours, row.gpu_hours, *by_type, row.energy_j)
             lines.writerow((month_usage.month, row.project, row.user, *figures))
     else:
         output.table(
@@ -99,6 +99,7 @@ def report(
     if as_json:
         output.answer_json(summary.raw)
         return 0
+    joules = summary.total.energy_j
     records = "Slurm's accounting" if summary.source == "scheduler" else "the platform's own jobs"
     output.facts(
         [
@@ -111,6 +112,7 @@ def report(
             ("jobs", summary.total.jobs),
             ("GPU-hours", f"{summary.total.gpu_hours:.2f}"),
             ("CPU-hours", f"{summary.total.cpu_hours:.2f}"),
+            ("energy", "not measured" if joules is None else f"{joules / 3.6e6:.2f} kWh"),
             ("ended", ", ".join(f"{state} {jobs}" for state, jobs in summary.outcomes.items())),
         ]
     )
