@@ -55,7 +55,9 @@ FAULTS = {
     "secrets": ("login1", "chmod 644 /var/lib/aitne/secrets/encryption_key"),
     "public-address": ("login1", "systemctl stop nginx"),
     "node-software": ("login1", "mv /srv/aitne/software /srv/aitne/elsewhere"),
-    "node-addresses": ("n1", "systemctl stop slurmd"),
+    "node-addresses": (
+        *("n1", "ip route add blackhole $(getent ahostsv4 login1 | head -n 1 | cut -d ' ' -f 1)"),
+    ),
     "broker-protocol": ("login1", "systemctl stop aitne-broker"),
     "database": ("login1", "systemctl stop postgresql"),
 }
@@ -64,7 +66,7 @@ REPAIRS = (
     ("login1", "systemctl start postgresql slurmdbd slurmrestd aitne-broker nginx"),
     ("login1", "chmod 600 /var/lib/aitne/secrets/encryption_key"),
     ("login1", "mv /srv/aitne/elsewhere /srv/aitne/software"),
-    ("n1", "systemctl start slurmd"),
+    ("n1", "ip route del blackhole $(getent ahostsv4 login1 | head -n 1 | cut -d ' ' -f 1)"),
     ("login1", "scontrol update NodeName=n2 State=RESUME"),
 )
 WHERE_AND_WHO = "import getpass, socket; print(socket.gethostname(), getpass.getuser())"
