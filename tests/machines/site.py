@@ -38,7 +38,7 @@ READY_WITHIN_S = 180
 
 def inventory_variables(
     fleet: Fleet, folder: Path, environment: Mapping[str, str]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Build the wheel of the checkout in ``folder``; return the variables of an inventory that installs it on
     machines of ``fleet``, with ``environment`` for pip and npm.
     """
@@ -109,30 +109,29 @@ class _Transport(httpx.HTTPTransport):
 
 @dataclass
 class Site:
-    """Bare machines and their inventory; ``nodes`` are those in it."""
+    """Machines, of which the playbook sets up those in the groups of the inventory."""
 
     machines: dict[str, Machine]
     inventory: Inventory
-    variables: dict[str, object]
-    nodes: tuple[str, ...]
-    environment: dict[str, str]
-    """What pip and npm need on the machines."""
+    variables: dict[str, Any]
+    groups: dict[str, list[str]]
+    """Names of machines by group."""
 
     @property
-    def login(self) -> Machine:
-        return self.machines["login1"]
+    def portal(self) -> Machine:
+        return self.machines[self.groups["portal"][0]]
 
     def play(self, what: str, *options: str) -> subprocess.CompletedProcess[str]:
         """Run the playbook for the machines that are in the inventory now; log the time as that of ``what``."""
-        hosts: dict[str, Any] = {
-            name: {"ansible_host": self.machines[name].address} for name in ("login1", *self.nodes)
+        hosts = {
+            name: {"ansible_host": self.machines[name].address}
+            for names in self.groups.values()
+            for name in names
         }
-        for name in self.nodes:
+        for name in self.groups["nodes"]:
             # The machines share the processors of this one.
             hosts[name]["slurm_node_options"] = "CPUs=4 RealMemory=4000"
-        only = {"hosts": {"login1": None}}
-        nodes = {"hosts": dict.fromkeys(self.nodes)}
-        groups = {"portal": only, "controller": only, "nodes": nodes}
+        groups = {group: {"hosts": dict.fromkeys(names)} for group, names in self.groups.items()}
         self.inventory.write(
             yaml.safe_dump({"all": {"hosts": hosts, "children": groups}}), self.variables
         )
@@ -145,7 +144,7 @@ class Site:
     def aitne(self, *words: str) -> str:
         """Run the command line on the portal as the platform's account."""
         env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", "AITNE_DATA_DIR": "/var/lib/aitne"}
-        return self.login.run(["/opt/aitne/bin/aitne", *words], user="aitne", env=env).stdout
+        return self.portal.run(["/opt/aitne/bin/aitne", *words], user="aitne", env=env).stdout
 
     def version(self) -> str:
         """Return the release of the program."""
@@ -154,16 +153,16 @@ class Site:
     def main_process(self) -> int:
         """Return the main process of the platform's unit."""
         shown = ["systemctl", "show", "aitne", "--property=MainPID", "--value"]
-        return int(self.login.run(shown).stdout)
+        return int(self.portal.run(shown).stdout)
 
     def upgrade(self, wheel: Path) -> subprocess.CompletedProcess[str]:
         """Run `aitne admin upgrade` with a wheel on the portal, as the handbook describes it."""
         there = f"/root/{wheel.name}"
-        self.login.put(there, wheel.read_bytes())
+        self.portal.put(there, wheel.read_bytes())
         options = ["--wheel", there, "--yes", "--data-dir", "/var/lib/aitne"]
-        env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", **self.environment}
+        env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", **self.variables["aitne_environment"]}
         argv = ["/opt/aitne/bin/aitne", "admin", "upgrade", *options]
-        return self.login.run(argv, env=env, check=False, timeout_s=900)
+        return self.portal.run(argv, env=env, check=False, timeout_s=900)
 
     def token(self, user: str) -> str:
         """Return a new token of a user, once the platform has the account from Slurm."""
@@ -178,12 +177,12 @@ class Site:
 
     def network(self) -> Network:
         """Return the way to the portal, with the CA that an administrator gives to browsers."""
-        ca = self.login.get("/etc/aitne/ca.pem").decode()
-        return Network(self.login.address, ssl.create_default_context(cadata=ca))
+        ca = self.portal.get("/etc/aitne/ca.pem").decode()
+        return Network(self.portal.address, ssl.create_default_context(cadata=ca))
 
     def states(self) -> dict[str, str]:
         """Return the nodes that Slurm has, with their states."""
-        shown = self.login.run(["sinfo", "--noheader", "--Node", "--format", "%N %T"]).stdout
+        shown = self.portal.run(["sinfo", "--noheader", "--Node", "--format", "%N %T"]).stdout
         return dict(line.split() for line in shown.splitlines())
 
 

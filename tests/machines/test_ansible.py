@@ -92,8 +92,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             {machine.name: machine for machine in machines},
             Inventory(folder / "inventory"),
             inventory_variables(fleet, folder, environment),
-            ("n1", "n2"),
-            environment,
+            {"portal": ["login1"], "controller": ["login1"], "nodes": ["n1", "n2"]},
         )
         first = made.play("first run")
         assert first.returncode == 0, first.stdout[-6000:] + first.stderr
@@ -107,9 +106,9 @@ def test_user_has_a_notebook_and_a_batch_job_with_a_dataset_on_nodes_over_https(
     as_alice = {"AITNE_URL": PORTAL, "AITNE_TOKEN": token, "SSL_CERT_FILE": "/etc/aitne/ca.pem"}
     words = ["dataset", "add", "words", "/home/alice/sets/words", "--version", "1.0", "--yes"]
     create = ["mkdir", "-p", "/home/alice/sets/words"]
-    site.login.run(create, user="alice")
-    site.login.run(["tee", "/home/alice/sets/words/one.txt"], user="alice", stdin="of a dataset\n")
-    added = site.login.run(["/opt/aitne/bin/aitne", *words], user="alice", env=as_alice)
+    site.portal.run(create, user="alice")
+    site.portal.run(["tee", "/home/alice/sets/words/one.txt"], user="alice", stdin="of a dataset\n")
+    added = site.portal.run(["/opt/aitne/bin/aitne", *words], user="alice", env=as_alice)
     assert added.stdout == "words:1.0\n"
     with network.browser() as browser:
         api = Api(browser, token)
@@ -144,7 +143,7 @@ def test_second_run_and_check_change_nothing(site: Site) -> None:
 def test_prometheus_scrapes_platform_and_nodes(site: Site) -> None:
     def up() -> bool:
         query = "http://127.0.0.1:9090/api/v1/query?query=up"
-        answer = json.loads(site.login.run(["curl", "--silent", query]).stdout)
+        answer = json.loads(site.portal.run(["curl", "--silent", query]).stdout)
         found = [(each["metric"]["job"], each["value"][1]) for each in answer["data"]["result"]]
         return ("aitne", "1") in found and found.count(("node", "1")) == 3
 
@@ -156,7 +155,7 @@ def test_doctor_names_each_fault_that_is_planted_on_the_machines(site: Site) -> 
         began = time.monotonic()
         env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", "AITNE_DATA_DIR": "/var/lib/aitne"}
         argv = ["/opt/aitne/bin/aitne", "admin", "doctor", "--json"]
-        shown = json.loads(site.login.run(argv, env=env, user="aitne", check=False).stdout)
+        shown = json.loads(site.portal.run(argv, env=env, user="aitne", check=False).stdout)
         states = {each["name"]: each for each in shown["checks"] if each["state"] != "ok"}
         failed = sorted(name for name, each in states.items() if each["state"] == "failed")
         log.info("The doctor took %.1f s: %s.", time.monotonic() - began, ", ".join(failed))
@@ -183,7 +182,7 @@ def test_node_is_added_after_it_lost_its_power_half_way_and_removed_after_its_jo
     site: Site,
 ) -> None:
     n3 = site.machines["n3"]
-    site.nodes = ("n1", "n2", "n3")
+    site.groups["nodes"] = ["n1", "n2", "n3"]
     # Machines of the tests have it from the start.
     n3.run(["apt-get", "purge", "--yes", "slurmd"])
     state = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", "slurmd"]
@@ -213,16 +212,16 @@ def test_node_is_added_after_it_lost_its_power_half_way_and_removed_after_its_jo
     assert site.states() == {"n1": "idle", "n2": "idle", "n3": "idle"}
     options = ["--parsable", "--nodelist=n3", "--chdir=/home/alice", "--output=left.log"]
     script = "#!/bin/sh\nsleep 20\necho ended\n"
-    job = site.login.run(["sbatch", *options], user="alice", stdin=script).stdout.strip()
-    site.nodes = ("n1", "n2")
+    job = site.portal.run(["sbatch", *options], user="alice", stdin=script).stdout.strip()
+    site.groups["nodes"] = ["n1", "n2"]
 
     removed = site.play("node removed", "--tags", "slurm")
 
     assert removed.returncode == 0, removed.stdout[-6000:]
     assert set(site.states()) == {"n1", "n2"}
     ended = ["sacct", "--noheader", "--allocations", "--parsable2", "-j", job, "-o", "State"]
-    assert site.login.run(ended).stdout.strip() == "COMPLETED"
-    assert site.login.get("/home/alice/left.log") == b"ended\n"
+    assert site.portal.run(ended).stdout.strip() == "COMPLETED"
+    assert site.portal.get("/home/alice/left.log") == b"ended\n"
 
 
 def test_upgrade_as_root_and_both_ways_back_keep_session_and_job(site: Site) -> None:
@@ -267,7 +266,7 @@ def test_upgrade_as_root_and_both_ways_back_keep_session_and_job(site: Site) -> 
         assert site.main_process() != main
         site.aitne("admin", "health")
         check_work_goes_on()
-        site.login.run(["systemctl", "restart", "aitne-broker"])
+        site.portal.run(["systemctl", "restart", "aitne-broker"])
         check_work_goes_on()
 
         older = site.play("a wheel older than the portal's release", "--tags", "aitne")
@@ -280,10 +279,10 @@ def test_upgrade_as_root_and_both_ways_back_keep_session_and_job(site: Site) -> 
         assert found is not None, said(upgraded)
         earlier = f"/opt/aitne/releases/{present}/bin/aitne"
         place = ["--data-dir", "/var/lib/aitne", "--replace", "--yes"]
-        site.login.run(["systemctl", "stop", "aitne"])
-        site.login.run([earlier, "admin", "restore", found[1], *place], timeout_s=300)
-        site.login.run(["ln", "-sfn", f"releases/{present}", "/opt/aitne/current"])
-        site.login.run(["systemctl", "start", "aitne"], timeout_s=300)
+        site.portal.run(["systemctl", "stop", "aitne"])
+        site.portal.run([earlier, "admin", "restore", found[1], *place], timeout_s=300)
+        site.portal.run(["ln", "-sfn", f"releases/{present}", "/opt/aitne/current"])
+        site.portal.run(["systemctl", "start", "aitne"], timeout_s=300)
         assert site.version() == present
         check_work_goes_on()
 
