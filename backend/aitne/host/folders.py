@@ -18,9 +18,9 @@ def cache_dir() -> Path:
 
 
 def shipped(name: str) -> Path:
-    """Return the folder ``name`` with files that are part of the platform: package data in a wheel,
-    a folder of the repository in a checkout.
+    """Return the folder or file ``name`` that is part of the platform: package data in a wheel, in
+    the repository's root in a checkout.
     """
     package = Path(__file__).parents[1]
     packaged = package / "_data" / name
-    return packaged if packaged.is_dir() else package.parents[1] / name
+    return packaged if packaged.exists() else package.parents[1] / name

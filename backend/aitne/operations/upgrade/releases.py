@@ -119,7 +119,8 @@ class Releases:
         _link(self._current, f"releases/{version}")
 
     def install(self, version: str, requirement: str, progress: Progress) -> None:
-        """Install a release beside the others, unless it is complete.
+        """Install a release beside the others, unless it is complete; its dependencies have the
+        versions that it was tested with.
 
         Args:
             version: number of the release.
@@ -142,12 +143,13 @@ class Releases:
         base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
         python = folder / "bin" / "python"
         _run([str(base if base.exists() else sys.executable), "-m", "venv", str(folder)])
-        prepared = uv.install_command(str(python), [requirement], compiled=True)
-        argv, environ = prepared or (
-            [str(python), "-m", "pip", "--disable-pip-version-check", "install", requirement],
-            dict(os.environ),
-        )
-        _run(argv, environ)
+        _install(python, ["--no-deps", requirement])
+        pinned = [
+            option
+            for file in folder.glob("lib/python*/site-packages/aitne/_data/constraints.txt")
+            for option in ("--constraint", str(file))
+        ]
+        _install(python, [*pinned, requirement])
         found = _run([str(python), "-P", "-c", "import aitne; print(aitne.__version__)"]).strip()
         if found != version:
             raise SetupError(
@@ -199,6 +201,12 @@ def _link(path: Path, target: str) -> None:
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)
     temporary.replace(path)
+
+
+def _install(python: Path, arguments: Sequence[str]) -> None:
+    prepared = uv.install_command(str(python), arguments, compiled=True)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", *arguments]
+    _run(*(prepared or (pip, dict(os.environ))))
 
 
 def _run(argv: Sequence[str], environ: dict[str, str] | None = None) -> str:
