@@ -29,7 +29,8 @@ from aitne.core.models.check import CheckState
 from aitne.core.settings import Settings
 from aitne.host import hung_processes
 from aitne.host.settings import load_settings
-from aitne.operations.doctor.checks import accounts, files
+from aitne.operations.doctor import root_files
+from aitne.operations.doctor.checks import files
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import CHECKS
 from aitne.operations.doctor.run import Examination, examine
@@ -90,9 +91,14 @@ class Site:
             f'software_dir = "{self.root / "software"}"',
         )
 
+    def host(self) -> CheckedHost:
+        """Return what the command examines."""
+        read = root_files.read_root_files(self.data_dir)
+        return CheckedHost(self.settings(), self.status, root_files=read)
+
     def examine(self, name: str) -> Examination:
         """Run one check."""
-        return asyncio.run(examine(CheckedHost(self.settings(), self.status), [CHECKS[name]]))
+        return asyncio.run(examine(self.host(), [CHECKS[name]]))
 
 
 @pytest.fixture
@@ -416,8 +422,8 @@ def broker_permits_other_uids(site: Site) -> None:
     broker(site)
     path = site.root / "broker.toml"
     path.write_text('peers = ["aitne"]\n[accounts]\nmax_uid = 70000\n')
-    path.chmod(0o644)
-    site.patch.setattr(accounts, "BROKER_CONFIG", path)
+    path.chmod(0o600)
+    site.patch.setattr(root_files, "BROKER_CONFIG", path)
 
 
 def software_is_of_another_release(site: Site) -> None:

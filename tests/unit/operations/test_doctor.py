@@ -42,6 +42,7 @@ from tests.unit.operations.planted import (
     Site,
     add_user,
     broker,
+    broker_permits_other_uids,
     database_is_of_a_newer_release,
     folder_is_missing,
     secret_is_readable,
@@ -89,6 +90,23 @@ def test_certificate_of_the_platforms_own_ca_is_accepted_behind_a_reverse_proxy(
     shutil.copy(authority.path, published)
     (result,) = site.examine("portal-certificate").report()
     assert result.state is CheckState.OK, result
+
+
+def test_settings_that_the_broker_refuses_are_a_failure(site: Site) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("broker.toml belongs to root")
+    broker_permits_other_uids(site)
+    (site.root / "broker.toml").write_text("peers = []\n")
+    (result,) = site.examine("broker-settings").report()
+    assert result.state is FAILED
+    assert "peers" in result.message
+
+
+def test_settings_of_the_broker_are_unknown_to_the_account_of_the_platform(site: Site) -> None:
+    broker(site)
+    host = CheckedHost(site.settings(), None)
+    (result,) = asyncio.run(examine(host, [CHECKS["broker-settings"]])).report()
+    assert (result.state, result.remedy) == (CheckState.UNKNOWN, "Run the command as root.")
 
 
 def test_account_of_the_platform_needs_no_jobs(site: Site) -> None:
@@ -198,13 +216,23 @@ def test_root_acts_as_the_owner_of_the_data_directory() -> None:
         data_dir = Path(parent, "data")
         data_dir.mkdir(mode=0o700)
         os.chown(data_dir, nobody, -1)
+        config = Path(parent, "aitne.toml")
+        config.write_text('[accounts]\nmode = "own"\nplatform = "nobody"\n')
+        environment = os.environ | {"AITNE_CONFIG": str(config)}
+        broker_toml = Path(parent, "data-broker", "broker.toml")
+        broker_toml.parent.mkdir()
+        broker_toml.touch(mode=0o600)
+        broker_toml.write_text('peers = ["nobody"]\n')
         words = ["admin", "doctor", "--data-dir", str(data_dir), "--fix", "--json"]
         aitne = Path(sys.executable).parent / "aitne"
-        done = subprocess.run([aitne, *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [aitne, *words], env=environment, capture_output=True, text=True, check=False
+        )
         assert "Checking as nobody" in done.stderr
         assert done.returncode == 1, done.stderr  # the platform is not running
         states = {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}
         assert states["data-directory"] == "ok"
+        assert states["broker-settings"] == "ok"  # of a file that only root can read
         assert {path.stat().st_uid for path in data_dir.iterdir()} == {nobody}
 
 

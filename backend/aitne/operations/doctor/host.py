@@ -25,6 +25,7 @@ from aitne.core.models.node import Cluster
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.operations.doctor.root_files import RootFiles
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
@@ -52,6 +53,8 @@ class CheckedHost:
     """Answer of the supervisor; None: the platform is not running."""
     job_user: str | None = None
     """User for whom jobs are submitted that check the nodes; None: none are."""
+    root_files: RootFiles | None = None
+    """What root has read; None: the command was not started as root."""
     _shared: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
     _store: SqlStore | None = None
 
@@ -170,7 +173,9 @@ class CheckedHost:
             await self._store.close()
 
 
-def open_host(data_dir: Path, job_user: str | None = None) -> CheckedHost:
+def open_host(
+    data_dir: Path, job_user: str | None = None, root_files: RootFiles | None = None
+) -> CheckedHost:
     """Return the host of the platform in ``data_dir``, running or not.
 
     Raises:
@@ -182,4 +187,4 @@ def open_host(data_dir: Path, job_user: str | None = None) -> CheckedHost:
         # Options and variables of `aitne up` are not stored in a file.
         stored = (ask_supervisor(str(data_dir), "settings") or {}).get("settings", {})
         os.environ.update({name: text for name, text in stored.items() if name[:6] == "AITNE_"})
-    return CheckedHost(load_settings(data_dir), status, job_user)
+    return CheckedHost(load_settings(data_dir), status, job_user, root_files)

@@ -39,15 +39,19 @@ def account_of(data_dir: Path) -> ProcessAccount | None:
     config, plan = config_path(data_dir), plan_dir(data_dir) / FILE
     if owner.st_uid == 0:
         for path in (config, plan):
-            problem = _problem(path)
+            problem = changeable_by_others(path)
             if problem is not None:
                 raise SetupError(
                     f"{problem}, and so {path}, which tells root what to start. Give the data directory "
                     "to the account of the platform, or its folders to root alone."
                 )
         return None
-    if config.exists() and _problem(config) is None and load_settings(data_dir).own_accounts:
-        problem = _problem(plan)
+    if (
+        config.exists()
+        and changeable_by_others(config) is None
+        and load_settings(data_dir).own_accounts
+    ):
+        problem = changeable_by_others(plan)
         if problem is not None:
             raise SetupError(f"{problem}, and so {plan}, which tells root what to start.")
         return None
@@ -64,13 +68,13 @@ def software_is_of_root(data_dir: Path, account: ProcessAccount | None) -> bool:
     that only root can change. Raises ``SetupError``.
     """
     config = config_path(data_dir)
-    if account is None or not config.exists() or _problem(config) is not None:
+    if account is None or not config.exists() or changeable_by_others(config) is not None:
         return False
     folder = load_settings(data_dir).slurm.software_dir
     return folder is not None and folder.is_dir() and folder.stat().st_uid == 0
 
 
-def _problem(path: Path) -> str | None:
+def changeable_by_others(path: Path) -> str | None:
     """Return who else than root can change or replace the file ``path``, as part of a sentence; None:
     only root can.
     """

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from aitne import __version__
 from aitne.adapters.accounts import UnixAccounts
-from aitne.broker.config import load_config
 from aitne.core.broker.versions import PROTOCOL
-from aitne.core.errors import InvalidInput, SetupError, Unavailable
+from aitne.core.errors import InvalidInput, Unavailable
+from aitne.operations.doctor import root_files
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
 from aitne.services.platform.first_run import unix_user
 
-BROKER_CONFIG = Path("/etc/aitne/broker.toml")
 _NO_BROKER = "There is no broker: all jobs run as the platform's own account."
 _SHOWN = 5
 _USERS_AT_ONCE = 200
@@ -63,13 +61,15 @@ def broker_settings(host: CheckedHost) -> Finding:
     """Compare the settings of accounts and folders in both files."""
     if host.settings.broker.socket is None:
         return skipped(_NO_BROKER)
-    path = host.settings.broker_dir / "broker.toml" if host.settings.own_accounts else BROKER_CONFIG
-    if not path.exists():
+    own = host.settings.own_accounts
+    path = host.settings.broker_dir / "broker.toml" if own else root_files.BROKER_CONFIG
+    if host.root_files is None:
+        return unknown(f"Only root can read {path}.", "Run the command as root.")
+    config = host.root_files.brokers.get(path)
+    if config is None:
         return unknown(f"There is no {path} here, so the broker's settings are not known.")
-    try:
-        config = load_config(path)
-    except SetupError as error:
-        return unknown(error.message)
+    if isinstance(config, str):
+        return failed(config, f"Correct {path}: the broker does not start with it.")
     ours, theirs = host.settings, config
     different = [
         name
