@@ -23,16 +23,19 @@ import pytest
 from aitne.core.models.check import CheckState
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Node, NodeState
+from aitne.host.settings import load_settings
 from aitne.operations.doctor import run
 from aitne.operations.doctor.checks import all_checks, slurm
 from aitne.operations.doctor.checks.machine import unit_problems
 from aitne.operations.doctor.findings import Finding, ok
-from aitne.operations.doctor.host import CheckedHost
+from aitne.operations.doctor.host import CheckedHost, open_host
 from aitne.operations.doctor.node_jobs import job_file
 from aitne.operations.doctor.registry import CHECKS, DoctorCheck, Subject
+from aitne.operations.doctor.root_files import RootFiles, read_root_files
 from aitne.operations.doctor.run import examine, store_report
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.doctor_report import read_report
+from aitne.supervisor.planning import make_plan
 from tests.support.certificates import Authority
 from tests.support.slurm import root_or_skip
 from tests.unit.operations.planted import (
@@ -208,7 +211,43 @@ def test_check_that_hangs_or_breaks_does_not_keep_the_others_from_their_results(
     assert states["settings"][0] == "ok"
 
 
-def test_root_acts_as_the_owner_of_the_data_directory() -> None:
+def test_stopped_platform_has_the_settings_of_its_last_start(site: Site) -> None:
+    config = site.root / "aitne.toml"
+    config.write_text('title = "Vision"\n')
+    site.patch.setattr(os, "environ", os.environ.copy())
+    os.environ |= {"AITNE_CONFIG": str(config), "AITNE_CLUSTER": "vision"}
+    make_plan(load_settings(site.data_dir)).write(site.data_dir / "run")
+    del os.environ["AITNE_CONFIG"], os.environ["AITNE_CLUSTER"]
+    config.write_text('title = "Speech"\n')  # corrected while the platform is stopped
+    settings = open_host(site.data_dir).settings
+    assert (settings.title, settings.cluster) == ("Speech", "vision")
+
+
+def test_variables_of_the_command_take_precedence_over_the_last_start(site: Site) -> None:
+    site.patch.setattr(os, "environ", os.environ.copy())
+    make_plan(load_settings(site.data_dir)).write(site.data_dir / "run")
+    config = site.root / "aitne.toml"
+    config.write_text('title = "Vision"\n')
+    os.environ["AITNE_CONFIG"] = str(config)
+    assert open_host(site.data_dir).settings.title == "Vision"
+
+
+def test_root_uses_no_plan_that_another_account_can_change(site: Site) -> None:
+    root_or_skip()
+    data_dir = site.root / "other"
+    data_dir.mkdir()
+    os.chown(data_dir, pwd.getpwnam("nobody").pw_uid, -1)
+    folder = site.root / "other-broker"
+    folder.mkdir()
+    make_plan(load_settings(site.data_dir)).write(folder)
+    read = read_root_files(data_dir)
+    assert read is not None
+    assert "AITNE_CONFIG" in read.variables
+    folder.chmod(0o777)
+    assert read_root_files(data_dir) == RootFiles({}, {})
+
+
+def test_root_acts_as_the_owner_of_the_data_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     root_or_skip()
     nobody = pwd.getpwnam("nobody").pw_uid
     with tempfile.TemporaryDirectory() as parent:
@@ -218,16 +257,16 @@ def test_root_acts_as_the_owner_of_the_data_directory() -> None:
         os.chown(data_dir, nobody, -1)
         config = Path(parent, "aitne.toml")
         config.write_text('[accounts]\nmode = "own"\nplatform = "nobody"\n')
-        environment = os.environ | {"AITNE_CONFIG": str(config)}
+        monkeypatch.setenv("AITNE_CONFIG", str(config))
         broker_toml = Path(parent, "data-broker", "broker.toml")
         broker_toml.parent.mkdir()
         broker_toml.touch(mode=0o600)
         broker_toml.write_text('peers = ["nobody"]\n')
+        make_plan(load_settings(data_dir)).write(broker_toml.parent)
+        monkeypatch.delenv("AITNE_CONFIG")  # the plan of the last start names the settings
         words = ["admin", "doctor", "--data-dir", str(data_dir), "--fix", "--json"]
         aitne = Path(sys.executable).parent / "aitne"
-        done = subprocess.run(
-            [aitne, *words], env=environment, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([aitne, *words], capture_output=True, text=True, check=False)
         assert "Checking as nobody" in done.stderr
         assert done.returncode == 1, done.stderr  # the platform is not running
         states = {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}

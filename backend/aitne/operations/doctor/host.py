@@ -25,7 +25,7 @@ from aitne.core.models.node import Cluster
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
-from aitne.operations.doctor.root_files import RootFiles
+from aitne.operations.doctor.root_files import RootFiles, variables_of_last_start
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
@@ -176,7 +176,8 @@ class CheckedHost:
 def open_host(
     data_dir: Path, job_user: str | None = None, root_files: RootFiles | None = None
 ) -> CheckedHost:
-    """Return the host of the platform in ``data_dir``, running or not.
+    """Return the host of the platform in ``data_dir``, running or not. The settings are those of the
+    running platform, or of its last start; this process's variables take precedence over the latter.
 
     Raises:
         SetupError: the settings cannot be loaded.
@@ -187,4 +188,8 @@ def open_host(
         # Options and variables of `aitne up` are not stored in a file.
         stored = (ask_supervisor(str(data_dir), "settings") or {}).get("settings", {})
         os.environ.update({name: text for name, text in stored.items() if name[:6] == "AITNE_"})
+    else:
+        of_root = root_files.variables if root_files is not None else {}
+        for name, text in (of_root or variables_of_last_start(data_dir / "run")).items():
+            os.environ.setdefault(name, text)
     return CheckedHost(load_settings(data_dir), status, job_user, root_files)

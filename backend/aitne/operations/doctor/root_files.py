@@ -9,7 +9,9 @@ from pathlib import Path
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.core.errors import SetupError
 from aitne.core.platform.own_accounts import broker_dir
+from aitne.operations.upgrade.process import environment_of
 from aitne.operations.upgrade.trust import changeable_by_others
+from aitne.supervisor.plan import FILE, SupervisorPlan
 
 BROKER_CONFIG = Path("/etc/aitne/broker.toml")
 
@@ -20,6 +22,8 @@ class RootFiles:
 
     brokers: dict[Path, BrokerConfig | str]
     """Settings of the broker by their file; a sentence, if the broker does not start with them."""
+    variables: dict[str, str]
+    """Settings of the last start, if root started the platform for another account."""
 
 
 def read_root_files(data_dir: Path) -> RootFiles | None:
@@ -27,7 +31,22 @@ def read_root_files(data_dir: Path) -> RootFiles | None:
     if os.geteuid() != 0:
         return None
     paths = (BROKER_CONFIG, broker_dir(data_dir) / "broker.toml")
-    return RootFiles({path: _broker_config(path) for path in paths if path.is_file()})
+    brokers = {path: _broker_config(path) for path in paths if path.is_file()}
+    plan = broker_dir(data_dir) / FILE
+    trusted = plan.is_file() and changeable_by_others(plan) is None
+    return RootFiles(brokers, variables_of_last_start(plan.parent) if trusted else {})
+
+
+def variables_of_last_start(folder: Path) -> dict[str, str]:
+    """Return the ``AITNE_*`` variables, and the options as variables, with which the platform whose
+    plan is in ``folder`` was started last; they name the file of settings. Without a plan that this
+    account can read there are none.
+    """
+    try:
+        variables = environment_of(SupervisorPlan.read(folder).base_env)
+    except (OSError, ValueError, TypeError, KeyError):  # none, or that of another release
+        return {}
+    return {name: text for name, text in variables.items() if name.startswith("AITNE_")}
 
 
 def _broker_config(path: Path) -> BrokerConfig | str:
