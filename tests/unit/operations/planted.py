@@ -9,15 +9,13 @@ import resource
 import shutil
 import socketserver
 import sqlite3
-import ssl
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +36,7 @@ from aitne.supervisor import preflight
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.certificates import Authority
 from tests.unit.operations.planted_rows import add_user, save_topology
+from tests.unit.operations.planted_servers import tls_server, web_server
 
 SLURM = Path(__file__).parents[2] / "assets" / "slurm" / "24.11" / "cli" / "config.txt"
 UNUSED_PORT = 9  # discard: no machine that runs tests listens there
@@ -50,7 +49,7 @@ class Site:
     root: Path
     patch: pytest.MonkeyPatch
     stack: ExitStack
-    config: list[str] = field(default_factory=list)
+    config: dict[str, list[str]] = field(default_factory=lambda: {"": []})
     status: dict[str, Any] | None = None
 
     @property
@@ -58,14 +57,19 @@ class Site:
         return self.root / "data"
 
     def set(self, *lines: str) -> None:
-        """Add lines to aitne.toml."""
-        self.config += lines
+        """Add lines to aitne.toml, each to the section that is the last of ``lines`` before it."""
+        section = ""
+        for line in lines:
+            section = line if line.startswith("[") else section
+            present = self.config.setdefault(section, [line] if section else [])
+            present += [line] if line not in present else []
 
     def settings(self) -> Settings:
         """Write aitne.toml and load it, as the command does."""
         path = self.data_dir / "aitne.toml"
-        if self.config:
-            path.write_text("\n".join(self.config) + "\n")
+        lines = [line for section in self.config.values() for line in section]
+        if lines:
+            path.write_text("\n".join(lines) + "\n")
         return load_settings(self.data_dir)
 
     def execute(self, statement: str) -> None:
@@ -204,25 +208,6 @@ def process_has_hung(site: Site) -> None:
     hung_processes.leave(site.data_dir / "run", hung_processes.HungRestart("hub", now, 31.0))
 
 
-@contextmanager
-def web_server(answer: bytes) -> Iterator[int]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *arguments: object) -> None:
-            return
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
-
-
 def running(site: Site, answer: bytes) -> None:
     port = site.stack.enter_context(web_server(answer))
     site.set(f"port = {port}")
@@ -260,26 +245,6 @@ def name_has_no_address(site: Site) -> None:
     site.set('sessions_url = "https://*.sessions.invalid"')
 
 
-@contextmanager
-def tls_server(certificate: tuple[Path, Path]) -> Iterator[int]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            try:
-                context.wrap_socket(self.request, server_side=True).close()
-            except OSError:
-                self.request.close()
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield int(server.server_address[1])
-        server.shutdown()
-        thread.join()
-
-
 def origin(site: Site, setting: str, *names: str, **valid: timedelta) -> None:
     authority = Authority(site.root)
     site.patch.setenv("SSL_CERT_FILE", str(authority.path))
@@ -309,7 +274,7 @@ def key_is_of_another_certificate(site: Site) -> None:
 
 def nodes_do_not_reach_the_portal(site: Site) -> None:
     site.slurm(SLURM.read_text())
-    site.set('portal_address = "http://login1.example.org:8000"')
+    site.set("[slurm]", 'portal_address = "http://login1.example.org:8000"')
     site.status = {"processes": []}
 
 
@@ -352,7 +317,7 @@ def cluster_is_not_in_accounting(site: Site) -> None:
 
 def platform_is_no_operator(site: Site) -> None:
     site.slurm(SLURM.read_text(), **{"sacctmgr -nP show user": "None"})
-    site.set('operator = "aitne"')
+    site.set("[slurm]", 'operator = "aitne"')
 
 
 def slurm_is_old(site: Site) -> None:
@@ -366,7 +331,7 @@ def clock_of_slurmctld_is_wrong(site: Site) -> None:
 
 def slurmrestd_is_away(site: Site) -> None:
     site.slurm(SLURM.read_text())
-    site.set(f'rest_url = "http://127.0.0.1:{UNUSED_PORT}"')
+    site.set("[slurm]", f'rest_url = "http://127.0.0.1:{UNUSED_PORT}"')
 
 
 def broker(site: Site, **welcome: object) -> None:
@@ -448,7 +413,7 @@ FAULTS: list[tuple[Callable[[Site], None], str, CheckState, str, str]] = [
     (template_is_invalid, "templates", WARNING, "broken.yaml", "Correct the file"),
     (logs_have_grown, "logs", WARNING, "hub.log", "repeats"),
     (no_backup, "backup", WARNING, "No backup", "aitne admin backup"),
-    (backup_is_old, "backup", WARNING, "3 d old", "aitne admin backup"),
+    (backup_is_old, "backup", WARNING, "3 d", "aitne admin backup"),
     (write_was_interrupted, "leftovers", WARNING, ".webhook_key.", "--fix"),
     (time_zone_does_not_exist, "time-zone", WARNING, "Atlantis", "Correct TZ"),
     (few_files_may_be_open, "open-files", WARNING, "256", "LimitNOFILE"),
@@ -497,3 +462,34 @@ FAULTS: list[tuple[Callable[[Site], None], str, CheckState, str, str]] = [
     (software_is_of_another_release, "node-software", FAILED, "this release", "admin software"),
     (gpus_are_declared_only, "gpus", WARNING, "a100:4", "driver"),
 ]
+AT_ONCE = (
+    settings_can_be_changed,
+    secret_is_readable,
+    data_directory_is_open,
+    disk_is_full,
+    area_is_not_mounted,
+    template_is_invalid,
+    logs_have_grown,
+    backup_is_old,
+    write_was_interrupted,
+    time_zone_does_not_exist,
+    start_was_given_up,
+    process_has_hung,
+    port_has_another_program,
+    topology_lacks_a_node,
+    name_has_no_address,
+    certificate_has_expired,
+    nodes_do_not_reach_the_portal,
+    mail_server_is_away,
+    directory_is_away,
+    receiver_is_away,
+    jobs_are_not_confined,
+    accounting_is_away,
+    slurmrestd_is_away,
+    software_is_of_another_release,
+    user_has_no_account,
+    few_files_may_be_open,
+    platform_is_no_operator,
+    database_needs_a_migration,
+)
+"""Faults of different checks that are planted in one site, in this order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import pwd
 import shutil
@@ -39,6 +40,7 @@ from aitne.supervisor.planning import make_plan
 from tests.support.certificates import Authority
 from tests.support.slurm import root_or_skip
 from tests.unit.operations.planted import (
+    AT_ONCE,
     FAILED,
     FAULTS,
     WARNING,
@@ -50,9 +52,9 @@ from tests.unit.operations.planted import (
     folder_is_missing,
     secret_is_readable,
     site,
-    tls_server,
     write_was_interrupted,
 )
+from tests.unit.operations.planted_servers import tls_server
 
 __all__ = ["site"]
 
@@ -75,6 +77,29 @@ def test_planted_fault_is_named_with_its_remedy(
     assert (result.name, result.state) == (name, state), result
     assert message in result.message
     assert remedy in (result.remedy or "")
+
+
+def test_all_of_many_faults_at_once_are_named_with_their_remedies(site: Site) -> None:
+    planted = {plant: expected for plant, *expected in FAULTS}
+    for plant in AT_ONCE:
+        plant(site)
+    examination = asyncio.run(examine(site.host()))
+    logging.getLogger(__name__).info(
+        "%d checks in %.2f s", len(examination.results), examination.seconds
+    )
+    results = {result.name: result for result in examination.report()}
+    unnamed = []
+    for plant in AT_ONCE:
+        name, state, message, remedy = planted[plant]
+        result = results[name]
+        if (
+            result.state is not state
+            or message not in result.message
+            or remedy not in str(result.remedy)
+        ):
+            unnamed.append((plant.__name__, result))
+    assert unnamed == []
+    assert len({planted[plant][0] for plant in AT_ONCE}) == len(AT_ONCE) >= 20
 
 
 def test_healthy_data_directory_has_no_failure_but_the_stopped_platform(site: Site) -> None:
