@@ -118,8 +118,14 @@ def natural_key(name: str) -> tuple[tuple[str, int, int], ...]:
 
 
 def split_outside(text: str, brackets: str) -> list[str]:
-    """Return the parts of a text between commas that are not in brackets, whose opening and closing
-    character are ``brackets``.
+    """Split ``text`` at the commas outside brackets.
+
+    Args:
+        text: the text.
+        brackets: the opening and the closing bracket, for example ``[]``.
+
+    Raises:
+        ValueError: a bracket is not opened or not closed.
     """
     opening, closing = brackets[0], brackets[1]
     parts, depth, start = [], 0, 0

@@ -21,7 +21,10 @@ _MOST_PASSES = 16
 
 
 def edges(sizes: Sequence[int], nodes: int, ranks_per_node: int) -> Edges:
-    """Return the pairs of positions of nodes that exchange data in a mesh of ranks.
+    """Return how many pairs of ranks send from one node to another in a mesh of ranks.
+
+    The keys are pairs of positions in the order of the nodes: sender, receiver. Pairs of ranks on
+    the same node are not counted.
 
     Args:
         sizes: sizes of the dimensions, innermost first.
@@ -29,7 +32,8 @@ def edges(sizes: Sequence[int], nodes: int, ranks_per_node: int) -> Edges:
         ranks_per_node: number of ranks on each node.
 
     Raises:
-        TopologyError: the number of ranks of the mesh is not that of the nodes.
+        TopologyError: the mesh has more than ``MAX_RANKS`` ranks, or not
+            ``nodes * ranks_per_node``.
     """
     world = 1
     for size in sizes:
@@ -61,9 +65,14 @@ def edges(sizes: Sequence[int], nodes: int, ranks_per_node: int) -> Edges:
 
 
 def group_sizes(sizes: Sequence[int], ranks_per_node: int) -> list[int]:
-    """Return the numbers of nodes whose ranks form the inner dimensions of the mesh, increasing:
-    the first one dimension, the next two, and so on. Those that are no whole number of nodes are
-    left out.
+    """Return how many nodes the inner dimensions of the mesh occupy, in increasing order: the
+    innermost dimension, the two innermost ones, and so on.
+
+    Sizes that are not a whole number of nodes, or are a single node, are omitted.
+
+    Args:
+        sizes: sizes of the dimensions, innermost first.
+        ranks_per_node: number of ranks on each node.
     """
     groups: list[int] = []
     ranks = 1
@@ -76,7 +85,8 @@ def group_sizes(sizes: Sequence[int], ranks_per_node: int) -> list[int]:
 
 
 def grouped(network: Network, order: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return an order in which each group of the mesh is below the lowest switch that has room.
+    """Return an order that keeps the nodes of each group of the mesh below as low a switch as
+    possible.
 
     Args:
         network: topology of the nodes.
@@ -103,7 +113,11 @@ def grouped(network: Network, order: Sequence[int], sizes: Sequence[int]) -> lis
 def _level(
     items: Sequence[tuple[tuple[str, ...], list[int]]], size: int
 ) -> list[tuple[tuple[str, ...], list[int]]]:
-    """Combine ``size`` items each; an item is the path of a switch with the nodes below it."""
+    """Merge ``size`` items at a time into one, below the lowest switch with enough items.
+
+    An item is the path of a switch (from the root) and the indices of nodes below this switch.
+    The last item at the root may be smaller.
+    """
     below: dict[tuple[str, ...], list[list[int]]] = {}
     for path, item in items:
         below.setdefault(path, []).append(item)
@@ -121,20 +135,23 @@ def _level(
 
 
 def swapped(network: Network, order: Sequence[int], pairs: Edges) -> list[int]:
-    """Return the order after pairwise swaps of nodes, each of which lowers the crossings without
-    raising the load of the busiest uplink, until no such swap exists.
+    """Return ``order`` improved by pairwise swaps of nodes.
 
-    A swap lowers the crossings only if one of its two nodes alone is better off on the leaf of the
-    other, so no other swap is tried.
+    Each swap reduces the number of crossings and does not increase the load of the busiest uplink.
+    The search stops when no such swap exists, or after ``_MOST_PASSES`` passes over all positions.
+
+    A swap can reduce the crossings only if at least one of the two nodes has more partners on the
+    leaf of the other node than on its own leaf; other swaps are not tried.
     """
     return _Swaps(network, order, pairs).run()
 
 
 class _Swaps:
-    """State of the search for swaps.
+    """Search for swaps of nodes.
 
-    ``_near`` has the neighbours of each position in the mesh, ``_counts`` how many pairs connect
-    the position to each leaf, ``_loads`` how many pairs use each directed uplink.
+    ``_near[position]`` maps each neighbour in the mesh to the number of pairs of ranks that
+    communicate with it. ``_counts[position]`` has the same numbers summed by leaf, and ``_loads``
+    the number of pairs on each directed uplink.
     """
 
     def __init__(self, network: Network, order: Sequence[int], pairs: Edges) -> None:
@@ -170,9 +187,10 @@ class _Swaps:
         return self._order
 
     def _improve(self, position: int) -> bool:
-        """Make the best swap for a position; return False if there is none.
+        """Perform the best swap for ``position``; return False if no swap is an improvement.
 
-        Sort order of the swaps: by the crossings that they save, then by the other position.
+        The swap that saves the most crossings is best; among equal swaps, the one with the lowest
+        other position.
         """
         leaf, counts, near = self._leaves[position], self._counts[position], self._near[position]
         swaps = []

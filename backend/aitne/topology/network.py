@@ -19,7 +19,11 @@ UNKNOWN = "(unknown)"
 
 @dataclass(frozen=True, order=True)
 class Cost:
-    """Cost of an order, the busiest uplink first: it limits every step of the program."""
+    """Cost of an order of nodes.
+
+    Costs are compared by ``busiest_uplink`` first, because this uplink limits every step of the
+    program, then by ``crossings``.
+    """
 
     busiest_uplink: int
     """Largest number of pairs of ranks that send over one uplink in one direction."""
@@ -28,7 +32,13 @@ class Cost:
 
 
 class Network:
-    """The part of a topology that connects the nodes of a job."""
+    """The part of a topology that connects the nodes of a job.
+
+    Args:
+        tree: topology of the cluster.
+        nodes: names of the nodes. Nodes that the tree does not contain are on the leaf
+            ``UNKNOWN`` below the root.
+    """
 
     def __init__(self, tree: TopologyTree, nodes: Sequence[str]) -> None:
         outside = (tree.root, UNKNOWN)
@@ -42,8 +52,11 @@ class Network:
         self._routes: dict[tuple[str, str], tuple[tuple[str, bool], ...]] = {}
 
     def route(self, source: str, target: str) -> tuple[tuple[str, bool], ...]:
-        """Return the directed uplinks between two leaves: the switch whose uplink it is, and True
-        for the direction to its parent."""
+        """Return the directed uplinks on the path from the leaf ``source`` to the leaf ``target``.
+
+        Each is the name of the switch that has the uplink, and whether data flows up to the
+        switch's parent (True) or down from it (False).
+        """
         route = self._routes.get((source, target))
         if route is None:
             up, down = self._path_of[source], self._path_of[target]
@@ -58,7 +71,12 @@ class Network:
         return route
 
     def cost(self, order: Sequence[int], edges: Edges) -> Cost:
-        """Return the cost of ``order``, which has the index of the node at each position."""
+        """Return the cost of an order of the nodes.
+
+        Args:
+            order: index of the node at each position.
+            edges: number of pairs of ranks that send from one position to another.
+        """
         leaves = [self.leaves[index] for index in order]
         crossings = 0
         loads: dict[tuple[str, bool], int] = {}

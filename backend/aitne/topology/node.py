@@ -24,10 +24,12 @@ _PER_NVLINK = 25
 
 @dataclass(frozen=True)
 class NumaNode:
-    """A NUMA node with the numbers of its CPUs as the kernel counts them."""
+    """A NUMA node and its CPUs."""
 
     index: int
+    """Number of the NUMA node."""
     cpus: tuple[int, ...]
+    """Numbers of its CPUs in the kernel's numbering."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class NodeTopology:
     """Topology of one node, as far as the sources describe it."""
 
     name: str | None
-    """Name of the node; None: the source does not say it."""
+    """Name of the node; None: the source does not contain it."""
     source: str
     """File or command that describes the node."""
     numa_nodes: tuple[NumaNode, ...] = ()
@@ -59,11 +61,12 @@ class NodeTopology:
     """Kind of the link of two devices by their names, in both directions: ``NV12``, or one of the
     kinds of PCIe links."""
     is_configured: bool = False
-    """Whether it is what a configuration file says, not what was found on the node: it only adds to other
-    sources."""
+    """Whether the source is a configuration file and not the node itself. Such a description only
+    supplements those of other sources."""
 
     def gpu_weights(self) -> list[list[int]]:
-        """Return the weight of the link of each pair of GPUs, 0 for an unknown one."""
+        """Return the matrix of link weights between the GPUs, by their indices; 0 for unknown links
+        and on the diagonal."""
         return [
             [
                 0 if one is other else link_weight(self.links.get((one.name, other.name)))
@@ -73,15 +76,17 @@ class NodeTopology:
         ]
 
     def cpus_of(self, gpu: int) -> tuple[int, ...]:
-        """Return the CPUs of the NUMA node of a GPU; all CPUs if that is unknown."""
+        """Return the CPUs on the NUMA node of the GPU with the index ``gpu``; all CPUs of the node
+        if the NUMA node or its CPUs are unknown."""
         numa = self.gpus[gpu].numa
         near = [cpu for each in self.numa_nodes if each.index == numa for cpu in each.cpus]
         return tuple(near or sorted(cpu for each in self.numa_nodes for cpu in each.cpus))
 
     def nearest_nic(self, gpu: int) -> Device | None:
-        """Return the network interface that is closest to a GPU; None if no link is known.
+        """Return the network interface closest to the GPU with the index ``gpu``; None if no link
+        between them is known.
 
-        Sort order: by the distance over PCIe, then by the order of the interfaces.
+        Of several equally close interfaces, the first is returned.
         """
         name = self.gpus[gpu].name
         near = [(link_weight(self.links.get((name, nic.name))), nic) for nic in self.nics]
@@ -90,9 +95,10 @@ class NodeTopology:
 
 
 def link_weight(kind: str | None) -> int:
-    """Return the weight of a kind of link; 0 for None and unknown kinds.
+    """Return the relative weight of a link: roughly its bandwidth in GB/s in one direction, which
+    was not measured. 0 for None and unknown kinds.
 
-    Weights are relative, about the bandwidth in GB/s of one direction; they were not measured.
+    ``kind`` is a name that ``nvidia-smi topo -m`` prints, such as ``NV12`` or ``PIX``.
     """
     match = _NVLINK.fullmatch(kind or "")
     return _PER_NVLINK * int(match.group(1)) if match else _PCIE.get(kind or "", 0)
@@ -102,7 +108,8 @@ def cpu_list(text: str) -> tuple[int, ...]:
     """Return the CPUs in a list such as ``0-3,8`` (the format of the kernel and of NVIDIA).
 
     Raises:
-        ValueError: the text is not such a list.
+        ValueError: the text is not such a list, or contains more than ``MAX_CPUS`` CPUs or a
+            higher number.
     """
     cpus: list[int] = []
     for part in text.strip().split(",") if text.strip() else []:
@@ -129,16 +136,19 @@ def cpu_text(cpus: Sequence[int]) -> str:
 
 
 def merged_node(parts: Sequence[NodeTopology]) -> NodeTopology:
-    """Return what several sources together say about one node. The first source that describes a
-    kind of part decides; links are combined, NVLink before PCIe.
+    """Merge the descriptions of one node by several sources.
 
-    GPUs without a PCI address are matched to those of another source by their index.
+    NUMA nodes and network interfaces are taken from the first source that has any. GPUs of
+    different sources are matched by their index; a PCI address or NUMA node that the first source
+    lacks is taken from the next. For each pair of devices, the link with the highest weight wins.
 
-    What a configuration file says counts last, and not at all with another number of GPUs. Its
-    numbers of NUMA nodes are not the kernel's, and its links are used if no other source knows NVLink.
+    Configuration files (``is_configured``) come after all other sources, and are ignored if their
+    number of GPUs differs. The NUMA nodes of their GPUs are ignored if another source has NUMA
+    nodes, because their numbers are not the kernel's. Their links are ignored if another source
+    has NVLink.
 
     Raises:
-        TopologyError: two sources that describe what is on the node have different numbers of GPUs.
+        TopologyError: two sources have different numbers of GPUs.
     """
     result, *others = sorted(parts, key=lambda part: part.is_configured)
     for part in others:
@@ -168,7 +178,8 @@ def merged_node(parts: Sequence[NodeTopology]) -> NodeTopology:
 
 
 def _adding(part: NodeTopology, found: NodeTopology) -> NodeTopology:
-    """Return what a configuration file adds to what was found on the node."""
+    """Return ``part``, the content of a configuration file, without the values that contradict
+    ``found``, the merged description by the other sources."""
     if found.numa_nodes:
         part = replace(part, gpus=tuple(replace(gpu, numa=None) for gpu in part.gpus))
     if any(_NVLINK.fullmatch(kind) for kind in found.links.values()):

@@ -21,12 +21,21 @@ _REMEDY = "Give the whole output of `nvidia-smi topo -m`."
 
 
 def has_matrix(text: str) -> bool:
-    """Return True if the text has the first line of the matrix."""
+    """Return whether the text contains the header line of the matrix."""
     return any(_header(line) for line in text.splitlines())
 
 
 def read_matrix(text: str, file: str) -> NodeTopology:
-    """Return what the output, which is in ``file``, says. Raises ``TopologyError``."""
+    """Parse the output of ``nvidia-smi topo -m``: GPUs, network interfaces, links, and the NUMA
+    nodes of the GPUs. The name of the node is None.
+
+    Args:
+        text: the output; lines before and after the matrix are allowed.
+        file: name of the file or command, for error messages.
+
+    Raises:
+        TopologyError: the text has no complete matrix.
+    """
     lines = _ESCAPE.sub("", text).splitlines()
     start = next((number for number, line in enumerate(lines) if _header(line)), None)
     if start is None:
@@ -76,7 +85,7 @@ def read_matrix(text: str, file: str) -> NodeTopology:
 
 
 def _header(line: str) -> list[str]:
-    """Return the columns of the first line of the matrix; none if it is another line."""
+    """Return the column names if ``line`` is the header of the matrix, otherwise an empty list."""
     plain = _ESCAPE.sub("", line)
     columns = [cell.strip() for cell in _SPACES.split(plain.strip())]
     is_header = plain[:1].isspace() and _GPU.fullmatch(columns[0]) and "CPU Affinity" in columns
@@ -84,13 +93,15 @@ def _header(line: str) -> list[str]:
 
 
 def _cells(line: str, devices: int) -> list[str]:
-    """Return the cells of a line; the name and the links never are empty, the rest may be."""
+    """Split a row of the matrix into cells. Only the cells after the name and the links of the
+    ``devices`` devices may be empty."""
     cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else _SPACES.split(line)
     return cells if len(cells) > devices else [cell.strip() for cell in cells]
 
 
 def _affinity(cells: list[str], file: str, line: int) -> tuple[tuple[int, ...], int | None]:
-    """Return the CPUs and the NUMA node in the last columns; no CPUs and None if they are unknown."""
+    """Parse the columns after the links: CPU affinity and NUMA affinity. Unknown CPUs are an empty
+    tuple, an unknown NUMA node is None. Raises ``TopologyError``."""
     text = cells[0].strip() if cells else ""
     try:
         cpus = () if text == "N/A" else cpu_list(text)

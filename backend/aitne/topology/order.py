@@ -1,7 +1,8 @@
 """The order of ranks on the nodes of a job, and its cost on the network.
 
-Ranks that follow each other exchange most data: a ring sends everything to the next rank. The cost
-counts how often such a pair is on two leaves, and how many pairs share the busiest uplink.
+Consecutive ranks exchange the most data, because in a ring each rank sends everything to the next
+one. The cost of an order is the number of such pairs that share the busiest uplink, and the number
+of pairs whose two nodes are on different leaves.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class RankOrder:
-    """An order of nodes in which ranks are numbered, with the costs of the given and of the chosen
-    order."""
+    """Order of the nodes of a job, in which ranks are numbered."""
 
     order: tuple[str, ...]
+    """Names of the nodes in the chosen order."""
     given: Cost
+    """Cost of the given order."""
     chosen: Cost
+    """Cost of the chosen order, at most that of the given one."""
     unknown: tuple[str, ...] = ()
     """Nodes that the topology does not contain; they are treated as one more leaf."""
 
@@ -41,7 +44,7 @@ class RankOrder:
         return self.chosen != self.given
 
     def sentence(self) -> str:
-        """Return the line of a log that reports the order."""
+        """Return the line that reports the order in the log, without a full stop."""
         given, chosen = self.given, self.chosen
         if self.changed:
             text = (
@@ -79,7 +82,8 @@ def rank_order(
         ranks_per_node: number of ranks on each node, which matters for a mesh only.
 
     Raises:
-        TopologyError: a node is named twice, or the mesh does not have as many ranks as the nodes.
+        TopologyError: a node is named twice, or the number of ranks of the mesh is not
+            ``len(nodes) * ranks_per_node``.
     """
     named: set[str] = set()
     for node in nodes:
@@ -113,19 +117,20 @@ def cost(tree: TopologyTree, nodes: Sequence[str]) -> Cost:
 
 
 def ring(size: int) -> Edges:
-    """Return the pairs of positions that exchange data in one ring of ``size`` nodes."""
+    """Return the edges of a ring of ``size`` nodes: each position sends to the next one, the last
+    position to the first. Empty if ``size`` is less than 2."""
     if size < 2:
         return {}
     return {(position, (position + 1) % size): 1 for position in range(size)}
 
 
 def depth_first(network: Network) -> list[int]:
-    """Return the indices of the nodes in depth-first order over the tree, the optimum for one ring:
-    every switch is entered and left once.
+    """Return the indices of the nodes in depth-first order over the tree. This order is optimal for
+    a ring, because it enters and leaves every switch only once.
 
-    Sort order: at each switch, the switches below it in the order in which the given nodes first
-    reach them; on a leaf, the nodes in the given order. So the first node stays the first, and nodes
-    that are together already stay as they are. Unknown nodes are one more leaf below the root.
+    The children of a switch are sorted by the first given node below them, and the nodes of a leaf
+    keep the given order. The first node therefore stays first, and an order that is already
+    depth-first does not change. Unknown nodes form one additional leaf below the root.
     """
     first: dict[str, int] = {}
     for index, path in enumerate(network.paths):

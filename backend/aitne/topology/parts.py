@@ -21,7 +21,9 @@ class TopologyPart:
     """Part of a topology that one source describes."""
 
     switches: tuple[Switch, ...] = ()
+    """Switches of the cluster; empty: the source does not describe the network."""
     nodes: tuple[NodeTopology, ...] = ()
+    """Topologies of single nodes; empty: the source does not describe nodes."""
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,17 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 @dataclass(frozen=True)
 class PciDevice:
-    """A device with the bridges above it, the host bridge first; none if they are unknown."""
+    """A PCI device and its position in the PCI tree."""
 
     device: Device
+    """The device."""
     bridges: tuple[str, ...]
+    """PCI bridges above the device, starting with the host bridge; empty: unknown."""
 
 
 def links(devices: Sequence[PciDevice]) -> dict[tuple[str, str], str]:
-    """Return the kind of link of each pair of devices whose bridges are known, by their names."""
+    """Return the kind of link, such as ``PIX``, of each pair of device names, in both directions.
+    Devices with unknown bridges are omitted."""
     return {
         (one.device.name, other.device.name): _kind(one, other)
         for one, other in permutations(devices, 2)

@@ -1,4 +1,4 @@
-"""Parts of a topology as JSON, in which agents report them and the platform stores them."""
+"""JSON form of parts of a topology, in the reports of agents and in the platform's database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMES_AT_ONCE = 10_000
 
 
 def to_record(part: TopologyPart) -> dict[str, Any]:
-    """Return a part as values of JSON."""
+    """Convert a part to a JSON object."""
     return {
         "switches": [
             {
@@ -38,7 +38,7 @@ def to_record(part: TopologyPart) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> TopologyPart:
-    """Return the part that ``to_record`` has converted. Values are not checked again."""
+    """Convert a JSON object of ``to_record`` back to the part. Its values are not validated."""
     return TopologyPart(
         tuple(
             Switch(
@@ -55,8 +55,8 @@ def from_record(record: Mapping[str, Any]) -> TopologyPart:
 
 
 def node_record(node: NodeTopology) -> dict[str, Any]:
-    """Return the topology of one node as values of JSON. Each link is in it once, if it is the same
-    in both directions."""
+    """Convert the topology of one node to a JSON object. A link of the same kind in both directions
+    is written only once."""
     return {
         "name": node.name,
         "source": node.source,

@@ -64,8 +64,8 @@ def read_conf(text: str, file: str) -> list[Switch]:
 
 
 def conf_text(tree: TopologyTree) -> str:
-    """Return the switches of a tree as the text of a ``topology.conf``. Blocks become switches;
-    names that no switch can have are replaced."""
+    """Return the switches of a tree as the text of a ``topology.conf``. Blocks are written as
+    switches. Names that are not valid for switches are replaced by ``blocks-<number>``."""
     names: dict[str, str] = {}
     for number, name in enumerate(tree.switches):
         names[name] = name if _SWITCH.fullmatch(name) else f"blocks-{number}"
@@ -82,8 +82,12 @@ def conf_text(tree: TopologyTree) -> str:
 
 
 def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:
-    """Return the switches or blocks in the output of ``scontrol show topology``; none if Slurm has
-    no topology. Values that are not known are ignored.
+    """Parse the output of ``scontrol show topology`` and return its switches or blocks; an empty list
+    if Slurm has no topology. Unknown keys are ignored.
+
+    Args:
+        text: the output.
+        file: name of the file or command, for error messages.
 
     Raises:
         TopologyError: the output cannot be read.
@@ -120,14 +124,22 @@ def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:
 
 
 class Names:
-    """Host lists of one topology, whose number of names together is limited."""
+    """Parser of the host lists of one topology, which may have at most ``MAX_NODES`` names in
+    total."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def expand(self, text: str, source: SourceLine) -> list[str]:
-        """Return the names in a host list. Raises ``TopologyError`` with the position of the
-        list."""
+        """Expand a host list to names.
+
+        Args:
+            text: the host list.
+            source: its file and line, for error messages.
+
+        Raises:
+            TopologyError: the list is invalid, or all lists together have too many names.
+        """
         try:
             names = expand_hostlist(text)
         except ValueError as error:
@@ -142,16 +154,21 @@ class Names:
 
 
 def block(name: str, nodes: str, source: SourceLine, names: Names) -> Switch:
-    """Return the block ``name`` with the nodes in a host list. Raises ``TopologyError``."""
+    """Return the block ``name`` with the nodes of the host list ``nodes``.
+
+    Raises:
+        TopologyError: the name or the host list is invalid; contains ``source``.
+    """
     members = tuple(names.expand(nodes, source))
     return Switch(_name(name, source), source, nodes=members, is_block=True)
 
 
 def block_sizes(words: Sequence[str], source: SourceLine) -> list[int]:
-    """Return the sizes in Slurm's ``BlockSizes``, the size of a block first.
+    """Parse Slurm's ``BlockSizes``: numbers of nodes, starting with the size of a single block.
 
     Raises:
-        TopologyError: a size is not a number, or not a multiple of the one before it.
+        TopologyError: a size is not a positive number or not a multiple of the one before it;
+            contains ``source``.
     """
     sizes = [int(word) if _SIZE.fullmatch(word.strip()) else 0 for word in words]
     for size, before in zip(sizes, [1, *sizes]):  # noqa: B905 (3.9)
@@ -164,8 +181,12 @@ def block_sizes(words: Sequence[str], source: SourceLine) -> list[int]:
 
 
 def above_blocks(blocks: Sequence[Switch], sizes: Sequence[int]) -> list[Switch]:
-    """Return the blocks together with the larger blocks that Slurm combines them to, as ``sizes``
-    says, and one root above them."""
+    """Return the blocks, the aggregated blocks above them, and a root if several remain at the top.
+
+    Args:
+        blocks: the blocks in Slurm's order.
+        sizes: Slurm's ``BlockSizes``; each size after the first is one level of aggregated blocks.
+    """
     switches = list(blocks)
     top = [each.name for each in blocks]
     combined = 1

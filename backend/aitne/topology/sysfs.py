@@ -1,4 +1,4 @@
-"""The folder ``/sys`` of a node, or a copy of it: no program is needed.
+"""Reader of a node's topology in ``/sys``, or in a copy of this folder, without external programs.
 
 https://docs.kernel.org/PCI/sysfs-pci.html, https://docs.kernel.org/admin-guide/mm/numaperf.html
 """
@@ -24,11 +24,14 @@ _MAX_CHARACTERS = 65_536
 
 
 def read_sysfs(root: str) -> NodeTopology:
-    """Return NUMA nodes, GPUs and network interfaces as the kernel shows them in ``root``, which is
-    ``/sys`` or a copy of it. NVLink is not there.
+    """Return the NUMA nodes, GPUs, network interfaces and PCIe links of a node. The kernel does not
+    show NVLink there, and the name of the node is None.
+
+    Args:
+        root: ``/sys``, or a copy of it.
 
     Raises:
-        TopologyError: it is not such a folder, or cannot be read.
+        TopologyError: ``root`` is not such a folder, or cannot be read.
     """
     try:
         return _read(Path(root))
@@ -69,8 +72,8 @@ def _read(root: Path) -> NodeTopology:
 
 
 def _nics(root: Path) -> list[PciDevice]:
-    """Return the network interfaces with a PCI address; of InfiniBand and Ethernet at the same
-    address, InfiniBand."""
+    """Return the network interfaces that have a PCI address. If an InfiniBand and an Ethernet
+    device have the same address, only the InfiniBand device is returned."""
     nics: dict[str, PciDevice] = {}
     for kind in ("infiniband", "net"):
         folder = root / "class" / kind
@@ -84,7 +87,8 @@ def _nics(root: Path) -> list[PciDevice]:
 
 
 def _device(name: str, folder: Path, root: Path) -> PciDevice:
-    """Return the device that a folder, or the PCI device above it, describes."""
+    """Return the PCI device of a folder in ``/sys``, named ``name``; without PCI address and bridges
+    if no folder on its path is a PCI device."""
     real = folder.resolve()
     parts = real.parts[len(root.resolve().parts) :]
     addresses = [part for part in parts if _ADDRESS.fullmatch(part)]

@@ -23,16 +23,23 @@ MAX_LEVELS = 16
 
 @dataclass(frozen=True)
 class SourceLine:
-    """Position in a file, or in the output of a command, that declares a part of a topology."""
+    """Line of a file or of a command's output that declares a part of a topology."""
 
     file: str
+    """Name of the file or command."""
     line: int
+    """Number of the line, from 1."""
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}"
 
     def error(self, problem: str, remedy: str) -> TopologyError:
-        """Return an error that names this position."""
+        """Return a ``TopologyError`` with this file and line.
+
+        Args:
+            problem: what is wrong, without a full stop.
+            remedy: what to do, as a sentence.
+        """
         return TopologyError(problem, remedy, file=self.file, line=self.line)
 
 
@@ -41,11 +48,15 @@ class Switch:
     """A switch or block as a source declares it, with either the switches or the nodes below it."""
 
     name: str
+    """Name of the switch or block."""
     source: SourceLine
+    """Line that declares it."""
     switches: tuple[str, ...] = ()
+    """Names of the switches directly below it; empty for a leaf."""
     nodes: tuple[str, ...] = ()
+    """Names of the nodes connected to it; empty except for a leaf."""
     is_block: bool = False
-    """Whether it is a block of Slurm, or several blocks together."""
+    """Whether it is a Slurm block, or an aggregate of several blocks."""
 
 
 class TopologyTree:
@@ -69,7 +80,8 @@ class TopologyTree:
         self._paths = _paths(self.switches, self.root)
 
     def path(self, switch: str) -> tuple[str, ...]:
-        """Return the switches from the root to ``switch``, both included."""
+        """Return the names of the switches on the path from the root to ``switch``, including both.
+        Raises ``KeyError`` if the tree does not contain ``switch``."""
         return self._paths[switch]
 
     def common_ancestor(self, first: str, second: str) -> str:
@@ -82,12 +94,13 @@ class TopologyTree:
         return common
 
     def source_of(self, name: str) -> SourceLine | None:
-        """Return the source of the edge from a switch or node to its parent; None for the root."""
+        """Return the line that declares the parent of a switch or node; None for the root and for
+        unknown names."""
         parent = self.leaf_of.get(name) or self.parents.get(name)
         return None if parent is None else self.switches[parent].source
 
     def unknown(self, nodes: Iterable[str]) -> list[str]:
-        """Return those of ``nodes`` that are not in the tree, in the given order."""
+        """Return the nodes that the tree does not contain, in the given order."""
         return [node for node in nodes if node not in self.leaf_of]
 
 
@@ -167,7 +180,7 @@ def _root(switches: Mapping[str, Switch], parents: Mapping[str, str]) -> str:
 
 
 def _cycle(switches: Mapping[str, Switch], parents: Mapping[str, str], start: str) -> TopologyError:
-    """Return the error that names the cycle to which the parents of ``start`` lead."""
+    """Return the error for a cycle of switches. ``start`` is a switch whose ancestors form it."""
     path = {start: None}
     last = start
     while parents[last] not in path:
@@ -202,8 +215,8 @@ def _paths(switches: Mapping[str, Switch], root: str) -> dict[str, tuple[str, ..
 
 
 def merged(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
-    """Return the tree of what several sources declare. A switch that several sources declare alike
-    is taken from the first.
+    """Merge the switches of several sources into one tree. Several sources may declare the same
+    switch, with the same children; the first declaration is kept.
 
     Raises:
         TopologyError: sources contradict each other, or the switches do not form one tree.
