@@ -34,7 +34,12 @@ _CONSEQUENCE_TEXTS = ("Connection closed by peer", "Connection reset by peer", "
 
 
 class RankCellError(Exception):
-    """Error: a cell has failed on ranks. Its traceback is that of the first failure."""
+    """Error: a cell failed on at least one rank.
+
+    Args:
+        failures: the error of each rank that failed, the earliest first.
+        nodes: name of the node of each rank.
+    """
 
     def __init__(self, failures: Sequence[CellFailure], nodes: Mapping[int, str]) -> None:
         self.failures = tuple(failures)
@@ -43,7 +48,8 @@ class RankCellError(Exception):
         super().__init__(f"rank {first.rank} on {nodes[first.rank]}: {first.name}: {first.text}")
 
     def _render_traceback_(self) -> list[str]:
-        """Return the lines that IPython shows instead of a traceback of this kernel."""
+        """Return the lines that IPython shows as the traceback: the first failure with its
+        traceback, and one line for each group of ranks with another error."""
         first, *others = self.failures
         same = [each.rank for each in others if (each.name, each.text) == (first.name, first.text)]
         lines = [f"Rank {first.rank} on {self._nodes[first.rank]} failed first:"]
@@ -61,14 +67,14 @@ class RankCellError(Exception):
 
 
 class RanksLostError(Exception):
-    """Error: ranks have ended while they executed a cell."""
+    """Error: ranks ended before they had executed a cell completely."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"RanksLostError: {self}"]
 
 
 class RanksInterrupt(KeyboardInterrupt):
-    """The cell was interrupted on its ranks."""
+    """Error: the cell was interrupted by the user."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
@@ -79,15 +85,20 @@ class CellFailure:
     """The error of a cell on one rank."""
 
     rank: int
+    """Number of the rank."""
     name: str
+    """Name of the exception's class."""
     text: str
+    """Message of the exception."""
     traceback: list[str]
+    """Lines of the traceback."""
     at: str
-    """Time at which the rank reported it (ISO 8601), for their order."""
+    """Time at which the rank reported the error (ISO 8601); the earliest failure comes first."""
 
     @property
     def consequence(self) -> bool:
-        """Return whether another rank's end may be its cause."""
+        """Return whether the error may be a consequence of the failure of another rank, for example
+        a closed connection."""
         return self.name in _CONSEQUENCES or any(part in self.text for part in _CONSEQUENCE_TEXTS)
 
 
@@ -107,7 +118,8 @@ class _Progress:
 
 
 class CellValue:
-    """Value of the last expression of a cell on the lowest of its ranks, as it is displayed there."""
+    """Value of a cell's last expression on the lowest rank that executed the cell, in the display
+    formats (MIME bundle) of this rank."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self._data = content["data"]
@@ -386,8 +398,11 @@ class DistributedCell:
 
 @contextlib.contextmanager
 def _interrupts(request: RankRequest) -> Iterator[None]:
-    """Make an interrupt of this kernel an event of the request, so that none comes between two
-    statements that belong together."""
+    """Convert SIGINT to an ``interrupt`` event of ``request`` inside the ``with`` block.
+
+    ``KeyboardInterrupt`` could otherwise be raised between two statements that must both run. On
+    other threads than the main thread this has no effect.
+    """
 
     def note(_number: int, _frame: FrameType | None) -> None:
         request.put(RankEvent("interrupt", -1, {}))
@@ -408,7 +423,10 @@ def _counted(ranks: Sequence[int]) -> str:
 
 
 def _described(places: Mapping[int, Mapping[str, Any]]) -> list[str]:
-    """Return lines that tell where ranks are, one for all ranks at the same place."""
+    """Return one line for each group of ranks that execute the same line of the cell.
+
+    ``places`` are the answers of ``GroupConnection.where``, by rank.
+    """
     groups: dict[str, list[int]] = {}
     for rank, place in places.items():
         if place["line"] is None:

@@ -14,10 +14,10 @@ from aitne.notebook.outputs import CellOutputs, OutputBudget, in_words
 
 
 class BoundedClient(NotebookClient):
-    """nbclient's client, except that outputs are bounded while they arrive, and that what cells
-    print also appears in the log of the job.
+    """nbclient's client with limits on the outputs, which are applied while outputs arrive. Printed
+    text is also written to the job's log.
 
-    State of widgets is not kept: it works only together with a kernel.
+    The state of widgets is not stored, because widgets work only with a running kernel.
     """
 
     def __init__(self, notebook: Any, log: JobLog, **options: Any) -> None:
@@ -29,7 +29,7 @@ class BoundedClient(NotebookClient):
         self._cells: dict[int, CellOutputs] = {}
 
     def finish_cell(self, index: int) -> None:
-        """Complete the outputs of a cell that has ended, or that runs no longer."""
+        """Complete the outputs of the cell with this index, after the cell has ended."""
         if index in self._cells:
             omitted = self._cells[index].finish()
             if omitted:
@@ -38,7 +38,11 @@ class BoundedClient(NotebookClient):
     def output(
         self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int
     ) -> None:
-        """Keep an output of a cell."""
+        """Store an output of a cell, and write its text to the job's log.
+
+        Overrides nbclient's method. ``outs`` is the cell's list of outputs, ``msg`` the message on
+        the kernel's iopub channel.
+        """
         self.messages += 1
         cell = self._outputs(cell_index, outs)
         kind, content = msg["msg_type"], msg["content"]
@@ -60,7 +64,8 @@ class BoundedClient(NotebookClient):
                 places.setdefault(cell_index, []).append(count)
 
     def clear_output(self, outs: list[Any], msg: dict[str, Any], cell_index: int) -> None:
-        """Remove the outputs of a cell, now or before its next output."""
+        """Remove the outputs of a cell: immediately or, if the message has ``wait``, before its
+        next output."""
         if msg["content"].get("wait"):
             self.clear_before_next_output = True
         else:

@@ -21,7 +21,7 @@ class CellCommunication:
     cell."""
 
     def begin(self) -> None:
-        """Note the totals before the cell."""
+        """Store the totals before the cell."""
         self._run, self._before = _totals()
         self._began = time.monotonic()
 
@@ -40,16 +40,22 @@ class CellCommunication:
 
 
 def _totals() -> tuple[float | None, Mapping[str, tuple[int, int, float]]]:
-    """Return the time at which the run of ``aitne.distrib`` began, which is None without one, and
-    its totals. The package is not imported, because it takes long and needs torch."""
+    """Return when ``aitne.distrib`` was initialized, and its totals of calls, bytes and seconds by
+    operation. Return None and no totals if it is not in use.
+
+    The package is not imported for this, because the import is slow and needs torch.
+    """
     profiling = sys.modules.get("aitne.distrib.profiling")
     found = None if profiling is None else profiling.by_operation()
     return (None, {}) if found is None else found
 
 
 def describe(profiles: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return a line about the communication of a cell from the profiles of its ranks, in which times
-    are means of the ranks; None without profiles."""
+    """Return a line that summarizes the communication of a cell.
+
+    Shares and seconds are means over the ranks. ``profiles`` are the results of
+    ``CellCommunication.end`` on the ranks. Return None if no profile has a duration.
+    """
     profiles = [profile for profile in profiles if profile["seconds"] > 0]
     if not profiles:
         return None

@@ -1,9 +1,9 @@
-"""Files by which the kernel of a session and the ranks of a rank group find each other.
+"""Connection files, with which a session's kernel and the ranks of a rank group find each other.
 
-A rank group has the folder ``~/.aitne/ranks/<job id>``, which only its owner can read, in the home
-folder that all nodes and containers share; ``AITNE_RANKS_FOLDER`` names another. ``engine.json`` and ``client.json`` contain addresses and
-keys for engines and kernels, ``status.json`` the state of the group. All three are removed when the
-group ends.
+The files of a rank group are in the folder ``~/.aitne/ranks/<job id>``. All nodes and containers
+share the home folder, and only its owner can read this folder. ``AITNE_RANKS_FOLDER`` selects
+another folder. ``engine.json`` and ``client.json`` contain the addresses and keys for engines and
+kernels, ``status.json`` the state of the group. All three are removed when the group ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_BYTES = 4 << 20
 
 
 class ConnectionFilesError(Exception):
-    """Error: the files of a rank group cannot be used, and why."""
+    """Error: the connection files of a rank group cannot be used; the message states the reason."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,21 @@ class Rank:
     """One rank of a group, as ``client.json`` describes it."""
 
     rank: int
+    """Number of the rank."""
     node: str
+    """Name of its node."""
     local_rank: int
+    """Number of the rank on its node."""
     pid: int
+    """Process ID on its node."""
     gpu: str = ""
-    """Name of its GPU, such as ``0: NVIDIA H100``; empty without one."""
+    """Index and name of its GPU, such as ``0: NVIDIA H100``; empty if it has none."""
     started_at: float = 0.0
-    """Unix time at which it started."""
+    """Unix time at which it started, in seconds."""
     python: str = ""
+    """Version of Python, such as ``3.11.4``."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Version of each package that kernel and ranks should agree on, if it is installed."""
+    """Versions of the installed packages that should be the same in kernel and ranks, by name."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,22 @@ class Status:
     """State of a rank group, as ``status.json`` describes it."""
 
     group: str
+    """ID of the group, which is the ID of its job."""
     session: str
+    """ID of the session to which the group belongs; empty: none."""
     state: str
     """``starting``, ``ready`` or ``ending``."""
     size: int
+    """Number of ranks of the group."""
     registered: int
     """Number of ranks that have started."""
     busy: tuple[int, ...] = ()
+    """Ranks that execute a request, in increasing order."""
     release_at: float | None = None
-    """Unix time at which the group ends if no cell is executed until then; None without a limit."""
+    """Unix time at which the group is released if no cell is executed until then; None: there is no
+    limit, or the group is busy, starting or ending."""
     message: str = ""
-    """Why the group ends; empty before."""
+    """Reason for the end of the group; empty while the group is not ending."""
 
 
 def own_folder(environ: Mapping[str, str]) -> Path | None:
@@ -86,8 +96,9 @@ def is_job(environ: Mapping[str, str]) -> bool:
 
 
 def own_ranks(environ: Mapping[str, str]) -> tuple[Path, Path] | None:
-    """Return the folder of the ranks that run beside a job's notebook, and the file that exists as
-    soon as they have ended; None if there are no such ranks."""
+    """Return the folder of the ranks of a job that runs a notebook, and the path of the file that
+    is created when these ranks have ended. Return None if this process does not belong to such a
+    job, or the job has no ranks."""
     folder, ended = environ.get(FOLDER), environ.get(ENDED)
     if not is_job(environ) or not environ.get(GROUP) or not folder or not ended:
         return None
@@ -95,17 +106,17 @@ def own_ranks(environ: Mapping[str, str]) -> tuple[Path, Path] | None:
 
 
 def groups_folder() -> Path:
-    """Return the folder that contains the folders of this user's rank groups."""
+    """Return ``~/.aitne/ranks``, which contains one folder for each rank group of this user."""
     return Path.home() / ".aitne" / "ranks"
 
 
 def create(folder: Path) -> None:
-    """Create the folder of a group, which only its owner can read, without files of an earlier
-    attempt of its job.
+    """Create the folder of a group, with access for its owner only. Connection files of an earlier
+    attempt of the same job are removed.
 
     Raises:
-        ConnectionFilesError: it exists and belongs to another account or has other files, or it
-            cannot be created.
+        ConnectionFilesError: the folder cannot be created, or exists and belongs to another account
+            or contains other files.
     """
     if folder.is_dir() and not all(_is_of_group(path.name) for path in folder.iterdir()):
         raise ConnectionFilesError(f"{folder} contains other files. Name a folder that is empty")
@@ -122,14 +133,14 @@ def create(folder: Path) -> None:
 
 
 def _is_of_group(name: str) -> bool:
-    """Return whether a file of that name may be one of a rank group."""
+    """Return whether ``name`` is a file name that rank groups use."""
     return name in (ENGINE, CLIENT, STATUS) or name.startswith(
         ("node-", "profile-", ".node-", ".engine.", ".client.", ".status.")
     )
 
 
 def _check(folder: Path) -> None:
-    """Raise ``ConnectionFilesError`` if others than the owner could read or replace the files."""
+    """Raise ``ConnectionFilesError`` if other accounts can read or replace files in ``folder``."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise ConnectionFilesError(
@@ -138,7 +149,8 @@ def _check(folder: Path) -> None:
 
 
 def write(folder: Path, name: str, content: Mapping[str, Any]) -> None:
-    """Write a file of a group, in one step, readable by its owner only. Raises ``OSError``."""
+    """Write ``content`` as JSON to a file of a group. The file is replaced atomically, and only its
+    owner can read it. Raises ``OSError``."""
     part = folder / f".{name}.{os.getpid()}"
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -150,8 +162,8 @@ def read(folder: Path, name: str) -> dict[str, Any]:
     """Return the content of a file of a group.
 
     Raises:
-        FileNotFoundError: there is none, because the group has not started or has ended.
-        ConnectionFilesError: it is not a file that this account alone has written.
+        FileNotFoundError: the file does not exist, because the group has not started or has ended.
+        ConnectionFilesError: another account may have written the file, or it is damaged.
     """
     _check(folder)
     descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW)
@@ -187,7 +199,7 @@ def wait_for(folder: Path, name: str, timeout_s: float) -> dict[str, Any]:
 
 
 def remove(folder: Path) -> None:
-    """Remove the folder of a group that has ended."""
+    """Remove the folder of a group that has ended. Errors are ignored."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -211,7 +223,7 @@ def read_status(folder: Path) -> Status:
 
 
 def ranks_of(client: Mapping[str, Any]) -> list[Rank]:
-    """Return the ranks that the content of ``client.json`` describes.
+    """Return the ranks in the content of ``client.json``, in increasing order.
 
     Raises:
         ConnectionFilesError: the content is damaged.
@@ -223,8 +235,9 @@ def ranks_of(client: Mapping[str, Any]) -> list[Rank]:
 
 
 def folders() -> Iterator[Path]:
-    """Return the folders of this user's rank groups: the one that ``AITNE_RANKS_FOLDER`` names,
-    then, unless it was started by hand outside a session, all in ``~/.aitne/ranks``."""
+    """Yield the folders of this user's rank groups: first the folder in ``AITNE_RANKS_FOLDER``, if
+    it is set, then the folders in ``~/.aitne/ranks``. The latter are omitted if
+    ``AITNE_RANKS_FOLDER`` is set outside a session."""
     chosen = os.environ.get(FOLDER)
     own = Path(chosen).expanduser() if chosen else None
     if own is not None:

@@ -50,8 +50,11 @@ class GroupSettings:
 
     group: str
     session: str
+    """ID of the session; empty: the group belongs to none."""
     size: int
+    """Number of ranks."""
     idle_s: float | None
+    """Seconds without work after which the group is released; None: no limit."""
     folder: Path
 
 
@@ -96,7 +99,7 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
     from aitne.notebook import hearts
 
     class RankHub(Hub):
-        """Hub that knows the ranks of its group."""
+        """ipyparallel's hub, which forwards its events to the state of the group."""
 
         def __init__(self, **arguments: Any) -> None:
             super().__init__(**arguments)
@@ -104,17 +107,17 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
             self.query_handlers.update(self.group.handlers())
 
         def dispatch_monitor_traffic(self, message: list[Any]) -> None:
-            """Handle what passes through the queues, except first messages of sockets."""
+            """Process a message from the task queues; the first message of a socket is ignored."""
             if message[1] != DELIM:
                 super().dispatch_monitor_traffic(message)
 
         def monitor_iopub_message(self, topics: list[bytes], message: Any) -> None:
-            """Note which rank works; other output is not examined, because it may be much."""
+            """Process a status message of an engine. Other output is ignored to save time."""
             if topics[0].endswith(b".status"):
                 self.group.worked(self.session.deserialize(message, content=True))
 
         def _save_engine_state(self) -> None:
-            """Do nothing: a controller is never restored."""
+            """Do nothing, because a controller is never restarted from a saved state."""
 
         def finish_registration(self, heart: bytes) -> None:
             super().finish_registration(heart)
@@ -125,7 +128,7 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
             self.group.left(msg["content"]["id"])
 
     class Controller(module.IPController):
-        """ipyparallel's controller without an end of its own at signals."""
+        """ipyparallel's controller, which ignores signals and runs until all ranks have ended."""
 
         def construct_url(self, kind: str, channel: str, index: Any = None) -> str:
             # As it comes, it binds ipc://PATH-N, but clients of a monitor connect to ipc://PATH:N.
@@ -145,7 +148,7 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
                 connection.write(settings.folder, connection.ENGINE, content)
 
         def cleanup_connection_files(self) -> None:
-            """Leave the files to ``run``, which removes the folder."""
+            """Do nothing, because ``run`` removes the folder with the files."""
 
         def end(self) -> None:
             logging.disable()  # it reports the end of its helpers
@@ -198,9 +201,9 @@ class GroupState:
     """State of a rank group in its controller.
 
     Args:
-        settings: what is known of the group.
+        settings: settings of the group.
         hub: the hub of the controller.
-        private: folder that is needed until all ranks have registered.
+        private: folder of the controller's sockets; removed when all ranks have registered.
     """
 
     def __init__(self, settings: GroupSettings, hub: Any, private: Path) -> None:
@@ -223,7 +226,7 @@ class GroupState:
         self._samples: dict[int, tuple[int, dict[int, Any], asyncio.Event]] = {}
 
     def handlers(self) -> dict[str, Any]:
-        """Return the handler of each type of message that only this controller knows."""
+        """Return the handlers of the messages that ipyparallel does not support, by type."""
         return {
             "node_request": self._node,
             "death_request": self._death,
@@ -384,7 +387,8 @@ class GroupState:
         )
 
     async def _sample(self) -> dict[int, Any]:
-        """Return what the monitors measure of the ranks now, or what has arrived after a second."""
+        """Request the memory use of all ranks from the monitors, and return it by rank. Ranks whose
+        monitor does not answer within ``_SAMPLE_S`` seconds are omitted."""
         alive = [rank for rank in self._monitors if rank not in self._dead]
         if not alive:
             return {}
@@ -423,7 +427,8 @@ class GroupState:
         )
 
     def _end_group(self, message: str, *, stop: bool = True) -> None:
-        """Note why the group ends and, unless something else does, ask its ranks to end."""
+        """Store and report the reason for the end of the group, unless it is already ending. With
+        ``stop``, send SIGTERM to the remaining ranks."""
         if self._message:
             return
         self._message = message
@@ -436,14 +441,14 @@ class GroupState:
             )
 
     def _note_idle_end(self, idle_s: float) -> None:
-        """Write for the agent that the group ends for lack of work, which is the job's message."""
+        """Write the file from which the agent learns that the group was idle for too long."""
         run_dir = os.environ.get(RUN_DIR)
         if run_dir:
             with contextlib.suppress(OSError):  # a full disk must not keep idle nodes allocated
                 connection.write(Path(run_dir), RELEASED, {"idle_s": int(idle_s)})
 
     def _leave_outcome(self, message: str) -> None:
-        """Write why the group ends to the log of its job."""
+        """Write the reason for the group's end to the job's log (standard error)."""
         os.write(2, f"aitne: {message}\n".encode())
 
     def _order_signal(self, number: int, ranks: list[int]) -> None:

@@ -26,7 +26,7 @@ _MOST_LIVE_LINES = 64
 
 
 def span(ranks: Iterable[int]) -> str:
-    """Return ranks as text: ``0-3,7``."""
+    """Return numbers of ranks as text, such as ``0-3,7``."""
     spans: list[list[int]] = []
     for rank in sorted(ranks):
         if spans and rank == spans[-1][1] + 1:
@@ -38,13 +38,15 @@ def span(ranks: Iterable[int]) -> str:
 
 @dataclass(frozen=True)
 class _Item:
-    """A line, or a figure or table, of a rank."""
+    """One output of a rank: a line of text, a rich output (figure, table) or ``clear_output``."""
 
     key: tuple[str, str]
-    """Its kind (``stdout``, ``stderr``, ``rich``, ``update``, ``clear``) and text; equal for equal
-    items."""
+    """Kind (``stdout``, ``stderr``, ``rich``, ``update``, ``clear``) and text. Outputs of several
+    ranks with the same key are shown once. The text of rich outputs is a hash of their data."""
     at: float
+    """Time of arrival, in seconds of the display's clock."""
     message: Mapping[str, Any] | None = None
+    """Content of the message of a rich output; None for other kinds."""
 
 
 class Screen:
@@ -59,7 +61,14 @@ class Screen:
     def show(
         self, data: Mapping[str, Any], metadata: Mapping[str, Any], name: str, *, update: bool
     ) -> None:
-        """Show a figure or table, or replace the one that was shown as ``name``."""
+        """Display a rich output.
+
+        Args:
+            data: the output by MIME type.
+            metadata: its metadata by MIME type.
+            name: display ID of the output.
+            update: replace the output that was displayed under ``name``.
+        """
         from IPython.display import publish_display_data
 
         publish_display_data(
@@ -72,8 +81,8 @@ class CellDisplay:
 
     Args:
         ranks: the ranks that execute the cell.
-        screen: where it is shown.
-        clock: returns the time in seconds.
+        screen: area in which it is shown; None: the output area of the running cell.
+        clock: returns the current time in seconds.
     """
 
     def __init__(
@@ -100,7 +109,7 @@ class CellDisplay:
     # --- input -----------------------------------------------------------------------------------
 
     def output(self, rank: int, message: Mapping[str, Any]) -> None:
-        """Take a message with output of a rank."""
+        """Queue the output in a message of the rank ``rank``. ``flush`` shows it."""
         kind, content = message["header"]["msg_type"], message["content"]
         if kind == "stream":
             self._stream(rank, content["name"], content["text"])
@@ -117,7 +126,7 @@ class CellDisplay:
             self._add(rank, _Item(("clear", ""), self._clock()))
 
     def line(self, text: str, stream: str = "stderr") -> None:
-        """Print a line that is not of a rank, at once."""
+        """Print a line that does not come from a rank, without delay."""
         self._print(stream, f"{text}\n")
 
     def _stream(self, rank: int, stream: str, text: str) -> None:
@@ -138,14 +147,15 @@ class CellDisplay:
 
     @property
     def deadline(self) -> float | None:
-        """Time at which ``flush`` has something to show; None if it has nothing."""
+        """Time (of the clock) at which ``flush`` must be called next; None if no output waits."""
         times = [items[0].at + FOLD_S for items in self._waiting.values() if items]
         if self._partial or self._live_text:
             times.append(self._live_at + _LIVE_S)
         return min(times, default=None)
 
     def flush(self, *, all_items: bool = False) -> None:
-        """Show what has waited long enough, or what all ranks have; with ``all_items`` all."""
+        """Show the queued output that all ranks have produced, or that has waited for ``FOLD_S``
+        seconds. With ``all_items``, show all queued output."""
         now = self._clock()
         text: list[str] = []
         stream = ""
@@ -174,15 +184,18 @@ class CellDisplay:
         self._live(now, at_once=all_items)
 
     def finish(self) -> None:
-        """Show everything that is left."""
+        """Show all remaining output, including unfinished lines."""
         for (rank, stream), rest in sorted(self._partial.items()):
             self._add(rank, _Item((stream, _overwritten(rest)), self._clock()))
         self._partial.clear()
         self.flush(all_items=True)
 
     def _next(self, now: float, *, all_items: bool) -> tuple[str, str] | None:
-        """Return the item to show next: one that all ranks have, or else the oldest, if it need not
-        wait any longer."""
+        """Return the key of the output to show next, or None if all queued output must still wait.
+
+        The oldest output is shown if every rank has produced it, if it has waited for ``FOLD_S``
+        seconds, or if every rank has some other output queued.
+        """
         key = min(self._fronts, key=lambda key: self._waiting[self._fronts[key][0]][0].at)
         item = self._waiting[self._fronts[key][0]][0]
         everywhere = len(self._fronts[key]) == len(self._waiting)
@@ -233,9 +246,11 @@ class CellDisplay:
 
 
 def _overwritten(line: str, *, keep: bool = False) -> str:
-    """Return what a terminal shows of a line with carriage returns: what follows the last one.
+    """Return the part of a line that remains visible in a terminal: the text after the last
+    carriage return.
 
-    With ``keep`` a final carriage return remains, because text that follows will overwrite the line.
+    Carriage returns at the end of the line do not count. With ``keep``, one of them is preserved,
+    so that later text replaces the line.
     """
     ended = line.endswith("\r")
     shown = line.rstrip("\r").rpartition("\r")[2]

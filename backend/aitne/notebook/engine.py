@@ -76,7 +76,8 @@ def _run(folder: Path) -> None:
 
 
 def _fork(work: Callable[[], None]) -> int:
-    """Run ``work`` in a child process, and return its process id."""
+    """Run ``work`` in a forked child process, and return the PID of the child. The child exits with
+    code 0, or with code 1 if ``work`` raises an exception."""
     pid = os.fork()
     if pid:
         return pid
@@ -91,7 +92,13 @@ def _fork(work: Callable[[], None]) -> int:
 
 
 def _follow(pid: int, log: int, folder: Path) -> None:
-    """End this rank when the controller has ended before it: no cell could reach the group."""
+    """Wait until the controller has ended, then end this rank, which can no longer receive cells.
+
+    Args:
+        pid: PID of the controller.
+        log: file descriptor for the message.
+        folder: folder of the group, which is removed.
+    """
     select.select([os.pidfd_open(pid)], [], [])
     connection.remove(folder)
     os.write(log, b"aitne: the controller of the rank group has ended; the group ends with it\n")
@@ -110,7 +117,8 @@ def _report(world: RankTopology) -> dict[str, Any]:
 
 
 def _device(world: RankTopology) -> str:
-    """Return the index or UUID of this rank's GPU as torch would choose it."""
+    """Return the index or UUID of the GPU that torch would select for this rank; empty if there is
+    no GPU."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(world.local_rank) if os.path.exists("/dev/nvidiactl") else ""

@@ -56,7 +56,13 @@ LOG = JobLog()
 
 
 class NotebookFailed(Exception):
-    """Error: a notebook did not complete. Its text is a sentence without its end."""
+    """Error: a notebook did not complete.
+
+    Args:
+        sentence: the reason, as a sentence without full stop.
+        code: exit code of the job.
+        state: state of the notebook: ``failed`` or ``stopped``.
+    """
 
     def __init__(self, sentence: str, code: int = 1, state: str = "failed") -> None:
         super().__init__(sentence)
@@ -68,7 +74,11 @@ class NotebookRun:
     """Execution of one notebook."""
 
     def __init__(self, folder: str) -> None:
-        """Read what to run from the job's folder. Raises ``NotebookFailed``."""
+        """Read the request and the notebook. ``folder`` is the folder of the job's attempt.
+
+        Raises:
+            NotebookFailed: the notebook cannot be read.
+        """
         with open(os.path.join(folder, REQUEST), encoding="utf-8") as file:
             request = json.load(file)
         self._parameters: dict[str, Any] = request["parameters"]
@@ -198,14 +208,15 @@ class NotebookRun:
             client.finish_cell(index)
 
     async def _end(self, client: Any, manager: Any) -> None:
-        """End the kernel, whatever has happened to it."""
+        """Terminate the kernel. Has no effect if the kernel has already ended or never started."""
         if client.kc is not None:
             client.kc.stop_channels()
         with contextlib.suppress(RuntimeError, OSError):
             await manager.shutdown_kernel(now=True)
 
     def _listen(self, manager: Any) -> None:
-        """Handle signals: those that end the job, and those that belong to the program."""
+        """Install signal handlers: signals in ``_ENDING`` stop the execution, those in
+        ``_FORWARDED`` are forwarded to the kernel."""
         loop = asyncio.get_running_loop()
         stop = self._stop = loop.create_future()
 
@@ -224,7 +235,12 @@ class NotebookRun:
             loop.add_signal_handler(number, forward, number)
 
     async def _unless_stopped(self, work: Any) -> None:
-        """Wait for ``work``; raises ``_StopRequested`` if the job is asked to end before."""
+        """Wait for the awaitable ``work``. Exceptions of ``work`` are raised.
+
+        Raises:
+            _StopRequested: a signal asked the job to end before ``work`` was done. ``work`` still
+                runs.
+        """
         assert self._stop is not None  # noqa: S101 - set before the kernel starts
         task = asyncio.ensure_future(work)
         await asyncio.wait({task, self._stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -297,7 +313,14 @@ class _StopRequested(Exception):
 
 
 class _Writer:
-    """File that is replaced as the notebook proceeds, but not so often that it delays the cells."""
+    """Writer of a file that is replaced while the notebook runs.
+
+    Args:
+        path: path of the file.
+        content: returns the current content.
+        every_s: minimum interval in seconds. It is extended if writing takes long, so that writing
+            does not delay the cells.
+    """
 
     def __init__(self, path: str, content: Callable[[], bytes], every_s: float) -> None:
         self._path = path
@@ -307,15 +330,16 @@ class _Writer:
         self._version: object = None
 
     def write_if_due(self, version: object) -> None:
-        """Write the file, unless that was done a moment ago or for the same ``version``."""
+        """Write the file if the interval has elapsed and ``version`` differs from the version that
+        was written last. Errors are reported in the log."""
         if time.monotonic() >= self._next and version != self._version:
             self._version = version
             if problem := self.write():
                 LOG.line(f"Warning: {problem}.")
 
     def write(self) -> str | None:
-        """Replace the file. Return why that was not possible as a sentence without its end; None if
-        it was."""
+        """Replace the file atomically. Return None, or the reason for a failure as a sentence
+        without full stop."""
         began = time.monotonic()
         temporary = f"{self._path}.part"
         try:
@@ -344,7 +368,8 @@ def _reading(path: str) -> Any:
 
 
 async def _interrupt(client: Any, running: asyncio.Future[Any]) -> None:
-    """Interrupt the cell that runs, so that it may clean up, and wait until it has ended."""
+    """Interrupt the running cell and wait at most ``INTERRUPT_S`` seconds for its end, so that it
+    can clean up. ``running`` is the future of the cell; it is cancelled afterwards."""
     with contextlib.suppress(RuntimeError, OSError):
         await client.km.interrupt_kernel()
     await asyncio.wait({running}, timeout=INTERRUPT_S)

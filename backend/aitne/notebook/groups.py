@@ -26,14 +26,15 @@ _LOST_S = 20.0
 
 
 class RanksError(Exception):
-    """Error for the user of a notebook: what does not work with ranks, and what to do."""
+    """Error: an operation on ranks failed. The message is for the user of the notebook."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"RanksError: {self}"]
 
 
 def versions() -> dict[str, str]:
-    """Return the version of each package that kernel and ranks should agree on. Imports none."""
+    """Return the versions of the installed packages that should be the same in kernel and ranks, by
+    name. The packages are not imported."""
     found = {}
     for name in AGREED:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -46,11 +47,12 @@ class RankGroup:
 
     Args:
         folder: folder of the group.
-        notify: called on another thread with the kind of a notice (``death``, ``end``, ``idle``) and
-            its content.
+        notify: called on another thread with the type (``death``, ``end``, ``idle``) and the
+            content of each notification of the controller; None: notifications are ignored.
+
     Raises:
         FileNotFoundError: the group is not ready, or has ended.
-        RanksError: it does not answer.
+        RanksError: the group does not answer.
     """
 
     def __init__(
@@ -77,10 +79,14 @@ class RankGroup:
         return bool(self.link.message) or self.link.gone
 
     def chosen(self, count: int | None, *, one_per_node: bool) -> list[int]:
-        """Return the ranks for a cell: the first ``count`` of all, or of the first rank of each node.
+        """Select the ranks that execute a cell.
+
+        Args:
+            count: number of ranks, starting with the lowest; None: all.
+            one_per_node: consider only the first rank of each node.
 
         Raises:
-            RanksError: there are fewer.
+            RanksError: ``count`` is larger than the number of these ranks, or less than 1.
         """
         ranks = [
             number
@@ -93,7 +99,8 @@ class RankGroup:
         return ranks[:count]
 
     def differences(self) -> list[str]:
-        """Return a sentence for each version in which kernel and ranks differ."""
+        """Return a warning for each version of Python or a package that differs between this kernel
+        and the ranks."""
         own = {"Python": platform.python_version(), **versions()}
         found = []
         for name, version in own.items():
@@ -119,8 +126,11 @@ class RankGroup:
     def push(self, named: Mapping[str, Any]) -> None:
         """Set variables on all ranks.
 
+        Args:
+            named: values by the names of the variables.
+
         Raises:
-            RanksError: a value cannot be sent, or a rank cannot read it.
+            RanksError: a value cannot be serialized, or a rank cannot deserialize it.
         """
         encoder = values.Encoder(same_python=self.same_python)
         try:
@@ -132,10 +142,11 @@ class RankGroup:
         self._request("push_request", content, self.ranks, encoder.buffers)
 
     def pull(self, names: Sequence[str], ranks: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """Return the values of variables on ranks, by rank and name.
+        """Return the values of the variables ``names`` on ``ranks``, by rank and name.
 
         Raises:
-            RanksError: a value is not defined, cannot be sent or cannot be read here.
+            RanksError: a variable is not defined, or its value cannot be serialized on the rank or
+                deserialized here.
         """
         python = list(platform.python_version_tuple()[:2])
         content = {"names": list(names), "python": python}
@@ -152,7 +163,8 @@ class RankGroup:
             raise RanksError(str(error)) from error
 
     def release(self) -> None:
-        """End the group without a platform: ask its controller, and wait until it has ended."""
+        """Release a group that was started without the platform. Ask its controller to end, and
+        wait at most ``_END_S`` seconds until the group has ended."""
         from aitne.notebook.link import RankAnswerError
 
         with contextlib.suppress(RankAnswerError):
@@ -162,7 +174,7 @@ class RankGroup:
             time.sleep(_LOOK_S)
 
     def interrupt(self) -> None:
-        """Send SIGINT to all ranks."""
+        """Send SIGINT to all ranks that have not ended."""
         self.link.signal(signal.SIGINT, self.link.alive)
 
     def close(self) -> None:
@@ -176,7 +188,17 @@ class RankGroup:
         ranks: Sequence[int],
         buffers: Sequence[Any] = (),
     ) -> dict[int, Any]:
-        """Return the replies of ranks to a request. Raises ``RanksError``."""
+        """Send a request and return the replies by rank.
+
+        Args:
+            kind: type of the request.
+            content: content of the message.
+            ranks: receivers.
+            buffers: binary buffers of the message.
+
+        Raises:
+            RanksError: a rank replied with an error, or has ended.
+        """
         request = self.link.start(kind, content, ranks, buffers)
         replies: dict[int, Any] = {}
         try:
@@ -236,7 +258,9 @@ class SessionRanks:
         return self._with_platform
 
     def statuses(self) -> list[tuple[Path, connection.Status]]:
-        """Return folder and state of each group of this session that has started and not ended."""
+        """Return the folder and the state of each running rank group of this session. Groups that
+        belong to no session are included; outside a session, all groups of the user are
+        returned."""
         found = []
         for folder in connection.folders():
             with contextlib.suppress(OSError, connection.ConnectionFilesError):
@@ -250,8 +274,10 @@ class SessionRanks:
         return [folder for folder, status in self.statuses() if status.state == "ready"]
 
     def start(self, ranks: int, **options: Any) -> str:
-        """Request a rank group for this session, and return its id. ``options`` are the other
-        fields of the request. Errors are the client's."""
+        """Request a rank group with ``ranks`` ranks for this session, and return its ID.
+
+        ``options`` are passed to ``aitne.Client().sessions.start_ranks``, whose errors are raised.
+        """
         group = str(self.client.sessions.start_ranks(self.session, ranks, **options).id)
         parallel.without_clusters()
         import aitne.notebook.link  # noqa: F401 - a long import, during which the ranks start
@@ -262,10 +288,11 @@ class SessionRanks:
         """Wait until a group can execute cells, and return its folder.
 
         Args:
-            group: id of its job.
-            say: called with a line about its stage whenever that changes.
+            group: ID of the group's job.
+            say: called with a line about the progress after each change.
+
         Raises:
-            RanksError: it has ended before.
+            RanksError: the group ended before it was ready, or its ranks did not start in time.
         """
         folder = connection.groups_folder() / group
         for job in self.client.jobs.watch(group):
@@ -279,8 +306,8 @@ class SessionRanks:
         raise RanksError("the platform no longer reports on the rank group")
 
     def wait_own(self, say: Callable[[str], None]) -> None:
-        """Wait until the ranks of this kernel's own job have started, or have ended; return at once
-        if it has none. ``say`` is called with a line about their start whenever that changes."""
+        """Wait until the ranks of this kernel's own job have started or ended. Return immediately
+        if the job has no ranks. ``say`` is called with a line about the progress."""
         if self._own is None:
             return
         folder, ended = self._own
@@ -293,7 +320,15 @@ class SessionRanks:
             time.sleep(_LOOK_S)
 
     def wait_started(self, folder: Path, say: Callable[[str], None]) -> Path:
-        """Wait until the ranks of a group that runs have started. Arguments as those of ``wait``."""
+        """Wait until all ranks of a running group have started, and return ``folder``.
+
+        Args:
+            folder: folder of the group.
+            say: called with a line about the progress.
+
+        Raises:
+            RanksError: the group has ended, or the ranks did not start within ``_READY_S`` seconds.
+        """
         give_up = time.monotonic() + _READY_S
         while time.monotonic() < give_up:
             with contextlib.suppress(FileNotFoundError):
@@ -310,8 +345,16 @@ class SessionRanks:
         )
 
     def why_ended(self, group: str, wait_s: float = 0.0) -> str | None:
-        """Return the platform's message about a group that has ended; None if it has none, or has
-        not reported the end within ``wait_s`` seconds and the next sign of life of its events."""
+        """Return the platform's message about the end of a group.
+
+        Return None if the group has no message or has not ended, or if the platform does not
+        answer.
+
+        Args:
+            group: ID of the group.
+            wait_s: seconds to wait for the end of the group; 0: do not wait. The call may return
+                later, because the time limit is only checked when the platform sends an event.
+        """
         if not self._with_platform or group == self.session:
             return None
         from aitne.core.errors import AitneError
@@ -324,20 +367,20 @@ class SessionRanks:
         return str(job.message) if job.ended and job.message else None
 
     def forget(self, folder: Path) -> bool:
-        """Remove the folder of a group that does not answer if the platform knows that it has
-        ended, as after a power failure. Return whether it was removed."""
+        """Remove the folder of a group that does not answer, if the group has ended according to
+        the platform, for example after a power failure. Return whether the folder was removed."""
         if self.why_ended(folder.name) is None:
             return False
         connection.remove(folder)
         return True
 
     def release(self, group: str) -> None:
-        """Request the end of a group by the platform. Errors are the client's."""
+        """Ask the platform to release a group. Errors of the client are raised."""
         self.client.sessions.release_ranks(self.session, group)
 
 
 def _stage(job: Any) -> str:
-    """Return a line about the stage of a group's job."""
+    """Return a line that describes the state of a group's job."""
     if job.state == "RUNNING":
         return f"running on {', '.join(job.nodes)}: its ranks start"
     line = f"{job.state.lower()}: {job.reason}" if job.reason else job.state.lower()

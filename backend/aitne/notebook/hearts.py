@@ -1,7 +1,8 @@
-"""Heart monitor of a rank group's controller: ipyparallel's, which notices new engines at once.
+"""Heart monitor of a rank group's controller, which recognizes new engines immediately.
 
-As it comes, it pings once a period, and notices at the next ping that an engine has answered, so
-that the start of the group would take up to two periods longer. It runs in a process of its own.
+ipyparallel's heart monitor pings once a period and recognizes at the next ping which engines have
+answered, so the start of the group could take up to two periods longer. It runs in a separate
+process.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ _START_MS = 50
 
 
 class RankHeartMonitor(module.HeartMonitor):
-    """Heart monitor that pings often until all engines of the group have answered.
+    """ipyparallel's heart monitor with additional, frequent pings until all engines of the group
+    have answered.
 
-    These pings do not count as missed ones.
+    Unanswered additional pings do not count as missed heartbeats.
     """
 
     size = 0
@@ -34,7 +36,7 @@ class RankHeartMonitor(module.HeartMonitor):
         self.ping_stream.flush()
 
     def handle_pong(self, message: list[bytes]) -> None:
-        """Note that an engine has answered, and report a new one to the controller."""
+        """Process an engine's answer to a ping, and report new engines to the controller."""
         super().handle_pong(message)
         new: set[Any] = self.responses - self.hearts
         if new:
@@ -44,6 +46,7 @@ class RankHeartMonitor(module.HeartMonitor):
 
 
 def use(size: int) -> None:
-    """Make controllers of this process use it for a group of ``size`` engines."""
+    """Make ipyparallel's controllers in this process use ``RankHeartMonitor``. ``size`` is the
+    number of engines of the group."""
     RankHeartMonitor.size = size
     module.HeartMonitor = RankHeartMonitor

@@ -6,7 +6,8 @@ import sys
 
 
 class JobLog:
-    """Standard output, on which lines about the notebook stand between what its cells print."""
+    """Writer of the job's log (standard output): text that cells print, and separate lines about
+    the notebook."""
 
     def __init__(self) -> None:
         self._in_line = False

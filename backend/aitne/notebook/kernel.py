@@ -16,11 +16,11 @@ PYTHON = "python3"
 
 
 class KernelMissing(ValueError):
-    """Error: a notebook's kernel is not installed. Its text is a sentence without its end."""
+    """Error: a notebook's kernel is not installed. The message is a sentence without full stop."""
 
 
 class _Kernels(KernelSpecManager):
-    """Kernels as sessions have them: those for Python load the platform's extension."""
+    """Finder of kernels that, as in sessions, loads the platform's extension in Python kernels."""
 
     package = ""
     """Folder with the platform's packages for notebooks."""
@@ -38,7 +38,7 @@ class _Kernels(KernelSpecManager):
 
 
 class _OwnPython(_Kernels):
-    """Kernels of which those for Python run in the Python that is first on PATH."""
+    """Finder of kernels that runs Python kernels with the first Python on PATH."""
 
     def _found(self, kernel_name: str) -> Any:
         found = None
@@ -92,7 +92,8 @@ def language(manager: AsyncKernelManager) -> str:
 
 
 async def end_of(manager: AsyncKernelManager) -> tuple[int, str]:
-    """Return the exit code of a kernel that has died, and how it ended in words."""
+    """Return how a kernel has ended: its exit code (128 + n for signal n, 1 if unknown) and a
+    phrase for messages, such as ``was killed by SIGKILL``."""
     code = await manager.provisioner.poll() if manager.provisioner is not None else None
     if code is not None and code < 0:
         try:

@@ -1,5 +1,5 @@
-"""Connection of a kernel to the ranks of a group: ipyparallel's client without its own store of
-results and output.
+"""Connection of a kernel to the ranks of a group, with ipyparallel's client. Results and output are
+not stored in the client.
 
 Requests go through the broadcast scheduler, a single process, so that requests of several kernels
 reach all ranks in the same order. Only code that uses a rank group imports this module.
@@ -32,16 +32,19 @@ class RankAnswerError(Exception):
 
 
 class RankEvent(NamedTuple):
-    """Something that has happened to a request on one rank."""
+    """Event of a request on one rank."""
 
     kind: str
-    """``busy``, ``idle``, ``output``, ``reply`` or ``lost``; also ``interrupt``, without a rank."""
+    """``busy``, ``idle``, ``output``, ``reply``, ``lost`` (the rank has ended) or ``interrupt`` (of
+    this kernel)."""
     rank: int
+    """Number of the rank; -1 for ``interrupt``."""
     message: Mapping[str, Any]
+    """Message of the rank; empty for ``interrupt``."""
 
 
 class RankRequest:
-    """A request to several ranks, and what has happened to it, in order."""
+    """A request to several ranks, with a queue of its events."""
 
     def __init__(self, ranks: Sequence[int]) -> None:
         self.ranks = tuple(ranks)
@@ -61,7 +64,7 @@ class RankRequest:
 
 
 class _RankClient(Client):
-    """ipyparallel's client, which gives replies and output to the request that they belong to."""
+    """ipyparallel's client, except that replies and output become events of their request."""
 
     def _connect(self, *arguments: Any) -> None:
         self._requests: dict[str, tuple[RankRequest, int]] = {}
@@ -169,7 +172,8 @@ class GroupConnection:
 
     @property
     def gone(self) -> bool:
-        """Return whether the files of the group were removed, as they are at its end."""
+        """Return whether the connection files of the group were removed, which happens when the
+        group ends."""
         return not (self._folder / CLIENT).exists()
 
     @property
@@ -184,27 +188,44 @@ class GroupConnection:
         ranks: Sequence[int],
         buffers: Sequence[Any] = (),
     ) -> RankRequest:
-        """Send a request to ranks, and return it. ``finish`` must be called when it has ended."""
+        """Send a request to ranks, and return the request, which receives the events. Call
+        ``finish`` afterwards.
+
+        Args:
+            kind: type of the message.
+            content: content of the message.
+            ranks: receivers.
+            buffers: binary buffers of the message.
+        """
         return self._client.start(kind, content, ranks, buffers)
 
     def finish(self, request: RankRequest) -> None:
-        """Forget a request; what still arrives for it is dropped."""
+        """Unregister a request. Messages that arrive for it later are ignored."""
         self._client.forget(request)
 
     def cancel(self, request: RankRequest) -> None:
-        """Take a request back that no rank has begun to execute."""
+        """Cancel a request on all ranks that have not begun to execute it."""
         for rank, message_id in request.message_ids.items():
             self._to_engine("abort_request", rank, {"msg_ids": [message_id]})
 
     def signal(self, number: signal.Signals, ranks: Sequence[int]) -> None:
-        """Send a signal to ranks, without waiting for it."""
+        """Ask the controller to send a signal to ranks. Does not wait until it is delivered."""
         content = {"number": int(number), "ranks": list(ranks)}
         self._client._send(self._client._query_socket, "signal_request", content=content)
 
     def ask(
         self, kind: str, content: Mapping[str, Any] | None = None, timeout_s: float = _CONNECT_S
     ) -> dict[str, Any]:
-        """Return the controller's answer to a request. Raises ``RankAnswerError``."""
+        """Send a request to the controller and return the content of its answer.
+
+        Args:
+            kind: type of the request, such as ``release_request``.
+            content: content of the request; None: empty.
+            timeout_s: maximum number of seconds to wait.
+
+        Raises:
+            RankAnswerError: the controller does not answer in time, or returns an error.
+        """
         future = self._client._send(self._client._query_socket, kind, content=dict(content or {}))
         try:
             answer = future.result(timeout_s)
@@ -216,15 +237,19 @@ class GroupConnection:
         return found
 
     def asked(self) -> Callable[[], bool]:
-        """Ask the controller whether it lives, and return a function that tells whether the answer
-        has arrived."""
+        """Send a request to the controller without waiting, to check that it is alive. The returned
+        function returns True after the answer has arrived."""
         future = self._client._send(self._client._query_socket, "ranks_request", content={})
         done: Callable[[], bool] = future.done
         return done
 
     def where(self, ranks: Sequence[int], timeout_s: float = 2.0) -> dict[int, dict[str, Any]]:
-        """Return for each rank that answers where in its cell it is: ``line`` (None outside a cell),
-        ``text`` and ``called``."""
+        """Return the position of each rank in the running cell, by rank.
+
+        A position has ``line`` (line number in the cell; None: no cell is running), ``text``
+        (source of this line) and ``called`` (name of the innermost called function). Ranks that do
+        not answer within ``timeout_s`` seconds are omitted.
+        """
         asked = {rank: self._to_engine("where_request", rank, {}) for rank in ranks}
         give_up = time.monotonic() + timeout_s
         places = {}
@@ -251,8 +276,8 @@ class GroupConnection:
         )
 
     def _subscribe(self) -> None:
-        """Wait until output of ranks arrives here: a subscription takes effect after a moment, and
-        output from before would be lost."""
+        """Wait at most ``_SUBSCRIBED_S`` seconds until this client receives the output of ranks.
+        A subscription does not take effect immediately, and earlier output would be lost."""
         alive = self.alive
         give_up = time.monotonic() + _SUBSCRIBED_S
         while alive and time.monotonic() < give_up:

@@ -33,13 +33,13 @@ _OPTIONS = (
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser of a magic's line, whose errors are sentences in the notebook."""
+    """Parser of the arguments of a magic. Errors are shown in the notebook."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog}: {message}. {self.format_usage().strip()}")
 
     def read(self, line: str) -> argparse.Namespace:
-        """Return the arguments in a line. Raises ``UsageError``."""
+        """Parse the arguments in ``line``. Raises ``UsageError`` if they are invalid."""
         try:
             return self.parse_args(shlex.split(line))
         except ValueError as error:
@@ -167,10 +167,11 @@ class RankMagics(Magics):
     # --- the group -------------------------------------------------------------------------------
 
     def _attached(self) -> RankGroup:
-        """Return the group that this kernel uses; one that runs already is found.
+        """Return the group to which this kernel is attached. If there is none, attach the kernel to
+        a running group.
 
         Raises:
-            RanksError: there is none.
+            RanksError: no group is running.
         """
         if self._group is not None and not self._group.ended:
             return self._group
@@ -208,7 +209,7 @@ class RankMagics(Magics):
         self._group = self._table = None
 
     def _noticed(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Print a notice of the controller. Called on another thread."""
+        """Print a notification of the controller. Called on another thread."""
         if kind == "idle":
             at = datetime.fromtimestamp(content["release_at"]).astimezone()
             sys.stderr.write(
@@ -233,8 +234,8 @@ class RankMagics(Magics):
         self._wait(self._waits)
 
     def _has(self, count: int) -> bool:
-        """Return whether as many ranks are attached already, as when a notebook runs again from its
-        beginning; waits for those that start with this kernel's own job.
+        """Return whether a group with ``count`` ranks is running already, for example because the
+        notebook is executed again. Waits for groups that are starting.
 
         Raises:
             RanksError: another number of ranks is attached.
@@ -299,20 +300,20 @@ class RankMagics(Magics):
 
 
 class _Line:
-    """A line, or a table, that is shown once and then updated."""
+    """Output of a magic, a line or a table, that is updated in place."""
 
     def __init__(self) -> None:
         self._name = f"aitne-{id(self)}-{os.urandom(4).hex()}"
         self._shown = ""
 
     def __call__(self, text: str) -> None:
-        """Show ``text`` instead of the text before."""
+        """Show ``text`` in place of the previous text."""
         if text != self._shown:
             self._publish({"text/plain": text}, update=bool(self._shown))
             self._shown = text
 
     def table(self, text: str, html: str, update: bool) -> None:
-        """Show a table as text and as HTML."""
+        """Show a table, given as text and as HTML. ``update``: replace the table shown before."""
         self._publish({"text/plain": text, "text/html": html}, update=update)
 
     def _publish(self, data: Mapping[str, str], *, update: bool) -> None:
@@ -320,7 +321,7 @@ class _Line:
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics with a shell, once."""
+    """Register the magics with a shell. Has no effect if they are registered already."""
     if not isinstance(getattr(shell, "aitne_ranks", None), RankMagics):
         shell.aitne_ranks = RankMagics(shell)
         shell.register_magics(shell.aitne_ranks)

@@ -1,8 +1,9 @@
 """Monitor of the ranks of one node: delivers signals, and reports which rank has ended and how.
 
-The engine with local rank 0 forks it before it imports anything large. It needs no interpreter lock
-of an engine, so it works while a cell computes in native code. Engines register at a UNIX socket in
-a folder that only their account can read. It ends after its last engine.
+The engine with local rank 0 forks the monitor before it imports large packages. As a separate
+process, the monitor does not need the GIL of an engine and works while a cell executes native code.
+Engines register at a UNIX socket in a folder that only their account can read. The monitor ends
+after its last engine.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class _Engine:
 
 
 def node_name() -> str:
-    """Return the name of this node, as the scheduler knows it."""
+    """Return the name of this node in the scheduler, or else its host name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
@@ -78,7 +79,9 @@ def register(folder: Path, node: int, report: Mapping[str, Any]) -> None:
     Args:
         folder: folder of the rank group.
         node: number of this node in the group.
-        report: what ``connection.Rank`` has of this rank, except its process id and its node.
+        report: fields of ``connection.Rank`` for this rank, except ``pid`` and ``node``; ``device``
+            instead of ``gpu``.
+
     Raises:
         connection.ConnectionFilesError: the monitor has not started.
         OSError: the monitor has ended.
@@ -91,8 +94,16 @@ def register(folder: Path, node: int, report: Mapping[str, Any]) -> None:
 
 
 def _registered(listener: socket.socket, engines: int, parent: int) -> dict[int, _Engine]:
-    """Return the engines of this node by rank when all have registered, or those that have when the
-    one that started the monitor has ended."""
+    """Wait for the registration of the engines of this node, and return them by rank.
+
+    Fewer than ``engines`` are returned if the process that started the monitor has ended, or if
+    none registers for ``_START_S`` seconds.
+
+    Args:
+        listener: socket at which engines register.
+        engines: number of engines on this node.
+        parent: pidfd of the process that started the monitor.
+    """
     found: dict[int, _Engine] = {}
     poll = select.poll()
     poll.register(listener, select.POLLIN)
@@ -117,7 +128,7 @@ def _registered(listener: socket.socket, engines: int, parent: int) -> dict[int,
 
 
 class Monitor:
-    """Watches the engines of a node and carries out the controller's orders.
+    """Monitor of the engines of a node, which executes the controller's orders.
 
     Args:
         folder: folder of the rank group.
@@ -149,7 +160,7 @@ class Monitor:
         )
 
     def run(self) -> None:
-        """Carry out orders and report ends until no engine is left."""
+        """Execute orders, and report each engine that ends, until all engines have ended."""
         import zmq
 
         poller = zmq.Poller()
@@ -194,8 +205,8 @@ class Monitor:
 
 
 def _end_of(pid: int) -> tuple[int | None, int | None]:
-    """Return the signal that ended a process, or else its exit code; None for both if it is not
-    known, because the launcher has collected the process already."""
+    """Return how a process has ended: the number of the signal that killed it, or its exit code.
+    The other value is None. Both are None if the launcher has collected the process already."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         status = int(fields[_EXIT_FIELD - 3])
@@ -215,7 +226,7 @@ def _memory(pid: int) -> int:
 
 
 class _Gpus:
-    """GPUs of this node as ``nvidia-smi`` describes them; none without that program."""
+    """GPUs of this node according to ``nvidia-smi``; empty if this program is not installed."""
 
     def __init__(self) -> None:
         self._program = shutil.which("nvidia-smi")
@@ -224,9 +235,10 @@ class _Gpus:
         self._look()
 
     def name(self, device: str) -> str:
-        """Return the index and the name of a GPU; only ``device`` if nothing more is known of it.
+        """Return the index and the name of a GPU, such as ``0: NVIDIA H100``.
 
-        ``device`` is its index or UUID as in ``CUDA_VISIBLE_DEVICES``.
+        ``device`` is an index or UUID from ``CUDA_VISIBLE_DEVICES``. It is returned unchanged if
+        the GPU is unknown.
         """
         if device not in self._found:
             return device
@@ -234,11 +246,12 @@ class _Gpus:
         return f"{index}: {name}"
 
     def memory(self, device: str) -> int | None:
-        """Return the memory in use on a GPU in bytes; None if it is not known."""
+        """Return the used memory of a GPU in bytes, as of the last refresh; None if it is
+        unknown."""
         return self._found[device][2] if device in self._found else None
 
     def refresh(self) -> None:
-        """Read the memory in use again, without waiting for it."""
+        """Update the memory use of the GPUs in a separate thread."""
         if self._program and self._busy.acquire(blocking=False):
             threading.Thread(target=self._look_and_release, daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Bound on the output of a cell on one rank: what exceeds it goes to a file of the rank."""
+"""Limit of the output of a cell on one rank. Text beyond the limit is written to a file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ RICH = ("display_data", "execute_result", "update_display_data")
 
 
 class OutputLimit:
-    """Counts the output of a cell on this rank.
+    """Limit of the output of each cell on this rank.
 
     Args:
-        rank: this rank.
-        size: number of ranks.
-        folder: folder for the files with further output.
+        rank: number of this rank.
+        size: number of ranks of the group; the limit of text is divided among them.
+        folder: folder for the files with the text beyond the limit.
     """
 
     def __init__(self, rank: int, size: int, folder: Path) -> None:
@@ -39,7 +39,7 @@ class OutputLimit:
         self._failure = ""
 
     def begin(self) -> None:
-        """Begin with a new cell."""
+        """Reset the counters for a new cell."""
         with self._lock:
             self._close()
             self._cell += 1
@@ -47,8 +47,9 @@ class OutputLimit:
             self._path = self._failure = ""
 
     def end(self) -> dict[str, Any] | None:
-        """Return how much text of the cell was not sent, and the path of the file that has it; None
-        if all was sent."""
+        """Return the number of bytes of the cell's text beyond the limit (``bytes``), the path of
+        the file that contains them (``path``), and why they could not be written (``failure``,
+        empty if they were). Return None if the text did not exceed the limit."""
         with self._lock:
             self._close()
             if not self._more:
@@ -56,7 +57,8 @@ class OutputLimit:
             return {"bytes": self._more, "path": self._path, "failure": self._failure}
 
     def text(self, text: str) -> str:
-        """Count text that was printed, and return the part of it that may be sent."""
+        """Count printed text, and return the part that is within the limit. The rest is written to
+        the file."""
         with self._lock:
             left = self._most_text - self._text
             if left >= len(text) * 4:  # no character has more bytes
@@ -71,7 +73,8 @@ class OutputLimit:
             return content[:cut].decode()
 
     def rich(self, content: dict[str, Any]) -> dict[str, Any]:
-        """Count a figure or table, and return what may be sent instead of it: itself, or a sentence."""
+        """Count the content of a rich output (figure, table), and return it unchanged or, beyond
+        the limit, with a sentence in place of its data."""
         size = sum(
             len(each) if isinstance(each, (str, bytes)) else len(json.dumps(each, default=str))
             for each in content.get("data", {}).values()

@@ -1,7 +1,7 @@
-"""Bounds of the outputs that an executed notebook keeps: of each cell, and of all cells together.
+"""Limits of the outputs in an executed notebook, for each cell and for all cells together.
 
-Of a cell that prints more than it may keep, the first and the last part are kept. Outputs have the
-form of the notebook format.
+If a cell prints more than its limit, the beginning and the end of the text are kept. Outputs are in
+the notebook format.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 
 
 class OutputBudget:
-    """Number of bytes that the cells of one notebook may still keep."""
+    """Number of bytes that remain for the outputs of one notebook."""
 
     def __init__(self, total_bytes: int = NOTEBOOK_BYTES) -> None:
         self.left = total_bytes
 
     def take(self, count: int) -> bool:
-        """Take ``count`` bytes, and return True; False, with nothing taken, if there are fewer."""
+        """Subtract ``count`` bytes and return True. If fewer remain, change nothing and return
+        False."""
         if count > self.left:
             return False
         self.left -= count
@@ -40,9 +41,11 @@ class OutputBudget:
 
 
 class CellOutputs:
-    """The outputs of one cell while it runs, within its limits.
+    """Outputs of one running cell, to which the limits are applied.
 
-    ``kept`` is the list that the notebook contains; methods change it in place.
+    Args:
+        kept: the cell's list of outputs in the notebook; methods change it in place.
+        budget: remaining bytes of the notebook.
     """
 
     def __init__(self, kept: list[Any], budget: OutputBudget) -> None:
@@ -64,8 +67,11 @@ class CellOutputs:
         self._omitted_outputs = 0
 
     def text(self, name: str, text: str) -> str:
-        """Add printed text of the stream ``name`` (stdout or stderr); return the part of it that
-        belongs to the beginning of the output, of which everything is kept."""
+        """Add printed text of the stream ``name`` (stdout or stderr).
+
+        Return the part of the text that is kept for certain, because it is in the first half of the
+        cell's limit. Whether the rest is kept depends on later output.
+        """
         size = len(text.encode("utf-8", "replace"))
         if not self._tail and self._text_bytes + size <= self._head:
             self._add(name, text)
@@ -83,8 +89,9 @@ class CellOutputs:
         return taken
 
     def rich(self, output: dict[str, Any]) -> dict[str, Any]:
-        """Add a value, a figure or another output with data; return the output that was added,
-        which is a sentence if it is too large."""
+        """Add a value, a figure or another output with data, and return the added output. If it
+        exceeds a limit, its data are replaced by a sentence. Outputs after the first
+        ``MAX_OUTPUTS`` are only counted."""
         size = size_of(output)
         if len(self.kept) >= MAX_OUTPUTS:
             self._omitted_outputs += 1
@@ -97,7 +104,8 @@ class CellOutputs:
         return output
 
     def replace(self, index: int, data: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-        """Replace the data of the output ``index``, as a program does that updates a display."""
+        """Replace the data of the output with this index in ``kept``, when a program updates a
+        display. Data beyond the limit are replaced by a sentence."""
         old = self.kept[index]
         new = {**old, "data": dict(data), "metadata": dict(metadata)}
         more = size_of(new) - size_of(old)
@@ -109,7 +117,8 @@ class CellOutputs:
         old.update(new)
 
     def error(self, output: dict[str, Any]) -> None:
-        """Add an exception. Its traceback is shortened in the middle."""
+        """Add an exception. A traceback of more than ``TRACEBACK_CHARACTERS`` characters is
+        shortened in the middle."""
         self._flush()
         frames = [str(frame) for frame in output.get("traceback") or ()]
         text = "\n".join(frames)
@@ -121,7 +130,7 @@ class CellOutputs:
         self.kept.append({**output, "evalue": value, "traceback": frames})
 
     def clear(self) -> None:
-        """Remove all outputs, as a program asks for."""
+        """Remove all outputs, when the program clears its output."""
         freed = sum(size_of(output) for output in self.kept if "data" in output)
         self._budget.left += min(freed, self._rich_bytes)
         self.kept.clear()
@@ -130,8 +139,8 @@ class CellOutputs:
         self._omitted_bytes = self._omitted_outputs = 0
 
     def finish(self) -> int:
-        """Add the end of what was printed, and the sentence about what was left out. Return how
-        many bytes of the text were not returned by ``text``."""
+        """Add the end of the printed text, and notes about omitted text and outputs. Return the
+        number of printed bytes that ``text`` did not return."""
         later = self._omitted_bytes + self._tail_bytes
         self._flush()
         if self._omitted_outputs:
@@ -182,7 +191,7 @@ class CellOutputs:
 
 
 def size_of(output: Mapping[str, Any]) -> int:
-    """Return the size of an output's data in bytes, as the notebook's file contains it."""
+    """Return the approximate size of an output's data in the notebook's file, in bytes."""
     return sum(
         len(value) if isinstance(value, str) else len(json.dumps(value, default=str))
         for value in (output.get("data") or {}).values()
@@ -190,7 +199,7 @@ def size_of(output: Mapping[str, Any]) -> int:
 
 
 def in_words(count: int) -> str:
-    """Return a number of bytes in a form for people, such as ``1.5 MB``."""
+    """Return a number of bytes as text with a decimal unit, such as ``1.5 MB``."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

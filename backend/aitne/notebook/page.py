@@ -71,14 +71,16 @@ _PAGE = """<!doctype html>
 
 
 def render(notebook: Any, *, title: str, state: str, sentence: str, folder: str) -> bytes:
-    """Return the page of a notebook, which is changed.
+    """Render a notebook as an HTML page.
+
+    If the page is larger than ``MAX_BYTES``, a sentence replaces the cells.
 
     Args:
-        notebook: the notebook, of nbformat.
-        title: the page's title.
+        notebook: the notebook (``nbformat.NotebookNode``); its outputs are modified.
+        title: title of the page.
         state: ``running``, ``completed``, ``failed`` or ``stopped``.
         sentence: text above the cells.
-        folder: the notebook's folder, in which its Markdown finds pictures.
+        folder: folder of the notebook, to which paths of pictures in Markdown refer.
     """
     from nbconvert import HTMLExporter
 
@@ -95,7 +97,7 @@ def render(notebook: Any, *, title: str, state: str, sentence: str, folder: str)
 
 
 def clean(text: Any) -> str:
-    """Return HTML with only those elements and attributes that cannot do anything."""
+    """Sanitize HTML: keep only elements, attributes and URLs that cannot execute code."""
     import bleach
 
     return str(
@@ -118,8 +120,8 @@ def _allowed(tag: str, name: str, value: str) -> bool:
 
 
 def _replace_outputs(notebook: Any) -> None:
-    """Replace outputs that cannot be shown as they are: vector graphics by pictures, in which no
-    script runs, and large HTML by a sentence."""
+    """Replace outputs that the page cannot show unchanged: vector graphics by ``<img>`` elements,
+    in which scripts do not run, and large HTML by a sentence."""
     html_bytes = 0
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):

@@ -1,7 +1,7 @@
-"""Import of ipyparallel and ipykernel without the parts that ranks and kernels do not use, which
-take a third of the time until a rank can execute cells.
+"""Import of ipyparallel and ipykernel without the modules that ranks and kernels do not use. Their
+import takes a third of the time until a rank can execute cells.
 
-Programs that import these parts themselves still get them.
+Programs can still import these modules themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _OF_CLUSTER = ("Cluster", "ClusterManager")
 
 
 def without_clusters() -> None:
-    """Import ipyparallel without what starts clusters and batch jobs: the platform does that."""
+    """Import ipyparallel without its modules that start clusters and batch jobs, because the
+    platform starts ranks."""
     if "ipyparallel" in sys.modules:
         return
     placeholder: Any = ModuleType(_CLUSTER)
@@ -40,7 +41,7 @@ def _of_cluster(name: str) -> Any:
 
 
 def without_debugger() -> None:
-    """Import ipykernel without debugpy: no debugger of a notebook connects to a rank."""
+    """Import ipykernel without debugpy, because notebooks cannot debug ranks."""
     if "debugpy" in sys.modules:
         return
     sys.modules["debugpy"] = None  # type: ignore[assignment]

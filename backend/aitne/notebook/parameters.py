@@ -19,8 +19,8 @@ MAX_BYTES = 100 << 20
 
 
 class NotANotebook(ValueError):
-    """Error: a file is not a notebook. Its text says why, as the end of a sentence that begins with
-    the name of the file."""
+    """Error: a file is not a notebook. The message states the reason and continues a sentence that
+    begins with the file's name, such as ``is not a notebook: ...``."""
 
 
 def parse_notebook(data: bytes) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def parse_notebook(data: bytes) -> dict[str, Any]:
 
 
 def code_cells(notebook: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the code cells of a notebook; elements that are no cells are left out."""
+    """Return the code cells of a notebook. Invalid cells are omitted."""
     cells = notebook.get("cells")
     return [
         cell
@@ -57,21 +57,21 @@ def code_cells(notebook: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def tags(cell: Mapping[str, Any]) -> Sequence[str]:
-    """Return the tags of a cell."""
+    """Return the tags of a cell; empty if it has none or its metadata are invalid."""
     metadata = cell.get("metadata")
     found = metadata.get("tags") if isinstance(metadata, Mapping) else None
     return found if isinstance(found, list) else ()
 
 
 def source(cell: Mapping[str, Any]) -> str:
-    """Return the code of a cell, which notebooks contain as one text or as a list of lines."""
+    """Return the source of a cell as text. Notebooks contain it as text or as a list of lines."""
     text = cell.get("source")
     return text if isinstance(text, str) else "".join(map(str, text or ()))
 
 
 def known_parameters(notebook: Mapping[str, Any]) -> list[str] | None:
-    """Return the names that the notebook's cell of parameters assigns; None if there is no such
-    cell, or if it is not Python."""
+    """Return the names of the variables that the notebook's cell with the tag ``parameters``
+    assigns. Return None if there is no such cell, or its code is not valid Python."""
     for cell in code_cells(notebook):
         if DEFAULTS in tags(cell):
             return _assigned(source(cell))
@@ -79,8 +79,8 @@ def known_parameters(notebook: Mapping[str, Any]) -> list[str] | None:
 
 
 def warnings(notebook: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Return a sentence about each of the parameters ``names`` that the notebook does not have, and
-    one if it has no cell of parameters."""
+    """Return warnings about parameters that are set for a run: one for each name in ``names`` that
+    the notebook's cell ``parameters`` does not assign, or a single one if there is no such cell."""
     chosen = list(names)
     if not chosen:
         return []
@@ -99,14 +99,15 @@ def warnings(notebook: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 
 
 def injected_source(parameters: Mapping[str, Any]) -> str:
-    """Return Python code that assigns the parameters, which are values of JSON."""
+    """Return Python code that assigns the parameters. Their values are JSON values."""
     lines = [f"{name} = {value!r}" for name, value in parameters.items()]
     return "\n".join(["# Parameters", *lines])
 
 
 def place(cells: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:
-    """Return the index in ``cells`` at which the cell with the values belongs, and whether it
-    replaces the cell that an earlier run has put there."""
+    """Return the index in ``cells`` for the cell with the values of a run, and whether it replaces
+    the cell at this index, which an earlier run has inserted. The cell follows the cell with the
+    tag ``parameters``, or comes first if there is none."""
     for tag, replaces in ((INJECTED, True), (DEFAULTS, False)):
         for index, cell in enumerate(cells):
             if cell.get("cell_type") == "code" and tag in tags(cell):

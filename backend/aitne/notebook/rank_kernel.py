@@ -64,12 +64,13 @@ def serve(
 
 
 class BoundedStream(OutStream):
-    """Standard output or error of a rank, which sends no more than the bound permits."""
+    """Standard output or error of a rank. Text beyond the limit is not sent to the kernel."""
 
     limit: OutputLimit
 
     def write(self, text: str) -> int:
-        """Print ``text``; what exceeds the bound goes to the file of the rank."""
+        """Print ``text``, and return its length. Text beyond the limit is written to the rank's
+        file."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         allowed = self.limit.text(text)
@@ -79,7 +80,8 @@ class BoundedStream(OutStream):
 
 
 class Engine(module.IPEngine):
-    """As it comes, SIGTERM waits for the running cell, and every end has exit code 1."""
+    """ipyparallel's engine, except that SIGTERM ends it with exit code 0 without waiting for the
+    running cell."""
 
     out_stream_factory = Type(BoundedStream)
 
@@ -91,7 +93,7 @@ class Engine(module.IPEngine):
 
 
 class _NoOutputs(defaultdict[int, list[Any]]):
-    """Outputs of cells of which none is kept."""
+    """Store of the outputs of cells that discards all of them."""
 
     def __missing__(self, _cell: int) -> list[Any]:
         return []
@@ -114,11 +116,12 @@ class RankKernel(IPythonParallelKernel):
         self._bound_rich_output()
 
     async def _abort_queues(self, *_arguments: Any, **_named: Any) -> None:
-        """Do nothing: as it comes, a cell that arrives while an error is handled is dropped."""
+        """Do nothing. The overridden method discards cells that arrive while an error is
+        handled."""
 
     async def do_execute(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        """Execute a cell, and add to the reply how much of its output was not sent, and how it
-        communicated."""
+        """Execute a cell. Add to the reply the profile of its communication (``communication``),
+        and the size and file of its text beyond the limit (``cut``), if there are any."""
         self.limit.begin()
         self._communication.begin()
         reply: dict[str, Any] = await super().do_execute(*arguments, **named)

@@ -20,11 +20,12 @@ _MOST_CHILDREN = 10_000
 
 
 class ValueTransferError(Exception):
-    """Error: a value cannot be sent to another process; the message has its path."""
+    """Error: a value cannot be sent to another process, or read there. The message contains the
+    path of the value or the reason."""
 
 
 class Encoder:
-    """Converts values to descriptions and buffers.
+    """Encoder of values as JSON descriptions and binary buffers.
 
     Args:
         same_python: whether the receiver has the same minor version of Python. Functions are sent by
@@ -122,7 +123,7 @@ class Encoder:
 
 
 def decode(description: Any, buffers: Sequence[Any]) -> Any:
-    """Return the value that ``Encoder.encode`` described.
+    """Return the value that ``Encoder.encode`` has converted to ``description`` and ``buffers``.
 
     Raises:
         ValueTransferError: a package that the value needs is missing or has another version here, or
@@ -168,7 +169,7 @@ def _decode(description: Any, buffers: Sequence[Any]) -> Any:
 
 
 def _tuples(descr: Any) -> Any:
-    """Return a dtype's description as NumPy needs it; JSON has made lists of its tuples."""
+    """Convert the lists in the JSON form of a NumPy dtype description back to tuples."""
     if isinstance(descr, str):
         return descr
     return [
@@ -189,8 +190,8 @@ def _dumps_by_reference(value: Any) -> bytes:
 
 
 def _dumps_by_value() -> Callable[[Any], bytes]:
-    """Return cloudpickle's function, which sends functions of the notebook by value; pickle's if it
-    is not installed."""
+    """Return a function that pickles values with cloudpickle, which includes the code of functions
+    that the notebook defines. If cloudpickle is not installed, the function uses pickle."""
     try:
         import cloudpickle
     except ImportError:
@@ -201,7 +202,14 @@ def _dumps_by_value() -> Callable[[Any], bytes]:
 def _culprit(
     value: Any, path: str, dumps: Callable[[Any], bytes], error: Exception
 ) -> tuple[str, str]:
-    """Return path and reason of the innermost part of a value that cannot be pickled."""
+    """Return the path of the innermost part of ``value`` that cannot be pickled, and the reason.
+
+    Args:
+        value: value that cannot be pickled.
+        path: path of this value in messages.
+        dumps: function that pickles a value.
+        error: exception that ``dumps`` raised for the value.
+    """
     seen: set[int] = set()
     while True:
         seen.add(id(value))
@@ -218,7 +226,8 @@ def _culprit(
 
 
 def _parts(value: Any, path: str) -> list[tuple[str, Any]]:
-    """Return what a value consists of, each with its path; at most ``_MOST_CHILDREN``."""
+    """Return the paths and values of the parts of ``value``: items, attributes and closure
+    variables; at most ``_MOST_CHILDREN``."""
     if isinstance(value, dict):
         return [(f"{path}[{key!r}]", each) for key, each in list(value.items())[:_MOST_CHILDREN]]
     if isinstance(value, (list, tuple, set, frozenset)):
