@@ -13,8 +13,13 @@ from aitne.core.errors import SetupError
 
 
 def check_password(account: str, password: str, service: str) -> bool:
-    """Return True if the password is correct and the account may log in now. Blocks until PAM
+    """Return whether the password is correct and the account may log in now. Blocks until PAM
     answers.
+
+    Args:
+        account: Unix account of this machine.
+        password: password to verify.
+        service: name of the PAM service, whose rules are in ``/etc/pam.d``.
 
     Raises:
         SetupError: pamela is not installed.
@@ -33,8 +38,9 @@ def check_password(account: str, password: str, service: str) -> bool:
 
 
 def facts_of(account: str) -> dict[str, Any]:
-    """Return the full name and the groups of a Unix account of this machine, as fields of an
-    identity.
+    """Return the fields ``full_name`` and ``groups`` of the identity of a Unix account of this
+    machine. A group without a name is returned as its GID. Raises ``KeyError`` if the account does
+    not exist.
     """
     entry = pwd.getpwnam(account)
     numbers = os.getgrouplist(account, entry.pw_gid)

@@ -43,8 +43,12 @@ def as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
 
 @contextmanager
 def opened(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
-    """Open a file or folder for the ``with`` block and yield its descriptor. ``folder`` is the
-    descriptor to which ``name`` is relative.
+    """Open a file or folder for the ``with`` block and yield its descriptor.
+
+    Args:
+        name: path of the file or folder.
+        flags: flags of open(2).
+        folder: descriptor of the folder to which ``name`` is relative; None: the current folder.
     """
     file = os.open(name, flags, dir_fd=folder)
     try:

@@ -46,12 +46,15 @@ class TimeoutExecutor:
         self._lock = Lock()
 
     def gather(self, tasks: Sequence[Task[T]]) -> list[T | None]:
-        """Run the tasks and return the result of each; None for a task that did not end in time
-        because its file system hangs.
+        """Run tasks and return their results in the same order; None for each task that did not end
+        in time because its file system hangs.
 
-        A task is a key and a callable. Tasks with the same key run one after another, those with
-        different keys concurrently. An exception of a task is raised here after the others have
-        ended.
+        Args:
+            tasks: pairs of a key, which identifies a file system, and a callable. Tasks with the
+                same key run one after another, tasks with different keys concurrently.
+
+        Raises:
+            Exception: the first exception of a task, after all tasks have ended or timed out.
         """
         results: list[T | None] = [None] * len(tasks)
         failure: Exception | None = None
@@ -99,8 +102,14 @@ class TimeoutExecutor:
 def look_at(
     patience: TimeoutExecutor, storages: Mapping[str, Storage], areas: Sequence[Area], user: str
 ) -> list[AreaFacts]:
-    """Return the facts (such as size and quota) about each storage area, from its storage adapter.
-    A file system that does not answer is reported as the area's problem.
+    """Return size, quota and other facts about each storage area, in the order of ``areas``. A file
+    system that does not answer is reported in ``problem``.
+
+    Args:
+        patience: executor, which limits the time.
+        storages: storage adapters by name.
+        areas: storage areas.
+        user: name of the user whose quota is returned.
     """
     tasks = [(file_system_of(area.path), partial(_look, storages, area, user)) for area in areas]
     return [
@@ -110,7 +119,9 @@ def look_at(
 
 
 def look_at_paths(patience: TimeoutExecutor, paths: Sequence[str]) -> list[PathFacts]:
-    """Return type, size and other facts about the file or folder at each path."""
+    """Return type, size and other facts about the file or folder at each path, in the order of
+    ``paths``. A file system that does not answer is reported in ``problem``.
+    """
     tasks = [(file_system_of(path), partial(path_facts, path)) for path in paths]
     return [
         facts or PathFacts(path=path, problem=NO_ANSWER)

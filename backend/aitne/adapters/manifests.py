@@ -1,8 +1,8 @@
-"""Store of datasets' manifests: compressed files, in a folder for each manifest that is named by
-the digest of its text.
+"""Store of datasets' manifests. Each manifest is a compressed file in a folder whose name is the
+digest of the manifest's text.
 
-An uploaded manifest stays in a folder of the user until a dataset refers to it. The next upload
-removes those to which no dataset has referred within a day.
+An uploaded manifest is kept in a folder of the user until a dataset refers to it. If no dataset has
+referred to it within a day, the next upload removes it.
 """
 
 from __future__ import annotations

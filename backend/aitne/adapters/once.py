@@ -1,4 +1,4 @@
-"""Lock that lets only one process at a time make a folder that several processes need."""
+"""Lock for the creation of a folder that several processes need."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from pathlib import Path
 
 @contextmanager
 def only_builder(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock during the ``with`` block, so that only one process at a time makes ``folder``.
-    If another process holds it, ``waiting`` is called, for example to tell the user, before the
-    wait.
+    """Hold a lock during the ``with`` block, so that only one process at a time creates ``folder``.
+
+    Args:
+        folder: folder to create; the lock file is beside it.
+        waiting: called before the wait if another process holds the lock, for example to inform
+            the user.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f".{folder.name}.lock").open("w") as lock:

@@ -113,10 +113,14 @@ class BrokerUserFolders:
 def make_folders(
     patience: TimeoutExecutor, settings: StorageSettings, user: UnixUser, areas: Sequence[Area]
 ) -> list[str]:
-    """Create the missing folders of those areas that the settings define for this account; return a
-    sentence for each folder that was not created.
+    """Create the missing folders of storage areas. Return a sentence for each folder that was not
+    created, or that exists with a wrong owner or mode.
 
-    Blocks, but not longer than ``patience`` permits.
+    Args:
+        patience: executor, which limits the time that this call blocks.
+        settings: storage settings; areas that they do not define for this account are not created.
+        user: account that will own the folders.
+        areas: storage areas.
     """
     owner = AreaOwner(user=user.name, uid=user.uid, home=user.home)
     problems = [_outside(settings, owner, area) for area in areas]
@@ -133,9 +137,10 @@ def _make(area: Area, user: UnixUser) -> tuple[str | None]:
 
 
 def _outside(settings: StorageSettings, owner: AreaOwner, area: Area) -> str | None:
-    """Return why the folder of a storage area cannot be created, as a sentence. None if
-    ``settings``, the storage settings of the process that creates folders, define exactly this area
-    for the owner.
+    """Check that ``settings`` define exactly this storage area for the owner. Return None if they
+    do, otherwise a sentence with the reason why its folder is not created.
+
+    ``settings`` are the storage settings of the process that creates folders.
     """
     try:
         user_areas = areas_of(settings, owner, [] if area.project is None else [area.project])

@@ -27,6 +27,13 @@ def run(
 ) -> str:
     """Run a program until it ends and return its standard output.
 
+    Args:
+        argv: program and arguments.
+        env: the complete environment of the program.
+        timeout_s: seconds after which the program is killed.
+        stdin: text for its standard input.
+        cwd: its working directory.
+
     Raises:
         SetupError: the program is missing, failed, or did not end in time; the message contains the
             last lines of its output.
@@ -55,11 +62,12 @@ def run(
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """Delay signals that would interrupt the main thread until the end of the ``with`` block.
+    """Delay SIGINT, SIGTERM and SIGHUP until the end of the ``with`` block.
 
-    It protects the time between the start of a child process and the code that ensures that the
-    child is ended: an interruption there would leave the child running. Signals are delayed with
-    handlers and not with a mask, which the child would inherit.
+    Use it between the start of a child process and the code that ensures that the child is ended,
+    because an interruption there would leave the child running. Signals are delayed with handlers
+    and not with a signal mask, which the child would inherit. Outside the main thread this has no
+    effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # Python runs handlers in the main thread alone.
@@ -85,5 +93,5 @@ def unbroken() -> Iterator[None]:
 
 
 def tail(lines: Iterable[str]) -> str:
-    """Return the last non-empty lines, joined to one line."""
+    """Return the last ``TAIL_LINES`` non-empty lines, joined to one line by ``" / "``."""
     return " / ".join([line.strip() for line in lines if line.strip()][-TAIL_LINES:])

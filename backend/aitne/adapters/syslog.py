@@ -17,8 +17,11 @@ _DEFAULT_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
 
 
 class SyslogReceiver:
-    """Sender to a syslog server at ``udp://HOST:PORT``, ``tcp://HOST:PORT``, ``tls://HOST:PORT`` or
-    a UNIX socket's path.
+    """Client that sends messages to a syslog server.
+
+    Args:
+        target: ``udp://HOST:PORT``, ``tcp://HOST:PORT``, ``tls://HOST:PORT`` (default ports 514,
+            601 and 6514), or the absolute path of a UNIX datagram socket.
     """
 
     def __init__(self, target: str) -> None:
@@ -26,7 +29,7 @@ class SyslogReceiver:
         self._host = socket.gethostname() or "-"
 
     def send(self, lines: Iterable[str]) -> None:
-        """Send the lines in order. Blocks for at most ten seconds per line.
+        """Send each line as one message, in order. Blocks for at most ten seconds per line.
 
         Raises:
             DeliveryFailed: the server cannot be reached; earlier lines may have arrived.

@@ -26,8 +26,8 @@ def _gauge(text: str) -> Gauge:
 
 
 def _gauges(text: str) -> dict[str, Gauge]:
-    """Parse a list such as ``cpu=N(4),mem=2048(0)``, in which each resource has its limit (``N``:
-    none) and, in parentheses, its current usage. Resources with neither a limit nor any usage are
+    """Parse a list such as ``cpu=N(4),mem=2048(0)``: for each resource its limit (``N``: no limit)
+    and, in parentheses, its current usage. Resources that have no limit and are not in use are
     omitted.
     """
     gauges = {}

@@ -71,7 +71,7 @@ class Apptainer:
         ``docker-archive:/path``.
 
         Raises:
-            SetupError: the source is no image or is damaged; the message names the log.
+            SetupError: the source is not an image or is damaged; the message names the log.
         """
         work.say("Making an image file of it")
         with (

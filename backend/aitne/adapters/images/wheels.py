@@ -30,8 +30,9 @@ _SUFFIXES = frozenset({".c", ".h", ".py", ".so", ".typed"})
 
 
 def identity(name: str) -> str:
-    """Return a text that identifies the content of the wheel: it changes whenever the wheel that
-    ``put`` would write changes.
+    """Return a digest of the content of the wheel that ``put`` would write.
+
+    ``name`` is ``aitne`` or the name of a folder with a wheel.
 
     Raises:
         SetupError: there is no such wheel.

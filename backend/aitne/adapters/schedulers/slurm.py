@@ -169,7 +169,7 @@ class SlurmScheduler(SlurmCliScheduler):
         }
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Return the records of these attempts. A few jobs that are no arrays and whose IDs are
+        """Return the records of these attempts. A few jobs that are not arrays and whose IDs are
         known are queried one by one through slurmrestd; otherwise Slurm's commands are used.
         """
         if self._rest is not None and not self._alone and 0 < len(runs) <= _ONE_BY_ONE:

@@ -87,7 +87,7 @@ class SlurmCliScheduler:
 
     async def start(self) -> Sequence[str]:
         """Read the configuration of this Slurm and return notes for the administrator. If slurmctld
-        does not answer, that is no error.
+        does not answer, no error is raised.
 
         Raises:
             SetupError: Slurm's commands are missing.

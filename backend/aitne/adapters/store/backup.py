@@ -115,8 +115,8 @@ def restore_postgres(url: str, dump: Path) -> None:
 
 
 async def schema_of(url: str) -> str | None:
-    """Return the revision of the schema of the database at ``url``; None if it has no tables of
-    the platform. Raises ``StoreUnavailable``.
+    """Return the schema revision of the database at ``url``; None if it contains no tables of the
+    platform. Raises ``StoreUnavailable`` if the database does not answer.
     """
     database = _database(url)
     try:
@@ -128,16 +128,29 @@ async def schema_of(url: str) -> str | None:
 
 
 async def set_aside(url: str, name: str) -> None:
-    """Rename the schema of the PostgreSQL database at ``url``, with all its tables, to ``name``,
-    and create an empty one. Raises ``StoreUnavailable``.
+    """Rename the schema of a PostgreSQL database, with all its tables, and create an empty schema
+    with the original name. ``put_back`` reverts this.
+
+    Args:
+        url: URL of the database.
+        name: new name of the schema.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
     """
     await _statements(url, f'ALTER SCHEMA {_PUBLIC} RENAME TO "{name}"', f"CREATE SCHEMA {_PUBLIC}")
 
 
 async def put_back(url: str, name: str) -> None:
-    """Drop the present schema of the PostgreSQL database at ``url``, and rename the schema ``name``,
-    which ``set_aside`` kept, to its old name. Without a schema ``name`` nothing is changed. Raises
-    ``StoreUnavailable``.
+    """Revert ``set_aside``: drop the current schema of a PostgreSQL database, and give the renamed
+    schema its original name again. Has no effect if there is no schema ``name``.
+
+    Args:
+        url: URL of the database.
+        name: name to which ``set_aside`` has renamed the schema.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
     """
     await _statements(
         url,
@@ -151,8 +164,14 @@ async def put_back(url: str, name: str) -> None:
 
 
 def refuse_newer(schema: str, release: str) -> None:
-    """Raise ``SetupError`` if this release does not know the schema of a backup, which was made by
-    ``release``.
+    """Check that this release can read the schema of a backup.
+
+    Args:
+        schema: schema revision of the backup.
+        release: release of the platform that made the backup, for the message.
+
+    Raises:
+        SetupError: the schema is of a newer release.
     """
     if not is_known(schema):
         raise SetupError(
@@ -202,8 +221,18 @@ async def _statements(url: str, *statements: str) -> None:
 
 
 def _run(name: str, options: list[str], address: Address) -> None:
-    """Run a program of PostgreSQL under the effective account of this process alone. The password is
-    passed in the environment, because command lines are visible to all accounts.
+    """Run a client program of PostgreSQL under the effective account of this process. The password
+    is passed in the environment, because all accounts can see command lines.
+
+    Args:
+        name: name of the program, such as ``pg_dump``.
+        options: its options, except the database.
+        address: the database.
+
+    Raises:
+        OSError: the disk is full.
+        SetupError: the program is missing, or older than the server.
+        Unavailable: the program failed for another reason.
     """
     dsn, password = _without_password(address.dsn)
     environment = os.environ if password is None else {**os.environ, "PGPASSWORD": password}
@@ -232,8 +261,8 @@ def _run(name: str, options: list[str], address: Address) -> None:
 
 
 def _program(name: str) -> str:
-    """Return the path of a program of PostgreSQL, of the newest installed release. Raises
-    ``SetupError``.
+    """Return the path of a client program of the newest installed PostgreSQL release. Raises
+    ``SetupError`` if the program is not installed.
     """
     releases = [path for path in _PROGRAMS.glob(f"*/bin/{name}") if path.parts[4].isdecimal()]
     if releases:
@@ -248,7 +277,9 @@ def _program(name: str) -> str:
 
 
 def _without_password(dsn: str) -> tuple[str, str | None]:
-    """Return the URL without a password, and the password."""
+    """Split the password from a URL: return the URL without it, and the password (None: the URL has
+    none).
+    """
     found = _PASSWORD.search(dsn) or _PASSWORD_OPTION.search(dsn)
     if found is None:
         return dsn, None

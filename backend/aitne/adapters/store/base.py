@@ -52,8 +52,8 @@ class StorePart:
     _by_own_clock: bool
 
     async def _lease_time(self, connection: Transaction | AsyncConnection) -> datetime:
-        """Return the current time that is compared with leases; it is the same for all processes
-        that use the database.
+        """Return the current time for comparisons with leases. On PostgreSQL it is the server's
+        time, which is the same for all processes (unless ``_by_own_clock`` is set).
         """
         if self._by_own_clock or self._db.address.path is not None:
             return self._clock()
@@ -87,13 +87,14 @@ def _stale(epoch: int) -> StaleEpoch:
 
 @dataclass(frozen=True, slots=True)
 class DueItems:
-    """SQL statements with which the leader reserves those rows of a table that are due."""
+    """SQL statements with which the leader reserves the due rows of a table."""
 
     some: Select[bool, bool]
-    """Query of two values: True if the caller is the leader, and True if a row is due."""
+    """Query of two booleans: whether the caller is the leader, and whether any row is due."""
     in_turn: Select[tuple[int]]
     """Query of the IDs of the due rows, in the order in which they are processed."""
     take: ReturningUpdate[Any]
+    """Statement that reserves rows and returns them."""
 
     @classmethod
     def of(
@@ -132,10 +133,14 @@ class DueItems:
 def _in_turn(
     table: Table, is_due: ColumnElement[bool], is_leased: ColumnElement[bool]
 ) -> Select[Any]:
-    """Return a query of the IDs of due rows, ordered such that owners take turns: the first row of
+    """Return a query of the IDs of due rows in round-robin order of their owners: the first row of
     every owner comes before the second row of any owner.
 
-    Rows that are reserved already (``is_leased``) count as the first rows of their owner.
+    Args:
+        table: table with the columns ``id``, ``owner`` and ``available_at``.
+        is_due: condition for due rows.
+        is_leased: condition for rows that are reserved already. They count as the first rows of
+            their owner.
     """
     leased = (
         select(table.c.owner, func.count().label("count"))
@@ -162,8 +167,19 @@ def _in_turn(
 async def take_due(
     db: Database, due: DueItems, *, now: datetime, epoch: int, limit: int, until: datetime
 ) -> Sequence[RowMapping]:
-    """Reserve at most ``limit`` rows for the leader until ``until``, and return them; concurrent
-    callers never get the same row.
+    """Reserve due rows for the leader, and return them in the order in which they are processed.
+    Concurrent callers never get the same row.
+
+    Args:
+        db: the database.
+        due: statements for the table.
+        now: current time.
+        epoch: epoch of the caller's lease.
+        limit: maximum number of rows.
+        until: time at which the reservation expires.
+
+    Raises:
+        StaleEpoch: another controller is the leader.
     """
     values = {"now": now, "epoch": epoch}
     # Usually no row is due, and callers look after every change: one short query answers that,

@@ -269,18 +269,29 @@ def _is(table: Table, name: str, version: str) -> ColumnElement[bool]:
 
 
 async def _lock(tx: Transaction, table: Table, kind: str, name: str, version: str) -> None:
-    """Lock the row of this version of an image or dataset until the commit. Raises ``NotFound``."""
+    """Lock the row of a version of an image or dataset until the end of the transaction.
+
+    Args:
+        tx: the transaction.
+        table: table of images or datasets.
+        kind: ``image`` or ``dataset``, for the error.
+        name: name of the image or dataset.
+        version: its version.
+
+    Raises:
+        NotFound: this version does not exist.
+    """
     query = select(table.c.name).where(_is(table, name, version)).with_for_update()
     if (await tx.execute(query)).first() is None:
         raise NotFound(kind, f"{name}:{version}")
 
 
 def _with_projects(columns: Sequence[Column[Any]]) -> Select[Any]:
-    """Return a query with one row for each project that can see an image, and one row for an image
-    that all users can see.
+    """Return a query of images with their projects: one row for each project that can see an image,
+    or one row without a project if all users can see it.
 
-    It is a single statement: a second one could miss the projects of an image that is removed
-    meanwhile.
+    Images and projects are read in a single statement. With two statements, an image could be
+    removed between them, and would be returned without its projects.
     """
     same = and_(
         _image_projects.c.name == _images.c.name, _image_projects.c.version == _images.c.version
@@ -370,8 +381,15 @@ async def _grant(
 def _note_image(
     tx: Transaction, image: Image, actor: str, what: str, before: Image | None = None
 ) -> None:
-    """Append an event that ``actor`` made the change ``what``, for users who may see the image now
-    or could see it ``before`` the change.
+    """Append an event about a change of an image, for all users who may see the image or could see
+    it before the change.
+
+    Args:
+        tx: the transaction.
+        image: the image after the change.
+        actor: user who made the change.
+        what: name of the change.
+        before: the image before the change; None: the same projects could see it.
     """
     seen_by = [version.projects for version in (image, before) if version is not None]
     about = {"name": image.name, "version": image.version, "what": what, "actor": actor}

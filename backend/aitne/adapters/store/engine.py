@@ -47,10 +47,11 @@ _ADD_EVENTS = insert(tables.events)
 
 
 class Transaction:
-    """Write transaction in progress. Its events are written last, so that the lock of the event log
-    is held only briefly.
+    """Write transaction in progress. Its events are written at its end, so that the lock of the
+    event log is held only briefly.
 
-    This also prevents deadlocks: a transaction that holds this lock requests no other one.
+    This also prevents deadlocks, because a transaction that holds this lock requests no other
+    locks.
     """
 
     def __init__(self, connection: AsyncConnection, clock: Clock) -> None:
@@ -74,8 +75,9 @@ class Transaction:
     async def send(
         self, statement: Executable, parameters: Sequence[Mapping[str, Any]] | None = None
     ) -> None:
-        """Run a statement whose result is not needed, once or once for each item of ``parameters``.
-        Its error may be raised only by a later statement or by the commit.
+        """Run a statement without returning its result: once, or once for each item of
+        ``parameters``. On SQLite the statement is deferred, so that a later statement or the commit
+        raises its errors.
         """
         driver = _sqlite(self.connection)
         if driver is None:
@@ -88,18 +90,22 @@ class Transaction:
             driver.deferring = False
 
     async def take(self, what: str) -> None:
-        """Acquire an exclusive lock named ``what`` until the end of the transaction. It is for
-        rules about rows that do not exist yet and so cannot be locked.
+        """Acquire an exclusive lock with the name ``what`` until the end of the transaction. Use it
+        to check rules about rows that do not exist yet and therefore cannot be locked.
 
-        On SQLite this does nothing: there is only one write transaction at a time.
+        On SQLite this does nothing, because there is only one write transaction at a time.
         """
         if self.dialect == "postgresql":
             lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))")
             await self.execute(lock, {"what": what})
 
     def append_event(self, kind: str, data: Mapping[str, Any], **about: Any) -> None:
-        """Add an event, which is written at the end of the transaction. ``about`` may contain
-        ``job_id``, ``owner`` and ``project``.
+        """Add an event, which is written at the end of the transaction.
+
+        Args:
+            kind: kind of the event, such as ``project.changed``.
+            data: content of the event.
+            about: any of ``job_id``, ``owner`` and ``project``, which determine who may see it.
         """
         row = {"kind": kind, "data": dict(data), "job_id": None, "owner": None, "project": None}
         self._events.append({**row, **about, "time": self._clock()})
@@ -167,9 +173,14 @@ class Database:
     async def read(self, *, brief: bool = False) -> AsyncIterator[AsyncConnection]:
         """Provide a connection for reads.
 
-        ``brief`` promises that each statement uses an index and returns some hundred rows at most.
-        On SQLite such statements run in the calling thread, since the change of threads would take
-        longer.
+        Args:
+            brief: whether each statement uses an index and returns a few hundred rows at most. On
+                SQLite such statements run in the calling thread, because switching to another
+                thread would take longer than the statement.
+
+        Raises:
+            StoreUnavailable: the database does not answer or reports an error, except violations of
+                constraints (``IntegrityError``).
         """
         # Before the read, so that a change during it counts as not yet seen by the reader.
         self.feed.mark()
@@ -192,11 +203,16 @@ class Database:
 
     @asynccontextmanager
     async def write(self, *, brief: bool = False) -> AsyncIterator[Transaction]:
-        """Provide a write transaction. It is committed at the end of the ``with`` block and rolled
-        back by any exception.
+        """Provide a write transaction. It is committed at the end of the ``with`` block, and rolled
+        back if the block raises an exception.
 
-        ``brief`` promises that each statement uses an index and reads or writes some hundred rows
-        at most.
+        Args:
+            brief: whether each statement uses an index and reads or writes a few hundred rows at
+                most, as for ``read``.
+
+        Raises:
+            StoreUnavailable: the database does not answer or reports an error, except violations of
+                constraints (``IntegrityError``).
         """
         with translated(self.address):
             async with self.raw_write() as connection:
@@ -206,10 +222,10 @@ class Database:
                     await transaction.finish()
 
     async def note(self, statement: Executable) -> None:
-        """Write a value that is not essential, such as the time of a token's last use. A failure is
-        ignored, so that the request continues.
+        """Run a statement that writes a value that is not essential, such as the time of a token's
+        last use. A failure is logged and not raised, so that the request continues.
 
-        After a failure, for example because the disk is full, no such value is written for
+        After a failure, for example because the disk is full, statements are ignored for
         ``_NOTE_AGAIN_S`` seconds, because each attempt may wait for a lock.
         """
         if time.monotonic() < self._note_again_at:
@@ -230,8 +246,8 @@ def _sqlite(connection: AsyncConnection) -> OneTripConnection | None:
 
 @contextmanager
 def _brief(connection: AsyncConnection, brief: bool) -> Iterator[None]:
-    """Run the statements inside the ``with`` block in the calling thread, if ``brief`` is True and
-    this is SQLite.
+    """On SQLite, if ``brief`` is True, run the statements of the ``with`` block in the calling
+    thread. Otherwise this has no effect.
     """
     driver = _sqlite(connection) if brief else None
     if driver is None:

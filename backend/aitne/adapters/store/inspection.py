@@ -22,24 +22,24 @@ _WRAPAROUND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """Schema of a database: ``present`` is its revision (None: it has none), ``expected`` the one of
-    this release.
-    """
+    """Schema of a database."""
 
     present: str | None
+    """Schema revision of the database; None: it has none."""
     expected: str
+    """Schema revision of this release."""
     known: bool
-    """True if this release knows the present revision."""
+    """Whether this release knows the revision of the database."""
     tables: int
-    """Number of tables, which may be another program's if there is no revision."""
+    """Number of tables. If there is no revision, they may belong to another program."""
 
 
 async def schema_state(database: Database) -> SchemaState:
     """Return the schema of the database.
 
     Raises:
-        SetupError: the database cannot be read, and an administrator must act.
-        StoreUnavailable: it does not answer.
+        SetupError: the database cannot be read until an administrator repairs it.
+        StoreUnavailable: the database does not answer.
     """
     with translated_at_start(database.address):
         async with database.raw_read() as connection:
@@ -47,12 +47,13 @@ async def schema_state(database: Database) -> SchemaState:
 
 
 async def integrity_problems(database: Database) -> list[str]:
-    """Return what is wrong inside the database, as sentences: damaged pages of SQLite; on PostgreSQL
-    tables that were not vacuumed. SQLite reads the whole file, which may take long.
+    """Check the integrity of the database, and return its problems as sentences: damaged pages on
+    SQLite; tables that were not vacuumed, or rows that were not frozen, on PostgreSQL. SQLite reads
+    the whole file for this, which can take minutes.
 
     Raises:
-        SetupError: the database cannot be read, and an administrator must act.
-        StoreUnavailable: it does not answer.
+        SetupError: the database cannot be read until an administrator repairs it.
+        StoreUnavailable: the database does not answer.
     """
     with translated_at_start(database.address):
         async with database.raw_read() as connection:

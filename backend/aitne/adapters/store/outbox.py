@@ -37,7 +37,15 @@ async def queue(
     now: datetime,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add one outbox item per job, due at ``now``; each has a copy of ``data``."""
+    """Add one item for each job to the outbox, due immediately.
+
+    Args:
+        tx: the transaction.
+        kind: action of the controller.
+        jobs: the jobs.
+        now: current time.
+        data: parameters of the action, which are copied to each item; None: it has none.
+    """
     rows = [
         {
             "kind": kind,
@@ -87,7 +95,7 @@ async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
 
 
 async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
-    """Make those outbox items due now that wait for a change of one of these jobs."""
+    """Make outbox items due that wait for a change of one of these jobs."""
     await tx.send(_RELEASE, [{"needed": job_id} for job_id in job_ids])
 
 

@@ -103,15 +103,17 @@ class Snapshots(StorePart, SnapshotStore):
 
 
 def _now(query: Select[Any], table: Table) -> Select[Any]:
-    """Restrict the query to reports of the job's current attempt, since other attempts may have
-    used other code and data.
+    """Restrict a query of ``table`` to reports of each job's current attempt, because earlier
+    attempts may have used other code and data. Rows without an attempt are included.
     """
     condition = or_(table.c.attempt.is_(None), table.c.attempt == _jobs.attempt)
     return query.join(tables.jobs, _jobs.id == table.c.job_id).where(condition)
 
 
 async def _of(tx: Transaction, job_id: UUID) -> tuple[str, str, UUID | None, int]:
-    """Return owner, project, array job's ID and attempt of the job. Raises ``NotFound``."""
+    """Return the owner, the project, the ID of the array job (None: the job is not an array task)
+    and the attempt of a job. Raises ``NotFound`` if the job does not exist.
+    """
     columns = (_jobs.owner, _jobs.project, _jobs.array_job_id, _jobs.attempt)
     query = select(*columns).where(_jobs.id == job_id)
     row = (await tx.execute(query)).first()
@@ -128,7 +130,9 @@ async def _say(tx: Transaction, kind: str, job_id: UUID, owner: str, project: st
 
 
 def _apart(snapshot: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the snapshot with digests instead of its large parts, and these parts by digest."""
+    """Separate the large parts of a snapshot, so that equal parts are stored once. Return the
+    snapshot with the SHA-256 digest in place of each part, and the parts by digest.
+    """
     document, parts = dict(snapshot), {}
     for name in _PARTS:
         if (part := snapshot.get(name)) is not None:

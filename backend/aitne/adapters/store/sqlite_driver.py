@@ -1,11 +1,13 @@
 """Connections of aiosqlite with fewer round trips to their thread.
 
-For each statement SQLAlchemy creates a cursor, executes, fetches and closes, and after each read it
-rolls back. With aiosqlite every one of these is a round trip between two threads, which takes
-longer than most queries. Here a statement with all its rows is one round trip, and a rollback of
-nothing is none. The begin of a transaction, and statements whose result is not needed, are deferred
-to the next statement or the commit and share its round trip. Brief statements take no round trip:
-they run in the event loop's own thread, if they need not wait for another writer.
+For each statement SQLAlchemy creates a cursor, executes the statement, fetches the rows and closes
+the cursor; after each read it rolls back. In aiosqlite each of these steps is a round trip between
+two threads, which takes longer than most queries. Here a statement and its rows need only one round
+trip, and a rollback without an open transaction needs none. BEGIN, and statements whose result is
+not
+needed, are deferred: they share the round trip of the next statement or of the commit. Brief
+statements need no round trip: they run in the thread of the event loop, unless they would have to
+wait for another writer.
 """
 
 from __future__ import annotations
@@ -98,28 +100,34 @@ class OneTripConnection(aiosqlite.Connection):
 
     @property
     def stays(self) -> bool:
-        """Return True if a statement can run in the calling thread: it is brief, it does not wait
-        for the begin of a transaction, and the connection's thread is not busy with a cancelled
-        task.
+        """Return whether a statement can run in the calling thread. It can if it is brief, does not
+        have to begin a write transaction first, and the connection's thread is idle (it may still
+        run a statement of a cancelled task).
         """
         return self.brief and not self._trips and (not self._deferred or self.in_transaction)
 
     def run_here(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Run the deferred statements and then a function in the calling thread."""
+        """Run the deferred statements and then ``function`` in the calling thread."""
         deferred, self._deferred = self._deferred, []
         self._run_deferred(deferred)
         function(*arguments)
 
     def cursor(self) -> OneTripCursor:  # type: ignore[override]
-        """Return a cursor without a round trip to the thread."""
+        """Create a cursor, which needs no round trip to the connection's thread."""
         return OneTripCursor(self)
 
     def defer(self, method: str, statement: str, parameters: Any) -> None:
-        """Run a statement together with the next one or the commit."""
+        """Queue a statement, which runs before the next statement or the commit.
+
+        Args:
+            method: method of ``sqlite3.Connection``: ``execute`` or ``executemany``.
+            statement: SQL text.
+            parameters: its parameters.
+        """
         self._deferred.append((method, statement, parameters))
 
     async def call(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Run the deferred statements and then a function in the connection's thread."""
+        """Run the deferred statements and then ``function`` in the connection's thread."""
         deferred, self._deferred = self._deferred, []
         self._trips += 1
         await self._execute(self._run_all, deferred, function, *arguments)  # type: ignore[no-untyped-call]
@@ -155,10 +163,11 @@ class OneTripConnection(aiosqlite.Connection):
             getattr(self._conn, method)(statement, parameters).close()
 
     def stop(self) -> asyncio.Future[Any] | None:
-        """Stop the thread. A second call does not wait.
+        """Stop the connection's thread. A second call returns None and has no effect.
 
-        SQLAlchemy stops a connection that is still being closed if the task that uses it is cancelled
-        twice. The thread has ended when the close then tries to stop it, and would never answer.
+        If the task that uses the connection is cancelled twice, SQLAlchemy stops the connection
+        while it is being closed. The close then stops it again, and would wait forever for a thread
+        that has already ended.
         """
         if self._stopped:
             return None

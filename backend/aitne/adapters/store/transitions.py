@@ -234,8 +234,8 @@ class Transitions(StorePart, JobStore):
 def _wish(
     job: Job, now: datetime, message: str | None, reason: TerminationReason | None = None
 ) -> dict[str, Any]:
-    """Return the column values that record a request to cancel. If there is an earlier request, its
-    time, message and reason are kept.
+    """Return the column values of a request to cancel the job. An earlier request keeps its time,
+    message and reason.
     """
     if job.cancel_requested_at is not None:
         return {"cancel_requested_at": job.cancel_requested_at}
@@ -245,7 +245,7 @@ def _wish(
 
 
 def _values(to: JobState, changes: JobChanges | None, message: str | None) -> dict[str, Any]:
-    """Return the column values that a transition to the state ``to`` writes."""
+    """Return the column values of a transition to ``to`` with ``changes`` (None: no others)."""
     values: dict[str, Any] = {"state": to}
     if changes is not None:
         values |= {name: getattr(changes, name) for name in changes.model_fields_set}
@@ -286,7 +286,7 @@ def _check_move(job: Job, to: JobState) -> None:
 async def _move(
     tx: Transaction, job: Job, array: Job | None, values: Mapping[str, Any]
 ) -> tuple[Job, Job | None]:
-    """Execute one transition; return the changed job, and its changed array job or None."""
+    """Execute a transition; return the job and its array job (None: none) after the change."""
     _check_move(job, values["state"])
     changed = await _change(tx, job, values)
     if array is not None and changed is not job:
@@ -295,8 +295,8 @@ async def _move(
 
 
 async def lock_job(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
-    """Read the job and its array job (None if it is no array task), and lock their database rows
-    until the transaction ends.
+    """Read a job and its array job (None if the job is not an array task), and lock their rows
+    until the transaction ends. Raises ``NotFound`` if the job does not exist.
     """
     array_id = select(_jobs.c.array_job_id).where(_jobs.c.id == job_id).scalar_subquery()
     query = (
@@ -315,8 +315,8 @@ async def lock_job(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
 
 
 def _wished(move: TransitionRequest, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
-    """Return the job and the column values that this transition would write; None if the job does
-    not exist, has another attempt or version, or its current state does not permit the transition.
+    """Return the job and the new column values of a transition; None if the job does not exist, has
+    another attempt or version, or its state does not permit the transition.
     """
     if job is None or (move.since is not None and not move.anyway and job.state not in move.since):
         return None
@@ -399,7 +399,7 @@ async def _change(tx: Transaction, job: Job, values: Mapping[str, Any]) -> Job:
 async def change_all(
     tx: Transaction, wishes: Sequence[tuple[Job, Mapping[str, Any]]]
 ) -> Sequence[Job]:
-    """Write the changed values of each job, with an event; return all jobs, changed or not."""
+    """Write changed values of jobs, with one event for each changed job; return all jobs."""
     result: list[Job] = []
     updates: dict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
     ended_ids: list[UUID] = []

@@ -155,7 +155,9 @@ class UsageRecords(StorePart, GroupStore):
 
 
 def _is_end_of(energy: JobEnergy, job: Job) -> bool:
-    """Return whether accounting's record is that of the job: the scheduler may use an ID again."""
+    """Return whether a record of accounting belongs to the job: the scheduler may reuse an ID, so
+    the end times must agree.
+    """
     return (
         job.state.terminal
         and job.ended_at is not None

@@ -1,7 +1,8 @@
 """Slurm's configuration file ``gres.conf``: the GPUs of nodes with their ``Cores`` and ``Links``.
 
-Format: https://slurm.schedmd.com/gres.conf.html. Other resources than GPUs are not read, and neither is
-what ``AutoDetect`` would find on the node, nor nodes with parts of GPUs (``MultipleFiles``).
+Format: https://slurm.schedmd.com/gres.conf.html. Resources other than GPUs are ignored, and so are
+nodes with parts of GPUs (``MultipleFiles``). GPUs that ``AutoDetect`` would find on the node are
+not included.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _MOST_VALUES = 1_000_000
 
 
 class GresTopology(TopologySource):
-    """GPUs of nodes as an administrator has described them to Slurm."""
+    """Source of topologies: the GPUs of nodes in Slurm's ``gres.conf``."""
 
     name = "gres"
 
@@ -60,10 +61,13 @@ class _Gpus:
     """GPUs that one line describes."""
 
     source: SourceLine
+    """The line."""
     count: int
+    """Number of GPUs."""
     cores: tuple[int, ...] = ()
+    """Numbers of the CPU cores close to the GPUs; empty: unknown."""
     links: tuple[int, ...] = ()
-    """Number of links to each GPU of the node, -1 for the GPU itself; none if they are unknown."""
+    """Number of links to each GPU of the node, -1 for the GPU itself; empty: unknown."""
 
 
 @dataclass
@@ -71,6 +75,7 @@ class _Lines:
     """Lines about one node, or about all nodes."""
 
     gpus: list[_Gpus] = field(default_factory=list)
+    """GPUs by line."""
     count: int = 0
     """Number of GPUs."""
     has_parts: bool = False
@@ -177,7 +182,9 @@ class _Reader:
         return self._cores[text]
 
     def _nodes(self) -> Iterator[NodeTopology]:
-        """Yield the nodes that the lines describe; one without a name if none is named."""
+        """Yield the described nodes; a single node without a name if no line names a node. Nodes
+        with parts of GPUs, or without cores and links, are omitted. Raises ``TopologyError``.
+        """
         done: dict[tuple[int, ...], NodeTopology | None] = {}
         for name, own in self._of_node.items() or [(None, _Lines())]:
             if own.has_parts or self._every.has_parts:
@@ -198,8 +205,9 @@ class _Reader:
 
 
 def _node(lines: Sequence[_Gpus], file: str) -> NodeTopology | None:
-    """Return the GPUs in some lines as a node without a name; None if their cores and links are not
-    known. Raises ``TopologyError``.
+    """Convert the lines about one node to its topology, without a name. Return None if neither
+    cores nor links are known. Raises ``TopologyError`` if the numbers of links contradict each
+    other.
     """
     placed = _placed(lines)
     sets = sorted({line.cores for line in placed if line.cores})
@@ -234,8 +242,10 @@ def _node(lines: Sequence[_Gpus], file: str) -> NodeTopology | None:
 
 
 def _placed(lines: Sequence[_Gpus]) -> list[_Gpus]:
-    """Return the line of each GPU of a node, by its number. That number is the place of the -1 in its
-    links; the others follow in the order of the lines.
+    """Return the line of each GPU of a node, in the order of the GPUs' indices.
+
+    The index of a GPU with links is the position of -1 in its links. GPUs without links get the
+    remaining indices in the order of the lines. Raises ``TopologyError`` if links are inconsistent.
     """
     count = sum(line.count for line in lines)
     placed: dict[int, _Gpus] = {}

@@ -211,8 +211,16 @@ class _Reader:
         return None
 
     def _bits(self, text: str, most: int) -> tuple[int, ...]:
-        """Return the numbers of the bits that are set in hwloc's notation of a bitmap: words of 32
-        bits, the highest first; an empty word is 0."""
+        """Parse a bitmap in hwloc's notation and return the numbers of its set bits.
+
+        Args:
+            text: words of 32 bits separated by commas, the most significant first; an empty word
+                is 0.
+            most: maximum number of bits.
+
+        Raises:
+            TopologyError: the text is not a bitmap, or is longer.
+        """
         words = text.split(",")
         if len(words) * 32 > most or not all(map(_WORD.fullmatch, words)):
             raise self._error(f"{text[:80]!r} is not a set of CPUs or NUMA nodes")
@@ -223,8 +231,9 @@ class _Reader:
         return tuple(bits)
 
     def _nvlinks(self, gpus: list[PciDevice]) -> dict[tuple[str, str], str]:
-        """Return the NVLinks between GPUs. hwloc gives the bandwidth in MB/s: 20,000 a link of the
-        first generation, 25,000 of later ones."""
+        """Return the NVLinks between pairs of GPUs, such as ``NV4``. hwloc reports the total
+        bandwidth of a pair in MB/s: 20,000 for each link of the first generation, 25,000 for later
+        ones."""
         names = {gpu.device.pci: gpu.device.name for gpu in gpus}
         ends = [
             names.get(self._device_of.get(each.removeprefix("OSDev:"), ""))

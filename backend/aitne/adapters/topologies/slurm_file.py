@@ -76,7 +76,9 @@ def _read_yaml(text: str, file: str) -> list[Switch]:
 
 
 def _check_events(text: str, file: str) -> None:
-    """Refuse aliases, by which a small file becomes a large one, and deep nesting."""
+    """Raise ``TopologyError`` if the YAML text has aliases, with which a small file could expand to
+    a very large one, or is nested too deeply.
+    """
     depth = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):

@@ -75,9 +75,16 @@ def slurm_variables(
     """Return the variables that Slurm sets for a batch script
     (https://slurm.schedmd.com/sbatch.html).
 
-    ``array`` is the array's ID, this task's index, and all indices; None for a job that is no
-    array. ``has_gpus`` means that the machine has GPUs: a job without GPUs then gets an empty
-    CUDA_VISIBLE_DEVICES.
+    Args:
+        request: submission of the job.
+        job_number: number of the job or task.
+        grants: resources allocated on each node.
+        restart_count: number of requeues.
+        started: time at which the run starts.
+        cluster: name of the cluster.
+        array: ID of the array, index of this task and all indices; None: the job is not an array.
+        has_gpus: whether the machine has GPUs. If it has, CUDA_VISIBLE_DEVICES of a job without
+            GPUs is empty, so that the job cannot use them.
     """
     nodes = compress_hostlist([grant.node for grant in grants])
     resources = request.resources

@@ -39,6 +39,7 @@ class Cap:
     """
 
     maximum: Mapping[str, int] = field(default_factory=dict)
+    """Limits by resource; a resource without an entry is not limited."""
     gpu_s_used: float = 0.0
     """GPU-seconds used until now, including those of running tasks."""
 
@@ -48,14 +49,16 @@ class LimitBlock:
     """Limit that keeps a task pending."""
 
     key: CapKey
+    """Project or member whose limit it is."""
     resource: str
+    """Limited resource: a TRES name, ``JOBS`` or ``GPU_SECONDS``."""
     behind: bool = False
     """True if the limit has room for the task, but that room is reserved for an earlier task."""
 
 
 def cap_of(limits: Limits, gpu_s_used: float) -> Cap:
-    """Convert limits that apply to the total of several tasks to a ``Cap``. ``gpu_s_used`` are the
-    GPU-seconds used until now.
+    """Convert limits of a project or member, which apply to the total of all tasks, to a ``Cap``.
+    ``gpu_s_used`` is the number of GPU-seconds used until now.
     """
     maximum = {
         "cpu": limits.max_cpus,
@@ -79,8 +82,8 @@ def keys_of(owner: Owner) -> tuple[CapKey, CapKey]:
 
 @lru_cache(maxsize=1024)
 def amounts(demand: Demand) -> Mapping[str, float]:
-    """Return how much of each limited resource a task uses; GPU-seconds are counted until its time
-    limit.
+    """Return the amount of each resource that a task uses in total on all its nodes: memory in
+    bytes, GPU-seconds until the task's time limit. Resources that it does not use are omitted.
     """
     gpus = demand.nodes * demand.gpus
     taken: dict[str, float] = {
@@ -160,11 +163,14 @@ class LimitLedger:
                     self._reserved[key, name] = reserved[0], reserved[1] - amount
 
     def admit(self, task: WaitingTask, whole: FreeResources) -> tuple[Demand, LimitBlock | None]:
-        """Check a pending task against its limits. Return its demand, without the GPU types for
-        which the limits have no room now, and the limit that prevents its start (None if it may
-        start).
+        """Check whether the limits permit a pending task to start now.
 
-        ``whole`` are the resources of all nodes without any tasks.
+        Return its demand, which excludes GPU types whose limits are exhausted, and the limit that
+        prevents its start (None if the task may start).
+
+        Args:
+            task: the pending task.
+            whole: resources of all nodes as if no task were running.
         """
         demand = task.demand
         if not any(key in self._caps for key in keys_of(task.owner)):
@@ -182,12 +188,15 @@ class LimitLedger:
         return within, full[0] if whole.fits(demand) and not whole.fits(within) else None
 
     def reserve(self, task: WaitingTask, whole: FreeResources, at: float | None = None) -> None:
-        """Reserve room in the task's limits for the amounts that it needs, so that later tasks do
-        not use it up.
+        """Reserve the amounts that a task needs in its limits, so that later tasks do not use them.
 
-        The reservation begins at the time ``at`` (seconds since 1970); None: at the earliest time
-        at which the limits have room. A task that exceeds its limits or the nodes even when nothing
-        else runs gets no reservation.
+        A task that could not run even if no other task were running gets no reservation.
+
+        Args:
+            task: the pending task.
+            whole: resources of all nodes as if no task were running.
+            at: start of the reservation in seconds since 1970; None: the earliest time at which the
+                limits permit the task.
         """
         needs = list(self._needs(task))
         if any(need.amount > self._most(need) for need in needs):
@@ -221,7 +230,9 @@ class LimitLedger:
                         yield _Need(key, name, amount)
 
     def _type_needs(self, task: WaitingTask) -> Iterator[_Need]:
-        """Yield the need for each limited GPU type if the task does not request a type."""
+        """Yield the amounts that the task would need of each limited GPU type. Yield nothing if it
+        requests a GPU type or no GPUs.
+        """
         gpus = task.demand.nodes * task.demand.gpus
         if task.demand.gpu_type is not None or not gpus:
             return

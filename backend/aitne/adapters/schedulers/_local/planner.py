@@ -36,16 +36,14 @@ FORECAST_DEPTH = 50
 
 @dataclass(slots=True)
 class SchedulePlan:
-    """Decision of the planner: the tasks to start, with their allocations, and the pending reasons
-    of the others.
-    """
+    """Decision of the planner. All fields are indexed by the key of the task."""
 
     starts: dict[int, tuple[Grant, ...]] = field(default_factory=dict)
+    """Allocations of the tasks that start now."""
     reasons: dict[int, str] = field(default_factory=dict)
+    """Pending reasons of tasks that wait for resources."""
     limited: dict[int, LimitBlock] = field(default_factory=dict)
-    """For each task that a limit keeps pending, by key, that limit; such a task has no entry in
-    ``reasons``.
-    """
+    """Limits that keep tasks pending; these tasks have no entry in ``reasons``."""
 
 
 def plan(
@@ -55,8 +53,14 @@ def plan(
     now: float,
     caps: Mapping[CapKey, Cap] | None = None,
 ) -> SchedulePlan:
-    """Decide which pending tasks start now. ``waiting`` are these tasks in the order of submission,
-    ``now`` is in seconds since 1970, ``caps`` are the limits of projects and members.
+    """Decide which pending tasks start now.
+
+    Args:
+        nodes: all nodes.
+        running: tasks that have allocated resources.
+        waiting: pending tasks in the order of submission.
+        now: current time in seconds since 1970.
+        caps: limits of projects and members; None: no limits.
     """
     result = SchedulePlan()
     free = FreeResources(nodes)

@@ -41,9 +41,13 @@ class LocalJobRecord(Frozen):
     numbered consecutively.
     """
     indices: tuple[int, ...] | None = None
+    """Indices of the array's tasks; None: the job is not an array."""
     throttle: int | None = None
+    """Maximum number of tasks that run at once; None: no maximum."""
     submitted_at: UtcTime
+    """Time of submission."""
     request: SubmitRequest
+    """The accepted request."""
 
     @property
     def last_number(self) -> int:
@@ -58,20 +62,26 @@ class TaskOutcome(Frozen):
     message: str | None = None
     """Additional details about ``reason``, as text."""
     exit_code: int | None = None
+    """Exit code of the script; None: a signal ended it, or it is unknown."""
     signal: int | None = None
+    """Number of the signal that ended the script; None: no signal did."""
     started_at: UtcTime | None = None
+    """Time at which the last run started; None: the task never started."""
     ended_at: UtcTime
+    """Time at which the task ended."""
 
 
 class TaskState(Frozen):
     """State of a task as it is stored on disk; its runs are stored separately."""
 
     restart_count: int = 0
+    """Number of requeues."""
     closed_runs: int = 0
     """Number of runs that have ended and whose outcome has been processed."""
     ending: TaskOutcome | None = None
+    """Final outcome; None: the task has not ended, or its last run records the outcome."""
     held: bool | None = None
-    """True if the task is held; None: as the submission requested."""
+    """Whether the task is held; None: as requested at submission."""
 
 
 class RunGrant(Frozen):
@@ -86,7 +96,9 @@ class LaunchFile(Frozen):
 
 
 def job_files(request: SubmitRequest) -> dict[str, bytes]:
-    """Return the files that the job's folder must have before the job starts."""
+    """Return the contents of the files that the job folder must contain before the job starts, by
+    name: the script, and the files of the request.
+    """
     return {SCRIPT: request.script.encode("utf-8", "surrogateescape"), **request.files}
 
 

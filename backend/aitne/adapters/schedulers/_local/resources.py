@@ -18,10 +18,12 @@ Owner = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """GPU of a node: its CUDA index, and its type."""
+    """GPU of a node."""
 
     index: int
+    """CUDA index."""
     type: str | None = None
+    """Type such as ``a100``; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +31,33 @@ class NodeCapacity:
     """Resources of one node."""
 
     name: str
+    """Name of the node."""
     cpus: int
+    """Number of CPUs."""
     memory_bytes: int
+    """Memory in bytes."""
     gpus: tuple[Gpu, ...] = ()
+    """GPUs of the node."""
     features: tuple[str, ...] = ()
+    """Features, as in Slurm's ``Features``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Resources that a job requests on each of ``nodes`` nodes."""
+    """Resources that a job requests."""
 
     nodes: int
+    """Number of nodes."""
     cpus: int
+    """Number of CPUs on each node."""
     memory_bytes: int
+    """Memory on each node, in bytes."""
     gpus: int = 0
+    """Number of GPUs on each node."""
     gpu_type: str | None = None
+    """Type of the GPUs; None: any."""
     time_limit_s: float = 3600.0
+    """Time limit in seconds."""
     avoid: frozenset[str] = frozenset()
     """GPU types that the job must not be allocated, because a limit has too few GPUs of that type
     left.
@@ -54,9 +67,10 @@ class Demand:
     exclude: frozenset[str] = frozenset()
     """Nodes that the job must not run on."""
     max_leaves: int | None = None
-    """Maximum number of leaves of the network that its nodes are on; None: any."""
+    """Maximum number of leaf switches to which its nodes are connected; None: any."""
     tree: TopologyTree | None = None
-    """Switches above the nodes; None: not known, so that all nodes count as one leaf."""
+    """Switches of the network; None: unknown, and all nodes count as connected to one leaf
+    switch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +78,21 @@ class Grant:
     """Resources allocated to a job on one node."""
 
     node: str
+    """Name of the node."""
     gpus: tuple[int, ...] = ()
+    """CUDA indices of the allocated GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:
-    """Job or array task that holds resources, until ``ends_at`` (seconds since 1970) at
-    the latest.
-    """
+    """Job or array task that has allocated resources."""
 
     demand: Demand
+    """Requested resources."""
     grants: tuple[Grant, ...]
+    """Allocated resources, by node."""
     ends_at: float
+    """Time at which it ends at the latest, in seconds since 1970."""
     group: int = 0
     """Number of the array to which the task belongs; 0: none."""
     owner: Owner = ("", "")
@@ -83,14 +100,16 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTask:
-    """Job or array task that is pending only for resources. ``throttle`` is the maximum number of
-    tasks of its array that run at once; None: no maximum.
-    """
+    """Job or array task that is pending only because of resources."""
 
     key: int
+    """Number of the task, by which results refer to it."""
     demand: Demand
+    """Requested resources."""
     group: int = 0
+    """Number of the array to which the task belongs; 0: none."""
     throttle: int | None = None
+    """Maximum number of tasks of its array that run at once; None: no maximum."""
     owner: Owner = ("", "")
 
 
@@ -113,7 +132,7 @@ class FreeResources:
         return twin
 
     def take(self, demand: Demand, grants: Iterable[Grant]) -> None:
-        """Subtract the resources of an allocation; nodes that are no longer configured
+        """Subtract the resources of an allocation. Nodes that the configuration no longer contains
         are skipped.
         """
         for grant in grants:

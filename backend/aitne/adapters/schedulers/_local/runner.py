@@ -1,18 +1,21 @@
 """Runner of one job: a detached process that outlives the platform. Standard library only.
 
-Arguments: run folder, the job's folder, log, time limit (s), memory limit (bytes), grace (s), account. Its
-environment is the job's, so that nothing has to be parsed before the script runs; modules that are slow to import
-are imported after the script has started.
+Arguments: run folder, job folder, log, time limit (s), memory limit (bytes), grace time (s),
+account. The runner's environment is that of the job, so that nothing has to be parsed before the
+script starts. Modules that are slow to import are imported after the script has started.
 
-With an account (``as_account``) it runs as root and starts the job's processes as that account. Then it opens nothing
-in the job's folder itself, and all that it reads and writes lies in the run folder, which only root can enter.
+With an account (``as_account``), the runner runs as root and starts the job's processes under that
+account. In this case it never opens files in the job folder; it reads and writes only the run
+folder, which only root can enter.
 
-It claims the run (``runner.json``, created once), adopts every orphan of the job (subreaper), ends the job at its
-time limit or when it exceeds its memory limit, and writes ``exit.json`` atomically, only when no process of the
-job is left. ``control.json`` holds ``{"time_limit_s": …, "cancel": …}``: SIGUSR1 makes the runner read it,
-SIGTERM ends the job, as a cancellation if ``control.json`` says so, else because the machine shuts down.
-For each connection to the socket ``door`` it starts a process of the agent beside the job (``--attach``); with an
-account, ``agent.json`` holds the arguments that start the agent.
+The runner claims the run (it creates ``runner.json``), adopts orphaned processes of the job
+(subreaper), and ends the job at its time limit or when it exceeds its memory limit. When no process
+of the job is left, it writes ``exit.json`` atomically.
+
+On SIGUSR1 the runner reads ``control.json``, which contains ``{"time_limit_s": …, "cancel": …}``.
+SIGTERM ends the job: as a cancellation if ``control.json`` requests one, otherwise because the
+machine shuts down. For each connection to the socket ``door``, the runner starts an agent
+(``--attach``) in the running job; with an account, ``agent.json`` contains the agent's arguments.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _jobs(fields: dict[str, str]) -> Iterator[SchedulerJob]:
 
 def _tasks(job_id: str) -> Iterator[tuple[str, int | None]]:
     """Yield a pair for each task that a job ID in the output of sacct stands for: the task's ID,
-    and its array index (None: the job is no array).
+    and its array index (None: the job is not an array).
 
     ``4`` is a job without tasks, ``4_2`` is task 2 of array 4, and ``4_[0-2,7%1]`` are the tasks of
     array 4 that never started.

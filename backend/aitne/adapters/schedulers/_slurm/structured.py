@@ -57,7 +57,7 @@ def of_tasks(job: SchedulerJob, array: str, tasks: str) -> SchedulerJob:
         tasks: indices of the tasks, such as ``1-3,7``.
 
     Raises:
-        ValueError: ``tasks`` is no list of indices.
+        ValueError: ``tasks`` is not a list of indices.
     """
     indices = parse_array(tasks).indices
     if len(indices) == 1:

@@ -38,7 +38,7 @@ def parse_limit(text: str) -> int | None:
 
 
 def parse_minutes(text: str) -> int | None:
-    """Convert sacct's TimelimitRaw, a number of minutes, to seconds; None if it is no number."""
+    """Convert sacct's TimelimitRaw, a number of minutes, to seconds; None for any other text."""
     return int(text) * 60 if text.isascii() and text.isdigit() else None
 
 
