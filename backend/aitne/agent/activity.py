@@ -1,7 +1,7 @@
 """Detection of the last activity in a session.
 
-Activity is: a busy or recently used kernel, terminal output, an open document that was saved, and
-CPUs or GPUs in use. A page that merely stays open is not activity.
+The following counts as activity: a busy or recently used kernel, terminal output, saving an open
+document, and use of CPUs or GPUs. A page that is only open does not count.
 """
 
 from __future__ import annotations
@@ -34,13 +34,19 @@ _MOST_DOCUMENTS = 200
 
 
 class Jupyter:
-    """Client of the session's Jupyter server, which asks how long it has been idle."""
+    """Client that determines how long the session's Jupyter server has been idle."""
 
     def __init__(
         self, base: str, token: str, root: str, context: ssl.SSLContext | None = None
     ) -> None:
-        """Create a client. ``base`` is the server's URL without a trailing slash, ``root`` the
-        folder to which its relative paths refer, ``context`` the TLS context for https."""
+        """Create a client.
+
+        Args:
+            base: URL of the server without a trailing slash.
+            token: token of the server.
+            root: folder to which the server's relative paths refer.
+            context: TLS context for https; None: the default of ``wire.request``.
+        """
         self._context = context
         self._base = base
         self._token = token
@@ -48,8 +54,8 @@ class Jupyter:
         self._saved: dict[str, float] = {}
 
     def idle_s(self) -> float | None:
-        """Return for how many seconds the Jupyter server has been idle; None if it does not answer,
-        or if there was no activity yet."""
+        """Return the number of seconds since the last activity on the Jupyter server; 0 if a kernel
+        is busy. Return None if the server does not answer, or there was no activity yet."""
         times_s = [
             _since(entry.get("last_activity"))
             for path in ("/api/kernels", "/api/terminals")
@@ -62,11 +68,10 @@ class Jupyter:
         return min((time_s for time_s in times_s if time_s is not None), default=None)
 
     def _document_saved(self) -> bool:
-        """Return whether the file of a document that is open in JupyterLab has changed since the
-        last call.
+        """Return whether the file of an open document has changed since the last call.
 
-        A file server's clock may differ from the node's, so modification times are only compared
-        with each other.
+        Modification times are compared only with each other, because the clock of a file server
+        may differ from that of the node.
         """
         newest = {}
         for path in self._open_documents()[:_MOST_DOCUMENTS]:
@@ -126,10 +131,11 @@ class ActivityWatch:
         """Initialize the watch.
 
         Args:
-            meter: measures the usage of CPUs and GPUs.
+            meter: sampler of the use of CPUs and GPUs.
             say: called with the time of the last activity, in seconds of the monotonic clock.
-            lasts_s: seconds without activity after which the session is ended.
-            jupyter: client of the session's Jupyter server, or None if there is none.
+            lasts_s: seconds without activity after which the session is ended; it determines the
+                interval of the checks.
+            jupyter: client of the session's Jupyter server; None: the session has no such server.
         """
         self._meter = meter
         self._say = say
@@ -150,7 +156,7 @@ class ActivityWatch:
             self.look()
 
     def look(self) -> None:
-        """Check once for activity, and report its time if there is some."""
+        """Check once for activity, and set ``active_at`` if there is any."""
         now = time.monotonic()
         try:
             sample = self._meter.measure()
@@ -168,8 +174,8 @@ class ActivityWatch:
 
 
 def _since(text: Any) -> float | None:
-    """Return the seconds that have passed since a Jupyter timestamp by this node's clock; None if
-    the text is no timestamp."""
+    """Return the number of seconds since a Jupyter timestamp, according to this node's clock; 0 if
+    the timestamp is in the future, None if ``text`` is not a timestamp with a time zone."""
     try:
         then = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
     except ValueError:

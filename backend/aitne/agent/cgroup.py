@@ -1,8 +1,8 @@
 """Control group (cgroup) of the job's programs, for limits that the scheduler does not enforce.
 
-Version 2 is used if the agent's cgroup is delegated to its account, otherwise version 1. The
-program enters the group itself before it becomes the user's command (``ENTER``); the agent stays
-outside and observes.
+Version 2 is used if the agent's cgroup is delegated to its account, otherwise version 1. A shell
+command (``ENTER``) moves itself into the group and then executes the user's command. The agent
+stays outside of the group.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ _EMPTY_WITHIN_S = 2.0
 
 
 class Cgroup:
-    """Control group of the job's programs with limits of memory and CPUs. It is one folder in
-    version 2, and one for each controller in version 1."""
+    """Control group of the job's programs with limits of memory and CPUs.
+
+    Version 2 has a single folder for all controllers, version 1 a folder for each controller.
+    """
 
     def __init__(self, folders: dict[str, str], unified: bool, home: dict[str, str]) -> None:
         self._folders = folders
@@ -48,14 +50,13 @@ class Cgroup:
         return set(self._folders)
 
     def enter(self) -> list[str]:
-        """Return the beginning of a command line that makes the program after it enter the group
-        before it starts."""
+        """Return a command prefix. Prepended to a command, it starts the command in the group."""
         files = sorted({f"{folder}/cgroup.procs" for folder in self._folders.values()})
         return ["/bin/sh", "-c", *ENTER, *files, "--"]
 
     def oom_kills(self) -> int:
-        """Return the number of processes that the kernel has killed because the group was out of
-        memory."""
+        """Return the number of processes of the group that the kernel has killed for lack of
+        memory; 0 if no memory limit is set."""
         folder = self._folders.get(MEMORY)
         if folder is None:
             return 0
@@ -68,7 +69,7 @@ class Cgroup:
 
     @property
     def empty(self) -> bool:
-        """Return whether all processes of the group have ended."""
+        """Return whether the group contains no processes."""
         return not self._pids()
 
     def kill(self) -> None:
@@ -81,7 +82,7 @@ class Cgroup:
 
     def remove(self) -> None:
         """Move the remaining processes to the agent's group, where the scheduler ends them, and
-        remove this group."""
+        remove this group. Gives up after ``_EMPTY_WITHIN_S`` seconds."""
         deadline = time.monotonic() + _EMPTY_WITHIN_S
         for controller, folder in set(self._folders.items()):
             while os.path.isdir(folder):
@@ -99,8 +100,13 @@ class Cgroup:
 
 
 def make(memory_bytes: int | None, cpus: int | None) -> Cgroup | None:
-    """Create a group with those of the limits that this account may set on this node; None if it
-    may set none."""
+    """Create a group with the limits that this account can set on this node; return None if it can
+    set neither.
+
+    Args:
+        memory_bytes: memory limit in bytes; None: no limit.
+        cpus: limit of CPU time, as a number of CPUs; None: no limit.
+    """
     limits: dict[str, list[tuple[str, str]]] = {}
     unified = _unified_base()
     if memory_bytes is not None:
@@ -145,8 +151,8 @@ def _cpu_settings(cpus: int, unified: bool) -> list[tuple[str, str]]:
 def _make_in(
     bases: dict[str, str], limits: dict[str, list[tuple[str, str]]], name: str
 ) -> dict[str, str]:
-    """Create the groups below ``bases``, and return the folder of each controller whose limit could
-    be set."""
+    """Create the group ``name`` and set its limits. Return the folder of each controller whose
+    limit could be set."""
     made: dict[str, str] = {}
     for controller, settings in limits.items():
         if controller not in bases:
@@ -186,7 +192,8 @@ def _sweep(base: str) -> None:
 
 
 def _v1_base(controller: str) -> str | None:
-    """Return the folder of the agent's group for a version 1 controller; None if there is none."""
+    """Return the folder of the agent's group for a controller of version 1; None if this node does
+    not have the controller in version 1."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
@@ -197,8 +204,8 @@ def _v1_base(controller: str) -> str | None:
 
 
 def _unified_base() -> tuple[str, str, list[str]] | None:
-    """Return, for version 2, the folder for new groups, the folder of the agent's group, and the
-    controllers that are available; None if no group can be created."""
+    """Return, for version 2, the folder in which groups can be created, the folder of the agent's
+    group, and the available controllers. Return None if this account cannot create groups."""
     own_folder = _own_unified()
     if own_folder is None:
         return None
@@ -237,8 +244,10 @@ def _delegated(folder: str) -> bool:
 
 
 def settle() -> None:
-    """Move the processes of a delegated version 2 group into a subgroup. A group that contains
-    processes cannot contain groups for jobs."""
+    """Move the processes of this process's group to a subgroup, if the group is delegated (version
+    2)
+    and groups for jobs cannot be created otherwise: a group that contains processes cannot have
+    subgroups with controllers."""
     own_folder = _own_unified()
     if own_folder is None or not _delegated(own_folder) or _unified_base() is not None:
         return
@@ -252,7 +261,8 @@ def settle() -> None:
 
 
 def own_groups(pid: int) -> list[str]:
-    """Return the folders of those groups of the process ``pid`` that an agent has created."""
+    """Return the folders of the groups that an agent has created and that contain the process
+    ``pid``."""
     folders = set()
     for line in _read(f"/proc/{pid}/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -269,8 +279,8 @@ def own_groups(pid: int) -> list[str]:
 
 
 def probe() -> list[str]:
-    """Return the controllers whose limits agents of this account can set, by creating and removing
-    a group.
+    """Return the controllers (``cpu``, ``memory``) whose limits agents of this account can set on
+    this machine. A group is created and removed to find out.
 
     The local scheduler calls it once when it starts.
     """
@@ -287,7 +297,8 @@ def probe() -> list[str]:
 
 
 def _mounts() -> Iterator[tuple[str, str, str, str]]:
-    """Yield file system type, options, mounted subtree and mount point of each mount."""
+    """Yield the type, the options, the root within the file system and the mount point of each
+    mount in ``/proc/self/mountinfo``."""
     for line in _read("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(" "), after.split(" ")
@@ -295,8 +306,14 @@ def _mounts() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _below(point: str, root: str, path: str) -> str | None:
-    """Return the folder of a group below the mount point of its file system; None if the group is
-    outside the part that is mounted."""
+    """Return the folder of a group in a mounted cgroup file system; None if the mount does not
+    contain the group.
+
+    Args:
+        point: mount point.
+        root: root of the mount within the file system.
+        path: path of the group, as in ``/proc/<pid>/cgroup``.
+    """
     if root == "/":
         inside = path
     elif path == root or path.startswith(f"{root}/"):

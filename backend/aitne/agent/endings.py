@@ -25,8 +25,16 @@ _LAST_BYTES = 8_192
 
 
 class Ending:
-    """Outcome of the job: exit code, and the reason and message if the agent ended the job or did
-    not start it."""
+    """Outcome of the job.
+
+    Args:
+        code: exit code of the job.
+        reason: reason if the agent ended the job or did not start it; otherwise None.
+        message: message for the user; None: none. It is shortened if it is too long.
+        in_log: whether the message is already in the log.
+        stop_requested: whether the ranks on other nodes were asked to end.
+        lost_nodes: names of the nodes whose agents were lost.
+    """
 
     def __init__(
         self,

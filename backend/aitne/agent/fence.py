@@ -35,8 +35,13 @@ class RunEndedError(Exception):
 def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None:
     """Create the fence, or take it over from an earlier start of the same scheduler job.
 
-    ``owner`` is the scheduler's job id, and ``restart_count`` the number of its requeues. A
-    scheduler that has lost the outcome of a job starts it again under the same id.
+    A scheduler that has lost the outcome of a job starts the job again under the same ID.
+
+    Args:
+        job_dir: folder of the job's attempt.
+        task: index of the array task; None: the job is not an array.
+        owner: the scheduler's ID of this job.
+        restart_count: number of requeues of the scheduler job.
 
     Raises:
         RunEndedError: the program has been run before and has ended.
@@ -71,11 +76,22 @@ def leave_outcome(
     message: str | None = None,
     lost_nodes: Sequence[str] = (),
 ) -> None:
-    """Store how the program ended beside the fence. Raises ``OSError``.
+    """Write the outcome of the program to a file beside the fence.
 
-    ``interrupted``: the scheduler had asked the program to end and may start it again, regardless
-    of the exit code. ``reason`` and ``message`` are set if the agent itself ended the program or
-    did not start it, ``lost_nodes`` are the nodes whose agents were lost.
+    Args:
+        job_dir: folder of the job's attempt.
+        task: index of the array task; None: the job is not an array.
+        owner: the scheduler's ID of this job.
+        restart_count: number of requeues of the scheduler job.
+        exit_code: exit code of the program.
+        interrupted: whether the scheduler had asked the program to end. The scheduler may then
+            start it again, regardless of the exit code.
+        reason: reason if the agent ended the program or did not start it; otherwise None.
+        message: message for the user; None: none.
+        lost_nodes: names of the nodes whose agents were lost.
+
+    Raises:
+        OSError: the file cannot be written.
     """
     path = _outcome_path(job_dir, task)
     temporary = f"{path}.{os.urandom(8).hex()}"

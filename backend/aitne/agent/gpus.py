@@ -25,8 +25,12 @@ _UNCORRECTED, _VOLATILE = ctypes.c_uint(1), ctypes.c_uint(0)
 
 
 class Gpus:
-    """Reader of the metrics of the GPUs in ``CUDA_VISIBLE_DEVICES``. There are none if the variable
-    is unset or ambiguous, or if the driver is missing."""
+    """Reader of the metrics of a job's GPUs.
+
+    Args:
+        visible: value of ``CUDA_VISIBLE_DEVICES``, with indices or UUIDs; None: the variable is not
+            set. Without it, or without a driver, no GPUs are measured.
+    """
 
     def __init__(self, visible: str | None) -> None:
         self._devices: list[tuple[int, ctypes.c_void_p]] = []
@@ -56,11 +60,11 @@ class Gpus:
                     self._energy_mj[index.value] = energy_mj
 
     def measure(self) -> list[dict[str, Any]]:
-        """Return index, utilization (0 to 1) and used memory in bytes of each GPU; GPUs with errors
-        are omitted.
+        """Measure each GPU; GPUs with errors are omitted.
 
-        If the GPU measures them, also its power in watts, its energy in joules since the job
-        started, and the number of its uncorrected ECC errors since the driver was loaded.
+        A result contains ``index``, ``utilization`` (0 to 1) and ``memory_bytes`` (used memory). If
+        the GPU supports them, it also contains ``power_w``, ``energy_j`` (since this reader was
+        created) and ``ecc_errors`` (uncorrected errors since the driver was loaded).
         """
         samples = []
         for index, handle in self._devices:
@@ -97,8 +101,14 @@ class Gpus:
         return self._read("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong(), handle)
 
     def _read(self, function: str, value: Any, *arguments: Any) -> int | None:
-        """Return the number that a function of NVML writes to its last argument; None if the driver
-        or the GPU does not have it."""
+        """Call a function of NVML that writes a number to its last argument, and return the number;
+        None if the driver or the GPU does not support the function.
+
+        Args:
+            function: name of the function.
+            value: ctypes object for the result.
+            arguments: the other arguments.
+        """
         call = getattr(self._nvml, function, None)
         if call is None or call(*arguments, ctypes.byref(value)) != 0:
             return None

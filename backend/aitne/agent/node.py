@@ -1,4 +1,4 @@
-"""Description of the node itself, for which the platform asks once a boot: NUMA nodes, GPUs with
+"""Description of the node, which the platform requests once after each boot: NUMA nodes, GPUs with
 their links, network interfaces, and the version of Python.
 """
 
@@ -32,7 +32,14 @@ _PROGRAM_S, _MOST_BYTES = 10.0, 256 << 10
 
 
 def start_describing(spec: Spec, programs: Programs, reporter: Reporter, boot: str) -> None:
-    """Start a thread that describes the node and reports the description. A failure is only logged."""
+    """Start a thread that reports a description of the node. Failures are only logged.
+
+    Args:
+        spec: description of the job.
+        programs: starts ``nvidia-smi``.
+        reporter: sends the report.
+        boot: ID of the node's current boot.
+    """
 
     def run() -> None:
         try:
@@ -48,10 +55,14 @@ def start_describing(spec: Spec, programs: Programs, reporter: Reporter, boot: s
 
 
 def describe(programs: Programs, root: str) -> dict[str, Any]:
-    """Return what the node consists of, as values of JSON.
+    """Return the NUMA nodes, GPUs, network interfaces and links of the node as a JSON object.
 
-    ``root`` is ``/sys`` or a copy of it. NVLink is part of it if ``nvidia-smi`` is there and sees
-    all GPUs of the node, which depends on the GPUs of the job.
+    NVLinks are included if ``nvidia-smi`` is installed and shows all GPUs of the node; in a job it
+    may show only the job's GPUs.
+
+    Args:
+        programs: starts ``nvidia-smi``.
+        root: ``/sys``, or a copy of it.
 
     Raises:
         TopologyError: ``root`` cannot be read, or has too many devices.
@@ -75,7 +86,8 @@ def describe(programs: Programs, root: str) -> dict[str, Any]:
 
 
 def _matrix(programs: Programs) -> NodeTopology | None:
-    """Return what ``nvidia-smi topo -m`` says; None if it is missing or fails."""
+    """Return the parsed output of ``nvidia-smi topo -m``; None if the program is not installed or
+    fails."""
     program = shutil.which(_PROGRAM)
     if program is None:
         return None

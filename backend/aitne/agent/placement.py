@@ -54,7 +54,8 @@ class PlacementReport:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Report the order. Report the bindings of all ranks once they are known."""
+        """Report the order immediately, and the bindings when all nodes have written them. Nodes
+        that write no bindings within ``_WAIT_S`` seconds are omitted."""
         self._reporter.tell("placement", self._document)
         if self._spec.ranks is not None and self._spec.platform_url:
             threading.Thread(target=self._run, name="placement", daemon=True).start()
@@ -75,8 +76,8 @@ class PlacementReport:
             self._tell()
 
     def _look(self) -> bool:
-        """Read the bindings of the nodes that have written them since the last look. Return whether
-        there are any."""
+        """Read the bindings that nodes have written since the last call. Return whether there are
+        any."""
         folder, found = f"{run_folder(self._spec)}/0", False
         with self._lock:
             for number in range(self._spec.nodes):
@@ -97,10 +98,14 @@ class PlacementReport:
 
 
 def decide(spec: Spec, reporter: Reporter, log: Callable[[str], None]) -> PlacementReport:
-    """Decide the order of the job's nodes, write it for the other agents and for the programs that
-    the job starts, and set the environment variables that name these files. Report the order.
+    """Decide the order of the job's nodes and report it. Write it to files for the agents of the
+    other nodes and for the job's programs, and set the environment variables with the paths of
+    these files.
 
-    ``log`` writes a line to the log.
+    Args:
+        spec: description of the job.
+        reporter: sends the report.
+        log: writes a line to the job's log.
 
     Raises:
         OrderUnavailable: the file with the requested order, or the topology, cannot be used, or the

@@ -203,13 +203,14 @@ def other_nodes(spec: Spec) -> Iterator[tuple[list[str], dict[str, str]]]:
 
 
 def lost_nodes(spec: Spec) -> list[str]:
-    """Return the names of the nodes whose agents have left no outcome."""
+    """Return the names of the nodes whose agents have not written an outcome; ``number <n>`` if the
+    name is unknown."""
     return [name or f"number {number}" for number, name in _without_outcome(spec)]
 
 
 def _without_outcome(spec: Spec) -> Iterator[tuple[int, str | None]]:
-    """Yield the number of each node whose agent has left no outcome, and its name; None: the agent
-    has not begun."""
+    """Yield the number and the name of each node whose agent has not written an outcome. The name
+    is None if the agent has not started."""
     folder = run_folder(spec)
     for number in range(spec.ranks.nodes if spec.ranks else 0):
         if _read(f"{folder}/node-{number}.json") is None:
@@ -218,8 +219,8 @@ def _without_outcome(spec: Spec) -> Iterator[tuple[int, str | None]]:
 
 
 def _agents(spec: Spec, nodes: range) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Yield the commands that start an agent on each of the nodes with these numbers, each with its
-    environment variables."""
+    """Yield commands with their environment variables, which together start an agent on each node
+    in ``nodes`` (numbers of nodes)."""
     if spec.ranks is None:
         raise ValueError("this job has no ranks")
     pretended = os.environ.pop(LOCAL_NODES, None)
@@ -232,8 +233,8 @@ def _agents(spec: Spec, nodes: range) -> Iterator[tuple[list[str], dict[str, str
 
 
 def _srun(nodes: range) -> list[str]:
-    """Return the beginning of an ``srun`` command that starts one agent on each of the nodes, which
-    are the last ones of the allocation, with all resources of the job there.
+    """Return an ``srun`` command, without the program, that starts one process on each node in
+    ``nodes``. These are the last nodes of the allocation.
 
     The CPUs are passed explicitly, because a step does not inherit them since Slurm 22.05
     (https://slurm.schedmd.com/srun.html).
@@ -263,12 +264,15 @@ def _pretended(nodes: Sequence[dict[str, Any]]) -> Iterator[dict[str, str]]:
 
 
 def judge(spec: Spec, code: int, lost: Sequence[str] = ()) -> RanksOutcome:
-    """Return the outcome of a job with ranks from the result files that the agents on its nodes
-    wrote. If there were several failures, the earliest decides, by the clock of the shared file
-    system.
+    """Determine the outcome of a job with ranks from the files that the agents of its nodes wrote.
 
-    ``code`` is the exit code of the command that started the agents; it is used if result files are
-    missing. ``lost`` are the nodes whose agents were lost, which then is the cause of all failures.
+    Of several failures the earliest one decides, by the modification times of the files.
+
+    Args:
+        spec: description of the job.
+        code: exit code of the command that started the agents, which is used for missing files.
+        lost: names of the nodes whose agents were lost. If there are any, the outcome is
+            ``node_failed``, because their loss causes all other failures.
     """
     nodes = range(spec.ranks.nodes if spec.ranks else 0)
     ends = _ends(spec)
@@ -295,8 +299,8 @@ def judge(spec: Spec, code: int, lost: Sequence[str] = ()) -> RanksOutcome:
 
 
 def _ends(spec: Spec) -> dict[int, tuple[float, dict[str, Any]]]:
-    """Return the outcomes of the agents by the numbers of their nodes, with the times at which they
-    were written.
+    """Return the outcome that each agent wrote, with the modification time of its file, by the
+    number of the node.
     """
     folder, nodes = run_folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
     return {node: record for node in nodes if (record := _read(f"{folder}/node-{node}.json"))}
@@ -305,8 +309,8 @@ def _ends(spec: Spec) -> dict[int, tuple[float, dict[str, Any]]]:
 def _failures(
     spec: Spec, ends: dict[int, tuple[float, dict[str, Any]]]
 ) -> list[tuple[float, int, dict[str, Any], bool]]:
-    """Return the failures of agents and of ranks: time, number of the node, record, and True for a
-    rank.
+    """Return the failures of agents and ranks: for each the time, the number of the node, the
+    record, and whether it is the failure of a rank.
     """
     folder, nodes = run_folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
     failures = []

@@ -21,13 +21,16 @@ _COUNT = re.compile(r"([0-9]+)(?:\(x[0-9]+\))?(?:,|$)")
 
 
 class Rapl:
-    """Reader of the energy of all packages and their memory since it was created. Other domains are
-    left out: cores and the GPU on the chip are part of the package, and the package of the platform."""
+    """Meter of the energy that all CPU packages and their memory use.
+
+    Other domains are not counted, because they overlap: the domains ``core`` and ``uncore`` are
+    part of a package, and the domain ``psys`` contains the packages.
+    """
 
     def __init__(self, root: str = POWERCAP) -> None:
         """Create the reader. ``root`` is ``/sys/class/powercap`` or a copy of it."""
         self._zones: dict[str, tuple[int, int]] = {}
-        """Last value of each counter and the value after which it begins anew, in microjoules."""
+        """Last value of each counter, and the value at which it wraps around, in microjoules."""
         self._total_uj = 0
         try:
             for name in os.listdir(root):
@@ -44,8 +47,8 @@ class Rapl:
         return bool(self._zones)
 
     def energy_j(self) -> float | None:
-        """Read the counters; return the energy in joules since the reader was created. None if it
-        is not measured."""
+        """Read the counters and return the energy in joules since this object was created. Return
+        None if the counters cannot be read."""
         try:
             values = {zone: int(_read(f"{zone}/energy_uj")) for zone in self._zones}
         except (OSError, ValueError):
@@ -58,8 +61,8 @@ class Rapl:
 
 
 def has_whole_nodes(environ: Mapping[str, str]) -> bool:
-    """Return whether the job has all CPUs of its nodes, so that no other job uses them. The nodes
-    must be equal."""
+    """Return whether the job is allocated all CPUs of its nodes, so that no other job runs there.
+    All nodes are assumed to have as many CPUs as this one."""
     counts = _COUNT.findall(environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
     return {*map(int, counts)} == {os.cpu_count()}
 

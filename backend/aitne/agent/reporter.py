@@ -84,8 +84,8 @@ class Reporter:
             self._condition.notify()
 
     def sample(self, sample: dict[str, Any]) -> None:
-        """Queue a measurement. If too many wait because the platform does not answer, the oldest is
-        dropped."""
+        """Queue a measurement. If the queue is full because the platform does not answer, the
+        oldest measurement is discarded."""
         with self._condition:
             self._samples.append(sample)
             if len(self._samples) >= _BATCH:
@@ -96,8 +96,11 @@ class Reporter:
         self.tell("profile", profile)
 
     def tell(self, kind: str, document: dict[str, Any]) -> None:
-        """Queue a document of the kind ``profile``, ``snapshot``, ``results`` or ``files``. It
-        replaces one of the same kind that was not sent yet."""
+        """Queue a document. It replaces a document of the same kind that has not been sent yet.
+
+        ``kind`` is ``profile``, ``snapshot``, ``results``, ``files``, ``placement`` or
+        ``topology``.
+        """
         with self._condition:
             self._documents[kind] = document
             self._condition.notify()
@@ -110,8 +113,9 @@ class Reporter:
             self._condition.notify()
 
     def ranks_ended(self, sentence: str) -> None:
-        """Queue the reason why the ranks of a session have ended. It is part of every later report,
-        because the session's row in the database may change in the meantime."""
+        """Queue the reason why the ranks of a session have ended, a sentence. Every later report
+        contains it, because another change of the session's row in the database may overwrite
+        it."""
         with self._condition:
             self._ranks_ended = sentence[:2_000]
             self._due = True
@@ -171,8 +175,8 @@ class Reporter:
         return bool(self._phases or self._documents or self._due or len(self._samples) >= _BATCH)
 
     def _next(self) -> tuple[dict[str, Any] | None, int, dict[str, Any] | None]:
-        """Return the next report to send, the number of samples in it, and the queued phase that it
-        contains; None, 0 and None if there is nothing to send."""
+        """Return the next report, the number of its samples, and the queued phase that it contains
+        (None: none). Return None, 0 and None if there is nothing to send."""
         if not self._worth_it():
             return None, 0, None
         phase = self._phases[0] if self._phases else None
@@ -225,9 +229,9 @@ class Reporter:
             start(self._boot_id)
 
     def _send(self, report: dict[str, Any], timeout_s: float) -> tuple[bool | None, bool]:
-        """Send a report. Return True if it was accepted, False if it was rejected and must not be
-        sent again, None if it should be sent again; and whether the platform asks for a description
-        of the node."""
+        """Send a report. Return its result, and whether the platform requests a description of the
+        node. The result is True if the report was accepted, False if it was rejected, and None if
+        it must be sent again."""
         try:
             status, body = wire.request(
                 "POST",
@@ -246,7 +250,7 @@ class Reporter:
 
 
 def boot_id() -> str | None:
-    """Return the ID of the node's current boot; None if the kernel does not tell it."""
+    """Return the ID of the node's current boot; None if it cannot be read."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
             return stream.read(64).strip()

@@ -32,8 +32,14 @@ class Sampler:
     """
 
     def __init__(self, spec: Spec, reporter: Reporter, pids_file: str | None = None) -> None:
-        """Create the sampler. ``pids_file`` is a file with PIDs, one on each line, of processes of
-        the job that are not descendants of the agent; None if there are none."""
+        """Create the sampler.
+
+        Args:
+            spec: description of the job.
+            reporter: sends the samples.
+            pids_file: file with the PIDs of processes of the job that are not descendants of the
+                agent, one on each line; None: all are descendants.
+        """
         self._pids_file = pids_file
         self._node = spec.node
         self._interval_s = spec.sample_interval_s
@@ -70,8 +76,8 @@ class Sampler:
         self._gpus = Gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     def open_rapl(self, root: str = POWERCAP) -> None:
-        """Include the energy of the node's CPUs in the samples from now on, if it is measured.
-        ``root`` is the folder of its counters."""
+        """Include the energy of the node's CPUs in the samples from now on, if the counters below
+        ``root`` can be read."""
         rapl = Rapl(root)
         self._rapl = rapl if rapl.measures else None
 
@@ -84,7 +90,8 @@ class Sampler:
         time.sleep(rest_s)
 
     def measure(self) -> dict[str, Any]:
-        """Measure once; return the result in the format of the agent's reports."""
+        """Take one sample and return it in the format of the agent's reports. CPU use and power are
+        means since the previous sample; bytes and energy are totals."""
         look = listed_descendants if _LISTS_CHILDREN else descendants
         pids = look(os.getpid(), *self._elsewhere())
         # The times of the parent include those of ended children that were waited for.
@@ -120,8 +127,8 @@ class Sampler:
         }
 
     def _elsewhere(self) -> list[int]:
-        """Return the PIDs in the file ``pids_file``. In it are the first processes of containers,
-        which are children of a daemon."""
+        """Return the PIDs in ``pids_file``, which are the first processes of containers that a
+        daemon has started; empty if the file does not exist."""
         if self._pids_file is None:
             return []
         try:

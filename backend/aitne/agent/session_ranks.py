@@ -55,8 +55,9 @@ class RanksBesideApp:
         self._app_ended = threading.Event()
 
     def argv(self, app: Sequence[str]) -> list[str]:
-        """Return the command ``app``, which starts the app and beside it the ranks of this node,
-        with what is known only here. Raises ``OSError``."""
+        """Complete the command ``app``, which starts the app and the ranks of this node, with the
+        folder of the ranks and the number of the node. Raises ``OSError`` if the folder cannot be
+        created."""
         return ranks.fill(self._spec, 0, app)
 
     def start(self) -> None:
@@ -113,9 +114,12 @@ class RanksBesideApp:
         self._reporter.ranks_ended(sentence)
 
     def _reason(self, own_end: str, *, asked: bool) -> str:
-        """Return why the ranks have ended, as a sentence without full stop.
+        """Return the reason for the end of the ranks, as a sentence without full stop.
 
-        ``asked`` states whether the ranks of this node were asked to end, after another node's.
+        Args:
+            own_end: file with the exit code of this node's ranks; it may be missing.
+            asked: whether the ranks of this node were asked to end because those of another node
+                had ended.
         """
         record = left.read(own_end, _MOST_BYTES)
         code = None if record is None else record[1].get("exit_code")

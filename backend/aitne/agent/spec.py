@@ -18,7 +18,7 @@ _TOKEN = "token"  # noqa: S105 - a file's name
 
 
 class App:
-    """App of a session, as described in ``agent.json``."""
+    """App of a session: an entry of ``apps`` in ``agent.json``."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.name = str(facts["name"])
@@ -29,7 +29,8 @@ class App:
 
 
 class Need:
-    """File or folder that must exist before a program starts, as described in ``agent.json``."""
+    """File or folder that must exist before a program starts: an entry of ``needs`` in
+    ``agent.json``."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.what = str(facts["what"])
@@ -42,8 +43,8 @@ class Need:
 
 
 class LaunchSpec:
-    """Description in ``agent.json`` of how programs are started through the container runtime
-    (``core.ports.runtime.RuntimeLaunch``)."""
+    """Configuration for starting programs through the container runtime: ``launch`` in
+    ``agent.json``, as in ``core.ports.runtime.RuntimeLaunch``."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.prefix = [str(part) for part in facts.get("prefix") or ()]
@@ -74,8 +75,8 @@ class SweepSetting:
 
 
 class TreeSpec:
-    """Folder in which the job runs, and its content: an uploaded working tree (``digest``) or a git
-    repository (``url``, ``ref``)."""
+    """Source of the folder in which the job runs: an uploaded working tree (``digest``) or, if
+    ``digest`` is None, a git repository (``url``, ``ref``, ``subdir``)."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.path = str(facts["path"])
@@ -86,8 +87,8 @@ class TreeSpec:
 
 
 class RanksSpec:
-    """Number of nodes and of ranks on each node of a distributed program, with the command that
-    starts an agent."""
+    """Distributed program of a job: numbers of nodes and of ranks on each node, environment
+    variables of the ranks, and the command that starts an agent on a node."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.nodes = int(facts["nodes"])
@@ -97,8 +98,14 @@ class RanksSpec:
 
 
 class Spec:
-    """Everything that the agent knows about its job: the content of ``agent.json`` and of the job
-    token's file. Unknown fields are ignored, because the platform may be newer than the agent.
+    """Description of the job: the content of ``agent.json`` and of the file with the job token, and
+    values of the scheduler's environment variables.
+
+    Unknown fields are ignored, because the platform may be newer than the agent.
+
+    Args:
+        job_dir: folder of the job's attempt.
+        environ: environment variables of the agent.
     """
 
     def __init__(self, job_dir: str, environ: Mapping[str, str]) -> None:
@@ -168,19 +175,18 @@ class Spec:
 
     @property
     def restarts(self) -> int:
-        """Number of earlier starts of the job: retries of the platform plus requeues of the
-        scheduler."""
+        """Number of earlier starts of the job: earlier attempts, plus requeues of this attempt by
+        the scheduler."""
         return self.attempt - 1 + self.restart_count
 
     @property
     def is_placed(self) -> bool:
-        """Return whether the job has ranks, or several nodes, whose placement is reported."""
+        """Return whether the job's placement is reported: it has ranks or several nodes."""
         return self.ranks is not None or self.nodes > 1
 
     @property
     def hosts_ranks(self) -> bool:
-        """Return whether this is the agent of the first node of a session or notebook, which runs
-        beside ranks."""
+        """Return whether this agent runs an app or a notebook together with ranks."""
         return self.ranks is not None and bool(self.apps or self.leader)
 
     @property
@@ -208,8 +214,8 @@ class Spec:
 
     @property
     def plain(self) -> bool:
-        """Return whether programs start directly on the node, without requirements to check and
-        without temporary folders.
+        """Return whether programs start directly on the node: without a container, required files,
+        datasets and limits.
         """
         limited = self.memory_bytes is not None or self.cpus is not None
         launch = self.launch.prefix or self.launch.env or self.launch.env_prefix is not None
@@ -217,8 +223,9 @@ class Spec:
 
 
 def _scheduler_id(environ: Mapping[str, str], task: int | None) -> str:
-    """Return the id that the scheduler gave this job: ``<array job id>_<index>`` for an array task,
-    ``<host name>:<parent process id>`` if the environment names no job."""
+    """Return the scheduler's ID of this job: ``<array job ID>_<index>`` for an array task,
+    otherwise ``SLURM_JOB_ID``. Without these variables it is ``<host name>:<PID of the parent
+    process>``."""
     array = environ.get("SLURM_ARRAY_JOB_ID")
     if array and task is not None:
         return f"{array}_{task}"

@@ -1,5 +1,4 @@
-"""Filling of the folder in which a job runs, with an uploaded working tree or from a git
-repository.
+"""Creation of the folder in which a job runs, from an uploaded working tree or a git repository.
 
 All attempts and tasks of a job share the folder. The first one fills a temporary folder and renames
 it, so that the folder is either missing or complete.
@@ -51,9 +50,12 @@ class _Interrupted(Exception):
 
 
 def fill(spec: Spec, tree: TreeSpec, stopped: Callable[[], bool]) -> None:
-    """Fill the folder in which the job runs, unless an earlier start of the job has done so.
+    """Create the folder in which the job runs, with its content, unless it exists already.
 
-    ``stopped`` returns whether the job was asked to end.
+    Args:
+        spec: description of the job.
+        tree: path of the folder and source of its content.
+        stopped: returns whether the job was asked to end.
 
     Raises:
         TreeUnavailable: the platform or git refuses or does not answer for some minutes, or the
@@ -88,7 +90,8 @@ def _remove(folder: str) -> None:
 
 
 def _wait_for(lock: int, stopped: Callable[[], bool]) -> None:
-    """Wait for the lock, which another task or node holds while it fills the folder."""
+    """Wait for the lock that another task or node holds while it creates the folder. Return without
+    the lock if the file system does not support locks. Raises ``StopRequested``."""
     while True:
         if stopped():
             raise StopRequested
@@ -129,8 +132,10 @@ def _fetch(spec: Spec, digest: str, folder: str, stopped: Callable[[], bool]) ->
 
 
 class _Reader:
-    """Reader of a response of the platform. Its methods raise ``_Interrupted`` for network errors,
-    so that these differ from errors of the disk, and ``StopRequested``.
+    """Reader of a response of the platform.
+
+    Its methods raise ``_Interrupted`` for network errors, which distinguishes them from errors of
+    the disk, and ``StopRequested`` if the job was asked to end.
     """
 
     def __init__(self, url: str, token: str, stopped: Callable[[], bool]) -> None:
@@ -267,7 +272,13 @@ def _shown(tree: TreeSpec) -> str:
 
 
 def _why(tree: TreeSpec, step: str, words: str) -> str:
-    """Return a message that a git command failed, with the reason and a remedy."""
+    """Return the message for a failed git command, with the reason and a remedy.
+
+    Args:
+        tree: the repository.
+        step: subcommand of git, such as ``fetch``.
+        words: output of the command.
+    """
     last = words.splitlines()[-1] if words else f"git {step} failed"
     if "couldn't find remote ref" in words or "not our ref" in words:
         return (

@@ -59,7 +59,8 @@ def _context() -> ssl.SSLContext:
 
 
 def split(url: str) -> tuple[bool, str, int, str]:
-    """Split a URL such as ``http://host:1/path`` into: whether it is https, host, port, path."""
+    """Split a URL such as ``http://host:1/path``. Return whether it is https, the host, the port
+    (default 80 or 443) and the path (default ``/``)."""
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme == "https"
@@ -71,11 +72,18 @@ def split(url: str) -> tuple[bool, str, int, str]:
 
 
 def download(url: str, *, token: str, silence_s: float) -> tuple[int, Iterator[bytes]]:
-    """Send a GET request for ``url``; return the status, and the body in pieces as they arrive.
+    """Send a GET request; return the status, and an iterator of the body's pieces as they arrive.
 
-    The body ends when the connection ends, even if it broke, so the caller must know the length.
-    ``silence_s`` is the maximum number of seconds without data. The call and the iteration raise
-    the errors of ``request``.
+    The body ends when the connection is closed, also if it was interrupted, so the caller must
+    check the length of the body.
+
+    Args:
+        url: URL of the request.
+        token: sent as ``Authorization: Bearer``.
+        silence_s: maximum number of seconds without data.
+
+    Raises:
+        OSError, InvalidResponseError: as ``request``; the iterator raises them too.
     """
     pieces = _exchange("GET", url, None, token, None, lambda: silence_s)
     head = b""
@@ -127,8 +135,11 @@ def _exchange(
     context: ssl.SSLContext | None,
     remaining_s: Callable[[], float],
 ) -> Iterator[bytes]:
-    """Send a request and yield the response, including its headers, as it arrives. ``remaining_s``
-    returns the number of seconds that are left to wait for data."""
+    """Send a request and yield pieces of the response, including its headers, as they arrive.
+
+    ``remaining_s`` is called before each wait and returns the maximum number of seconds to wait; it
+    raises ``TimeoutError`` after the deadline. The other arguments are those of ``request``.
+    """
     secure, host, port, path = split(url)
     head = [f"{method} {path} HTTP/1.0", f"Host: {host}:{port}", "User-Agent: aitne-agent"]
     if token:

@@ -21,8 +21,9 @@ _PASSED_OVER = frozenset({"__pycache__", "node_modules"})
 
 
 def stamps(folder: str, since: float) -> set[tuple[float, str, int]]:
-    """Return the files that ``look`` would find now, with the time of their last change and size:
-    those that the job was given.
+    """Return the files that ``look`` would return now: modification time, path and size of each.
+
+    Called before the job starts, so that files that the job was given can be omitted later.
     """
     return set(_newest(folder, since, (), most=_MOST_LOOKED_AT)[0])
 
@@ -30,10 +31,14 @@ def stamps(folder: str, since: float) -> set[tuple[float, str, int]]:
 def look(
     folder: str, since: float, given: Collection[tuple[float, str, int]] = ()
 ) -> dict[str, Any]:
-    """Return the newest of the files in ``folder`` that changed after ``since`` (Unix seconds), in
-    the format of ``core.models.snapshot.WrittenFiles``.
+    """Return the newest files in a folder, in the format of ``core.models.snapshot.WrittenFiles``.
 
-    Links, files whose names begin with a dot, and files that are as in ``given`` are omitted.
+    Links, and files and folders whose names begin with a dot, are omitted.
+
+    Args:
+        folder: the folder, which is searched with its subfolders.
+        since: earliest modification time, in seconds since 1970.
+        given: result of ``stamps``; files that have not changed since are omitted.
     """
     newest, cut = _newest(folder, since, given, most=MOST_FILES)
     files, length = [], 0
@@ -49,8 +54,8 @@ def look(
 def _newest(
     folder: str, since: float, given: Collection[tuple[float, str, int]], *, most: int
 ) -> tuple[list[tuple[float, str, int]], bool]:
-    """Return at most ``most`` files of ``folder``, the newest, and whether there are further
-    ones."""
+    """Return the ``most`` newest files of ``folder``, and whether there may be more, because of
+    this limit or because the search took too long. Arguments are those of ``look``."""
     newest: list[tuple[float, str, int]] = []
     deadline, looked_at, late, more = time.monotonic() + _LONGEST_S, 0, False, False
     waiting = [""]
