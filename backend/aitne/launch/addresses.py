@@ -32,10 +32,14 @@ def split(address: str) -> tuple[str, int]:
 def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str]:
     """Return the addresses ``host:port`` under which other ranks can reach a port of this machine.
 
-    With ``nodes`` (number of nodes of the run) equal to 1, that is only the loopback address.
-    Otherwise it is the address of the network interface that the user has chosen or, without a
-    choice, all host names and addresses. Host names precede IP addresses, because they are valid in
-    all networks.
+    If the run has one node, this is the loopback address. Otherwise it is the address of the
+    network interface that the user has chosen or, if none is chosen, all host names and addresses.
+    Host names come before IP addresses, because they are valid in all networks.
+
+    Args:
+        port: port of this machine.
+        environ: environment variables, which may choose a network interface.
+        nodes: number of nodes of the run.
 
     Raises:
         LaunchError: this node does not have the chosen interface.
@@ -64,8 +68,9 @@ def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str
 
 
 def chosen_interface(environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return name and IPv4 address of the network interface that ``AITNE_NETWORK_INTERFACE`` or
-    ``HOROVOD_GLOO_IFACE`` chooses; None if neither is set.
+    """Return the name and the IPv4 address of the network interface that the user has chosen with
+    ``AITNE_NETWORK_INTERFACE`` or, if it is not set, ``HOROVOD_GLOO_IFACE``. Return None if neither
+    is set. Of a list of names, the first one that this node has is used.
 
     Raises:
         LaunchError: this node does not have the chosen interface.

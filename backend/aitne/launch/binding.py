@@ -26,10 +26,11 @@ class LocalRankBinding:
     """CPUs and devices of one rank.
 
     Args:
-        cpus: numbers of the CPUs that it is bound to; empty: it is not bound.
-        numa: index of the NUMA node of its GPU, or of its CPUs; None: unknown, or several.
-        gpu: index of its GPU among those of the node; None: it has none, or that is unknown.
-        nic: name of the network interface that is closest to its GPU; None: unknown.
+        cpus: numbers of the CPUs to which the rank is bound; empty: the rank is not bound.
+        numa: index of the NUMA node of its GPU or, without a GPU, of its CPUs; None: unknown, or
+            its CPUs belong to several NUMA nodes.
+        gpu: index of its GPU on the node; None: the rank has no GPU of its own, or it is unknown.
+        nic: name of the network interface closest to its GPU; None: unknown.
     """
 
     def __init__(
@@ -45,7 +46,8 @@ class LocalRankBinding:
         self.nic = nic
 
     def document(self, rank: int, node: str) -> dict[str, Any]:
-        """Return the binding of rank number ``rank`` on the node ``node`` as JSON."""
+        """Return the binding as a JSON object. ``rank`` is the number of the rank, ``node`` the
+        name of its node."""
         return {
             "rank": rank,
             "node": node,
@@ -61,7 +63,8 @@ class NodeBinding:
 
     Args:
         ranks: bindings by local rank.
-        variables: environment variables of all ranks, which put the GPUs in the order of the ranks.
+        variables: environment variables for all ranks: ``CUDA_VISIBLE_DEVICES`` with the GPUs in
+            the order of the ranks, if this order differs from the given one.
     """
 
     def __init__(self, ranks: Sequence[LocalRankBinding], variables: Mapping[str, str]) -> None:
@@ -70,11 +73,11 @@ class NodeBinding:
 
 
 def of_this_node(mode: str, ranks: int, environ: Mapping[str, str]) -> NodeBinding:
-    """Return the bindings of this node's ranks.
+    """Plan the bindings of this node's ranks, from its topology in ``/sys``.
 
     Args:
-        mode: ``auto``: the CPUs of the NUMA node of the rank's GPU, else an even part of all;
-            ``cores``: an even part of all.
+        mode: ``auto``: each rank is bound to CPUs of the NUMA node of its GPU, if it is known;
+            otherwise, and with ``cores``, the CPUs are divided evenly among the ranks.
         ranks: number of ranks on this node.
         environ: environment variables of the ranks.
     """
@@ -94,9 +97,14 @@ def of_this_node(mode: str, ranks: int, environ: Mapping[str, str]) -> NodeBindi
 def plan(
     mode: str, cpus: Sequence[int], ranks: int, environ: Mapping[str, str], node: NodeTopology
 ) -> NodeBinding:
-    """Return the bindings of the ranks of a node, as ``of_this_node``.
+    """Plan the bindings of the ranks of a node.
 
-    ``cpus`` are the CPUs that the ranks may use, those of one core beside each other.
+    Args:
+        mode: as for ``of_this_node``.
+        cpus: CPUs that the ranks may use, in the order of ``by_core``.
+        ranks: number of ranks on the node.
+        environ: environment variables of the ranks, which select the visible GPUs.
+        node: topology of the node.
     """
     devices = _devices(environ, node)
     variables: dict[str, str] = {}
@@ -115,8 +123,8 @@ def plan(
 
 
 def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
-    """Divide ``cpus`` among ``ranks`` ranks into groups of adjacent CPUs of about equal size. Empty
-    if there are fewer CPUs than ranks."""
+    """Divide ``cpus`` into one group of consecutive CPUs for each of ``ranks`` ranks. The sizes of
+    the groups differ by at most one. Return an empty list if there are fewer CPUs than ranks."""
     if len(cpus) < ranks:
         return []
     edges = [len(cpus) * rank // ranks for rank in range(ranks + 1)]
@@ -124,10 +132,13 @@ def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
 
 
 def by_core(cpus: Sequence[int], node: NodeTopology, root: str) -> list[int]:
-    """Return the CPUs sorted so that those of one core are adjacent.
+    """Sort CPUs by NUMA node, core and number, so that the CPUs (hardware threads) of a core are
+    adjacent.
 
-    Sort order: by NUMA node, then by the first CPU of the core, then by number. ``root`` is the
-    folder ``/sys``.
+    Args:
+        cpus: numbers of the CPUs.
+        node: topology of the node.
+        root: ``/sys``, or a copy of it, from which the cores are read.
     """
     numa_of = {cpu: numa.index for numa in node.numa_nodes for cpu in numa.cpus}
     return sorted(cpus, key=lambda cpu: (numa_of.get(cpu, 0), _first_sibling(cpu, root), cpu))
@@ -143,8 +154,8 @@ def _first_sibling(cpu: int, root: str) -> int:
 
 
 def _devices(environ: Mapping[str, str], node: NodeTopology) -> list[int]:
-    """Return the indices, among the GPUs of the node, of the GPUs that the ranks see, in the order
-    in which they see them; empty if they are not known."""
+    """Return the indices on the node of the GPUs that are visible to the ranks, in the order of
+    ``CUDA_VISIBLE_DEVICES``; empty if they are unknown."""
     visible = environ.get(_VISIBLE)
     if visible is None:
         return list(range(len(node.gpus)))
@@ -164,10 +175,10 @@ def _devices(environ: Mapping[str, str], node: NodeTopology) -> list[int]:
 
 
 def _by_numa(devices: Sequence[int], node: NodeTopology) -> list[int]:
-    """Return the positions of the GPUs in an order in which those of a NUMA node are adjacent.
+    """Return the positions in ``devices``, sorted so that the GPUs of a NUMA node are adjacent.
 
-    Sort order: the NUMA nodes in the order in which the given GPUs first reach them, then the given
-    order. The given order is kept if a NUMA node is unknown.
+    NUMA nodes are in the order of their first GPU, and the GPUs of a NUMA node keep the given
+    order. If the NUMA node of a GPU is unknown, the given order is returned.
     """
     numas = [node.gpus[index].numa for index in devices]
     if None in numas:
@@ -178,8 +189,14 @@ def _by_numa(devices: Sequence[int], node: NodeTopology) -> list[int]:
 
 
 def _near(cpus: Sequence[int], gpus: Sequence[int | None], node: NodeTopology) -> list[list[int]]:
-    """Return for each rank its part of the CPUs of the NUMA node of its GPU; empty if a NUMA node
-    is unknown or has fewer CPUs than ranks."""
+    """Divide the CPUs of each NUMA node among the ranks whose GPUs are on it. Return the CPUs of
+    each rank, or an empty list if a NUMA node is unknown or has fewer CPUs than ranks.
+
+    Args:
+        cpus: CPUs that the ranks may use.
+        gpus: index of the GPU of each rank; None: it has none.
+        node: topology of the node.
+    """
     numas = [None if gpu is None else node.gpus[gpu].numa for gpu in gpus]
     if None in numas:
         return []

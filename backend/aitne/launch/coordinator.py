@@ -30,8 +30,14 @@ _ECHO = re.compile(
 
 
 class RankFailure:
-    """Failure of a rank that ended by itself with an error, with its node, exit code and last lines
-    of output."""
+    """Failure of a rank that ended by itself with an error.
+
+    Args:
+        node: number of its node.
+        rank: number of the rank; None: the whole node was lost.
+        code: exit code.
+        lines: last lines of its output.
+    """
 
     def __init__(self, node: int, rank: int | None, code: int, lines: Sequence[str]) -> None:
         self.node = node
@@ -41,8 +47,8 @@ class RankFailure:
 
     @property
     def echo(self) -> bool:
-        """Return whether the rank's output shows that it ended only because another rank had
-        failed."""
+        """Return whether the rank probably ended only because another rank had failed: its output
+        contains an error such as a closed connection."""
         messages = (line for line in self.lines if not line.startswith(" "))
         return self.code < 128 and any(_ECHO.search(line) for line in messages)
 

@@ -27,7 +27,10 @@ _KILL_S = 10.0
 
 class CleanupProcess:
     """Separate process that kills the remaining processes of a run and removes its folder, even if
-    the launcher is killed. Create it before the launcher has threads.
+    the launcher is killed. Create it before the launcher starts threads, because it forks.
+
+    Args:
+        run_id: ID of the run, which its processes have in their environment.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -61,11 +64,8 @@ class CleanupProcess:
         self._tell(f"folder {path}\n")
 
     def clear(self, ask_s: float = 1.0) -> None:
-        """Terminate the remaining processes of the run, and kill those that have not ended after
-        ``ask_s`` seconds.
-
-        Ranks that have ended, but were not collected yet, are not counted as remaining.
-        """
+        """Terminate the remaining processes of the run with SIGTERM, and kill them after ``ask_s``
+        seconds. Processes that have ended but were not collected yet (zombies) are ignored."""
         if _running(self._mark, self.groups):
             _end(self._mark, self.groups, signal.SIGTERM, ask_s)
             _end(self._mark, self.groups, signal.SIGKILL, _KILL_S)

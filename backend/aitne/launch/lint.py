@@ -23,8 +23,7 @@ _LEFT_OVER = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_GLO
 
 
 class NodeFacts:
-    """Facts about this node on which ``findings`` bases its warnings, in addition to environment
-    variables.
+    """Properties of this node that ``findings`` checks, in addition to environment variables.
 
     Args:
         ranks: number of ranks on this node.
@@ -53,8 +52,8 @@ class NodeFacts:
 
 
 def findings(environ: Mapping[str, str], facts: NodeFacts) -> list[str]:
-    """Return a warning for each setting that is wrong or doubtful, with its effect and the
-    remedy."""
+    """Return a warning for each setting that is wrong or slows down training. A warning names the
+    effect and the remedy."""
     return [
         text
         for check in (

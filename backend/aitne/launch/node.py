@@ -237,7 +237,8 @@ class LaunchNode:
         )
 
     def _mark(self, rank: int | None, code: int) -> None:
-        """Write which rank failed to ``failed-<node>.json``, which the platform reads."""
+        """Write the failure of a rank to ``failed-<node>.json``, which the platform reads. Do
+        nothing if ``rank`` is None."""
         if rank is None:
             return
         facts = {

@@ -31,13 +31,14 @@ _MAX_BYTES = 1 << 20
 
 
 class HostOrder:
-    """An order of hosts, and why it was chosen.
+    """Order of the hosts of a run.
 
     Args:
         names: names of the hosts in the order of the ranks.
-        reason: why they are in this order, without a full stop.
-        costs: costs of the given and of the chosen order; None: the topology did not decide.
-        warning: what the user must be told, without a full stop; None: nothing.
+        reason: reason for this order, without a full stop.
+        costs: costs of the given and of the chosen order; None: the order does not result from the
+            topology.
+        warning: warning for the user, without a full stop; None: there is none.
     """
 
     def __init__(
@@ -141,7 +142,8 @@ def _rotated(names: list[str], first: str | None) -> list[str]:
 
 
 def _of_the_job(names: Collection[str], environ: Mapping[str, str]) -> list[str] | None:
-    """Return the order in the host file of the job, if that has exactly these hosts; else None."""
+    """Return the order of the hosts in the job's host file. Return None if there is no host file,
+    or it does not contain exactly the hosts ``names``."""
     path = environ.get(hosts.VARIABLE)
     if not path:
         return None
@@ -153,7 +155,8 @@ def _of_the_job(names: Collection[str], environ: Mapping[str, str]) -> list[str]
 
 
 def _name(name: str, tree: TopologyTree) -> str:
-    """Return the name of a host in the topology, which may be without the domain."""
+    """Return the name that the topology uses for a host: the name without the domain if the
+    topology contains only that, otherwise ``name``."""
     short = name.partition(".")[0]
     return short if name not in tree.leaf_of and short in tree.leaf_of else name
 
@@ -183,12 +186,14 @@ def _from_file(names: Sequence[str], path: str) -> list[str]:
 
 
 class _TopologyUnknownError(Exception):
-    """Error: Slurm does not say its topology, or it is no tree."""
+    """Error: Slurm's topology cannot be read, or is not a tree."""
 
 
 def _topology(environ: Mapping[str, str]) -> TopologyTree | None:
-    """Return the topology in the file that ``AITNE_TOPOLOGY`` names, else that of the Slurm cluster
-    of this job, else that in Slurm's file; None if there is none.
+    """Return the topology of the cluster; None if there is none.
+
+    It is read from the file in ``AITNE_TOPOLOGY`` if this variable is set, otherwise from Slurm if
+    this process belongs to a Slurm job, otherwise from ``/etc/slurm/topology.conf``.
 
     Raises:
         LaunchError: the file in ``AITNE_TOPOLOGY`` cannot be used.

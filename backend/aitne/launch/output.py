@@ -24,8 +24,14 @@ _READ = 1 << 16
 
 
 class RankStream:
-    """Output stream of a rank: ``source`` is the file descriptor from which it is read, ``target``
-    the one to which each line is written after ``prefix``."""
+    """Output stream (stdout or stderr) of a rank.
+
+    Args:
+        rank: number of the rank.
+        source: file descriptor from which the output is read.
+        target: file descriptor to which it is written.
+        prefix: written before each line.
+    """
 
     def __init__(self, rank: int, source: int, target: int, prefix: bytes = b"") -> None:
         self.rank = rank
@@ -44,7 +50,8 @@ class OutputRelay:
 
     Args:
         streams: the streams; this class closes their sources.
-        at_once: forward data as it arrives instead of whole lines; for a single rank.
+        at_once: whether data are forwarded as they arrive and not in complete lines; only for a
+            single rank.
     """
 
     def __init__(self, streams: Sequence[RankStream], at_once: bool) -> None:

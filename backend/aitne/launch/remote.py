@@ -63,8 +63,13 @@ _OWN_OF_SESSION = (
 
 
 def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> int:
-    """Start a launcher on each node with ``ssh`` or ``srun``, coordinate the run, and return its
-    exit code.
+    """Start a launcher on each node, coordinate the run, and return its exit code. This process
+    runs no ranks.
+
+    Args:
+        targets: nodes with their numbers of ranks, in the order of the ranks.
+        launcher: ``ssh`` or ``srun``.
+        settings: program and options.
 
     Raises:
         LaunchError: ``ssh`` or ``srun`` is not installed.
@@ -107,7 +112,14 @@ def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSetting
 
 
 class _Start:
-    """Command, such as ssh, that starts the launchers on some of the nodes."""
+    """Command (``ssh`` or ``srun``) that starts launchers on nodes.
+
+    Args:
+        argv: the command.
+        nodes: numbers of the nodes on which it starts launchers.
+        way: address and token of the first launcher, as JSON.
+        environ: environment variables of the command; None: those of this process.
+    """
 
     def __init__(
         self, argv: list[str], nodes: list[int], way: str, environ: Mapping[str, str] | None = None
@@ -198,8 +210,11 @@ def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: LaunchSupe
 
 
 def _passed_on(launcher: str) -> dict[str, str]:
-    """Return the environment variables that the ranks get in addition to those of their own
-    node."""
+    """Return the variables of this process's environment that are passed to the ranks.
+
+    With ``srun`` these are only the variables in ``_OF_ONE_TASK``, which must not affect srun itself
+    and are therefore removed from its environment; srun passes all others.
+    """
     if launcher == "srun":
         return {name: os.environ[name] for name in _OF_ONE_TASK if name in os.environ}
     return {
@@ -210,10 +225,11 @@ def _passed_on(launcher: str) -> dict[str, str]:
 
 
 def follow(index: int | None) -> int:
-    """Run the launcher that ``from_outside`` has started on this node; return the exit code.
-    ``index`` is the number of the node.
+    """Run the launcher that ``from_outside`` has started on this node, and return its exit code.
+    The settings are requested from the first launcher.
 
-    It gets its settings from the first launcher.
+    Args:
+        index: number of this node; None: it is determined from the node's name.
 
     Raises:
         LaunchError: the first launcher cannot be reached, or does not expect this node.

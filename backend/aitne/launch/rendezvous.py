@@ -313,8 +313,8 @@ def _meet(world: RankTopology, path: str, timeout_s: float) -> RendezvousClient:
 
 
 def _unpublish(remove: _Removal, client: RendezvousClient, size: int, timeout_s: float) -> None:
-    """Remove the file with the store's address once all ranks have read it, otherwise when this
-    process ends."""
+    """Remove the file with the store's address when all ranks have joined. If a rank does not join
+    within ``timeout_s`` seconds, the file is kept until this process ends."""
     try:
         for rank in range(1, size):
             client.get(f"here/{rank}", timeout_s)
@@ -324,8 +324,9 @@ def _unpublish(remove: _Removal, client: RendezvousClient, size: int, timeout_s:
 
 
 class _Removal:
-    """Function that removes a file created by this process, at most once, because a later file of
-    the same name belongs to another process."""
+    """Callable that removes a file of this process. Only the first call has an effect, because a
+    later file at the same path belongs to another process. Calls in forked processes have none
+    either."""
 
     def __init__(self, path: str) -> None:
         self._path, self._pid, self._done = path, os.getpid(), False

@@ -35,8 +35,17 @@ _LOOK_S = 0.02
 
 
 class LaunchSettings:
-    """Program to run and options from the command line, except those that select hosts and
-    ranks."""
+    """Program to run and its options, without those that select hosts and ranks.
+
+    Args:
+        argv: program and arguments of every rank.
+        prefix: whether the number of the rank is written before each line of its output.
+        bind: what ranks are bound to: ``auto``, ``cores`` or ``off``.
+        restarts: maximum number of restarts of failed ranks.
+        timeout_s: seconds within which all nodes must have joined the run.
+        grace_s: seconds that ranks have to end after a signal, or after the first rank has ended.
+        ssh_options: options of ``ssh`` for starting launchers on other nodes.
+    """
 
     def __init__(
         self,

@@ -32,12 +32,13 @@ class RendezvousServer:
     listens as soon as it is created, and keeps stored values until ``close``.
 
     Args:
-        token: secret that clients must know.
-        host: the address to listen on; empty: all addresses of this machine.
-        heard: called on the server's thread with the name of a connection and its message, or with
-            None when the connection has ended. It must be quick.
+        token: secret of the run, with which clients authenticate.
+        host: address to listen on; empty: all addresses of this machine.
+        heard: called on the server's thread with the name of a connection and a received message,
+            or None when the connection has ended. It must not block. None: messages are ignored.
+
     Raises:
-        OSError: there is no such address.
+        OSError: this machine does not have the address.
     """
 
     def __init__(

@@ -19,16 +19,19 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 @dataclass(frozen=True)
 class RankTopology:
-    """Position of one rank in the run: its rank, local rank and cross rank as Horovod defines them,
-    each with the corresponding number of ranks.
+    """Position of one rank in the run, with the terms of Horovod: rank, local rank and cross rank.
 
     Ranks are numbered node by node.
     """
 
     rank: int = 0
+    """Number of this rank, from 0."""
     size: int = 1
+    """Number of ranks of the run."""
     local_rank: int = 0
+    """Number of this rank on its node, from 0."""
     local_size: int = 1
+    """Number of ranks on its node."""
     cross_rank: int = 0
     """Index of this rank's node among the nodes that have a rank with its local rank."""
     cross_size: int = 1
@@ -83,9 +86,9 @@ def detect(environ: Mapping[str, str]) -> RankTopology:
 
 
 def settled(world: RankTopology, nodes: Sequence[int]) -> RankTopology:
-    """Return the same rank with local and cross ranks that follow from the nodes of all ranks.
+    """Return ``world`` with local and cross ranks that are computed from the nodes of all ranks.
 
-    A launcher need not tell on which nodes the other ranks are; they learn it from each other when
+    A launcher may not provide the nodes of the other ranks. Ranks exchange this information when
     they connect.
 
     Args:
@@ -212,10 +215,11 @@ def _pmix(environ: Mapping[str, str], slurm: RankTopology | None) -> RankTopolog
 
 
 def _guessed_cross(world: RankTopology) -> RankTopology:
-    """Return the position with a cross rank, which is guessed: nodes are filled one after the
-    other, or ranks are placed on them in turn.
+    """Return ``world`` with an estimated cross rank, because MPI does not provide the node of a
+    rank.
 
-    MPI does not provide the node of a rank.
+    Ranks are assumed to fill one node after the other or, if that contradicts the local rank, to be
+    distributed round-robin. If both contradict it, the cross rank is 0.
     """
     nodes = -(-world.size // world.local_size)
     if world.rank % world.local_size == world.local_rank:
@@ -245,9 +249,15 @@ def _of(mpi: RankTopology, slurm: RankTopology | None) -> RankTopology:
 
 
 def _plain(environ: Mapping[str, str], outer: RankTopology | None) -> RankTopology:
-    """Return the position according to torch's variables (``RANK``, ``WORLD_SIZE``) that a script
-    has set without torchrun. ``outer`` is the position according to an outer launcher. Raises
-    ``LaunchError``."""
+    """Return the position from torch's variables (``RANK``, ``WORLD_SIZE``), which a script has set
+    without torchrun.
+
+    ``outer`` is the position from the variables of another launcher; None: there are none. It is
+    returned if its rank and size are the same.
+
+    Raises:
+        LaunchError: the local rank is unknown, or variables contradict each other.
+    """
     rank, size = _place(environ, "RANK", "WORLD_SIZE")
     if outer is not None and (outer.rank, outer.size) == (rank, size):
         return outer  # a script's own variables need not be complete
