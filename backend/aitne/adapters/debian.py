@@ -20,8 +20,12 @@ _MIRROR_OPTIONS = ("::Proxy", "::Check-Valid-Until", "::Check-Date")
 
 
 def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None:
-    """Install those of ``packages`` that are missing, without prompts. ``purpose`` is used in
-    messages: what the packages are needed for.
+    """Install the missing ones of the packages, without prompts.
+
+    Args:
+        packages: names of Debian packages.
+        progress: called with a message for the user before the installation.
+        purpose: what the packages are needed for; the subject of an error message.
 
     Raises:
         SetupError: this is not Debian, or apt-get failed.
@@ -37,7 +41,7 @@ def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None
 
 
 def has_apt() -> bool:
-    """Return True if this system is Debian or a derivative."""
+    """Return whether this machine has dpkg and apt-get, as Debian and its derivatives do."""
     return shutil.which("dpkg-query") is not None and shutil.which("apt-get") is not None
 
 
@@ -53,7 +57,12 @@ def installed(package: str) -> bool:
 
 
 def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> None:
-    """Run ``apt-get`` with the arguments ``words``; it waits until other runs of apt have ended.
+    """Run ``apt-get`` without prompts, after waiting until other runs of apt have ended.
+
+    Args:
+        words: subcommand and its arguments.
+        options: options that precede the subcommand.
+        cwd: working directory; None: that of this process.
 
     Raises:
         SetupError: ``apt-get`` failed, or did not end in time.
@@ -101,8 +110,8 @@ def mirror() -> str:
 
 
 def mirror_options() -> list[str]:
-    """Return this machine's apt options for the access to its mirror (such as proxies) and for the
-    accepted age of the mirror's index, one line each.
+    """Return this machine's apt options in the section ``Acquire`` that concern access to the
+    mirror (such as proxies) and the accepted age of its index, one line for each option.
     """
     argv = ["apt-config", "dump", "--no-empty", "--format", '%F "%v"%n', "Acquire"]
     return [

@@ -29,8 +29,14 @@ async def run_process(
     env: Mapping[str, str] | None,
     timeout_s: float,
 ) -> Completed:
-    """Run ``argv`` until it ends, in a process group of its own and in the folder ``/``. ``name``
-    is the name of the command in error messages.
+    """Run a program until it ends, in a session of its own and in the folder ``/``.
+
+    Args:
+        argv: program and arguments.
+        name: name of the command in error messages.
+        stdin: content of its standard input.
+        env: environment variables in addition to ``PATH`` and ``LANG``; None: no others.
+        timeout_s: seconds after which the process is killed.
 
     Raises:
         CommandTimeout: the process did not end within ``timeout_s``; its whole group was killed.
@@ -110,8 +116,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class ConnectedProcesses:
-    """Starter of processes whose standard streams are a socket, at most ``maximum`` at a time for
-    each account. It also waits for the end of each process, so callers need not do so.
+    """Starter of processes whose standard streams are a socket. It also waits for the end of each
+    process, so callers do not have to.
+
+    Args:
+        maximum: maximum number of processes that run at the same time for one account.
     """
 
     def __init__(self, maximum: int) -> None:
@@ -125,8 +134,8 @@ class ConnectedProcesses:
         """Start the process in a session of its own and return a socket connected to its standard
         streams.
 
-        ``whose`` is the account to whose limit the process counts; None: all such processes share
-        one limit.
+        ``whose`` is the account whose limit applies to the process; None: processes without an
+        account share one limit.
 
         Raises:
             RateLimited: ``maximum`` processes of ``whose`` are running already.

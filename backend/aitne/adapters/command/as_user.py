@@ -39,9 +39,11 @@ class AsUserCommand:
     """Implementation of ``core.ports.command.Command`` for the broker, which runs as root and
     starts commands under users' accounts.
 
-    ``permitted`` returns the Unix user of an account or raises ``NotAllowed``. Commands without an
-    account run as ``operator``; if ``operator`` is None they run as root, which Slurm always treats
-    as an administrator.
+    Args:
+        permitted: returns the Unix user of an account, or raises ``NotAllowed``.
+        operator: user under which commands without an account run; None: root, which Slurm always
+            treats as an administrator.
+        prefix: program and arguments that are prepended to each command.
     """
 
     alone = False

@@ -19,7 +19,10 @@ because all jobs have the same account here.
 
 class LocalCommand:
     """Implementation of ``core.ports.command.Command`` without a broker: commands run under the
-    Unix account of the platform's own processes. ``prefix`` is put before each command.
+    Unix account of the platform's own processes.
+
+    Args:
+        prefix: program and arguments that are prepended to each command.
     """
 
     alone = True

@@ -36,26 +36,30 @@ its dependencies.
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """Result of a build: artifacts and software bill. The artifact files have their final names,
-    but the image is not in the catalogue yet.
+    """Result of a build. The artifact files have their final names, but the image is not in the
+    catalogue yet.
     """
 
     artifacts: tuple[Artifact, ...]
+    """Artifacts, one for each container runtime."""
     packages: tuple[Package, ...]
+    """Software bill: all packages in the image."""
     log: Path
+    """Path of the log."""
     seconds: float
+    """Duration of the build or import in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """Plan of a build: the recipe, the container runtimes, the layers that are not in the cache,
-    and the expected size.
-    """
+    """Plan of a build."""
 
     recipe: Recipe
+    """Recipe of the image."""
     runtimes: tuple[str, ...]
     """Container runtimes for which an artifact is made, such as ``apptainer``."""
     missing_layers: tuple[str, ...]
+    """Layers that are not in the cache: ``debian`` and ``python``, one of them, or none."""
     expected_bytes: int
     """Estimated size of the image file in bytes."""
 

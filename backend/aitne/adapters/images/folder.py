@@ -36,6 +36,7 @@ class Recipe:
     """
 
     file: ImageFile
+    """Content of the image's own ``image.yaml``."""
     bases: tuple[str, ...]
     """Names of the images that it extends, the directly extended one first."""
     debian: tuple[str, ...]
@@ -43,8 +44,11 @@ class Recipe:
     python: tuple[str, ...]
     """Python packages in the order of the lists, those of the extended images first."""
     python_prefix: str | None
+    """Path of the virtual environment in the image; None: the image has no Python packages."""
     env: dict[str, str]
+    """Environment variables of programs in the image."""
     smoke: tuple[str, ...]
+    """Commands that test the image."""
     wheels: tuple[str, ...] = ()
     """Names of wheels from the machine that builds the image (see ``wheels``), those of the
     extended images first.

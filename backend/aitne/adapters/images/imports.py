@@ -23,11 +23,14 @@ SIF, ARCHIVE, FOLDER = "image file", "Docker archive", "folder"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """File or folder from which an image is imported, with its format and its size in bytes."""
+    """File or folder from which an image is imported."""
 
     path: Path
+    """Absolute path."""
     kind: str
+    """Format: ``SIF``, ``ARCHIVE`` or ``FOLDER``."""
     size_bytes: int
+    """Size in bytes; for a folder, the estimated size of the image file."""
 
 
 def look(path: Path) -> Source:

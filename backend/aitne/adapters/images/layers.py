@@ -89,8 +89,13 @@ def missing(recipe: Recipe) -> tuple[str, ...]:
 
 
 def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
-    """Return the layers of an image, after making those that are not in the cache. Waits if another
-    build is making the same layer.
+    """Return the layers of an image. Layers that are not in the cache are made first; if another
+    build is making the same layer, the call waits for it.
+
+    Args:
+        recipe: recipe of the image.
+        apptainer: path of the program Apptainer, which runs pip in the image.
+        work: the build, for progress and log.
 
     Raises:
         SetupError: a layer could not be made; the message names the log.
@@ -116,8 +121,8 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
 
 
 def stale() -> list[Path]:
-    """Return the folders that can be deleted: layers that no build has used for 30 days, and
-    remains of failed builds of the same age.
+    """Return the folders in the cache that can be deleted: layers that no build has used for 30
+    days, and remains of failed builds that are older than 30 days.
     """
     stale_layers = []
     for path in sorted(cache().glob("*-*")):

@@ -42,10 +42,13 @@ total number of bytes.
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """File or folder in the images' folder that belongs to no image in the catalogue."""
+    """File or folder of an aborted build or import, or an image file that is not in the
+    catalogue."""
 
     path: Path
+    """Path of the file or folder."""
     size_bytes: int
+    """Size in bytes."""
 
 
 class ImageFolder:
@@ -114,7 +117,7 @@ class ImageFolder:
         )
 
     def holds(self, path: Path) -> bool:
-        """Return True if the path names a file in this folder."""
+        """Return whether ``path`` is directly in this folder. The file need not exist."""
         return path.parent == self.root
 
     def leftovers(self, known_paths: Collection[Path]) -> list[Leftover]:
@@ -143,8 +146,8 @@ class ImageFolder:
 
 
 def abandoned(tmp: Path) -> list[Leftover]:
-    """Return the temporary folders that aborted builds and imports of this account have left in the
-    folder ``tmp``.
+    """Return the temporary folders in ``tmp`` that belong to aborted builds and imports of this
+    account. Folders that may still be in use, because they are too young, are omitted.
     """
     leftovers = []
     for path in sorted(tmp.glob(f"{SCRATCH}*")):
@@ -156,8 +159,8 @@ def abandoned(tmp: Path) -> list[Leftover]:
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:
-    """Return a value that is equal for all paths of one file: device and inode, or for an
-    inaccessible file the path itself.
+    """Return a value that is the same for all paths of a file: its device and inode numbers. For a
+    file that cannot be accessed, return the path.
     """
     try:
         info = path.stat()

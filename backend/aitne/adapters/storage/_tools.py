@@ -21,11 +21,10 @@ class ToolFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StorageTools:
-    """Runner of a storage system's programs. Programs are searched in the folders ``search`` and do
-    not inherit this process's environment.
-    """
+    """Runner of a storage system's programs. Programs do not inherit this process's environment."""
 
     search: str = SEARCH
+    """Folders in which programs are searched, separated by colons as in ``PATH``."""
     timeout_s: float = 4.0
     """Timeout in seconds, for all programs of one call together."""
 
@@ -34,8 +33,11 @@ class StorageTools:
         return self._find(program) is not None
 
     def run(self, argv: Sequence[str], *, fails: bool = True) -> str:
-        """Run a program and return its output. If ``fails`` is False, the output is returned
-        whatever the exit code.
+        """Run a program and return its output.
+
+        Args:
+            argv: program and arguments.
+            fails: whether an exit code other than 0 is an error.
 
         Raises:
             ToolFailed: the program did not start, failed or did not answer in time.
@@ -48,7 +50,9 @@ class StorageTools:
     def run_all(
         self, commands: Sequence[Sequence[str]], *, fails: bool = True
     ) -> list[str | ToolFailed]:
-        """Run all commands concurrently and return the output or the failure of each."""
+        """Run several programs concurrently, and return the output or the error of each, in the
+        order of ``commands``. ``fails`` is as for ``run``.
+        """
         until = time.monotonic() + self.timeout_s
         started = [self._start(argv) for argv in commands]
         return [

@@ -84,12 +84,12 @@ _BAD_TEXT = {"22021", "22P05"}
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFault:
-    """Cause of a database error, as a sentence. ``lasting`` means that retries fail until an
-    administrator does what the sentence says.
-    """
+    """Cause of a database error."""
 
     sentence: str
+    """Cause and remedy, for the administrator."""
     lasting: bool
+    """Whether retries fail until an administrator applies the remedy."""
 
 
 def explain(error: BaseException, address: Address) -> DatabaseFault | None:

@@ -25,14 +25,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Generation of the database at a task's last read or wait, with the time (monotonic) and the
-    task.
-    """
+    """Generation of the database at a task's last read or wait."""
 
     feed: Feed
+    """Feed of the database."""
     generation: int
+    """Number of the generation."""
     task: weakref.ref[asyncio.Task[Any]] | None
+    """The task; None: the read was made outside a task."""
     time: float
+    """Time of the read or wait (``time.monotonic``)."""
 
 
 _seen: ContextVar[_Mark | None] = ContextVar("aitne_seen_generation", default=None)

@@ -36,14 +36,18 @@ _UNBEGUN_S = -1
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Sort order of a list of jobs, with the cursors of its pages. On every page, durations of
-    running jobs are computed at ``as_of``, the time of the request for the first page.
-    """
+    """Sort order of a list of jobs, with the cursors of its pages."""
 
     sort: JobSort
+    """Value by which jobs are sorted."""
     descending: bool
+    """Whether the order is descending."""
     as_of: datetime
+    """Time of the request for the first page. Durations of running jobs are computed for this time
+    on every page, so that the order does not change between pages.
+    """
     dialect: str
+    """SQL dialect: ``sqlite`` or ``postgresql``."""
 
     def apply(
         self, ids: Select[Any], cursor: str | None, *, task_groups: bool = False

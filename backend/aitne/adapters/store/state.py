@@ -16,15 +16,20 @@ from aitne.adapters.store.urls import parse
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
-    """Schema revision of a database (None: it is empty), and how many jobs it has accepted."""
+    """State of a database."""
 
     revision: str | None
+    """Schema revision; None: the database is empty."""
     jobs_since: int
-    """Number of jobs that were accepted at or after the time that was asked for."""
+    """Number of jobs that were accepted at or after the time ``since``."""
 
 
 async def database_state(url: str, since: datetime) -> DatabaseState:
-    """Return the state of the database at ``url``; it is not migrated.
+    """Return the state of a database without migrating it.
+
+    Args:
+        url: URL of the database.
+        since: jobs that were accepted at or after this time are counted.
 
     Raises:
         SetupError: the URL is invalid.

@@ -35,16 +35,22 @@ _LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """Identity of a runner's process and of the session leader that it started; it stays valid when
+    """Identity of a runner's process and of the session leader that it started. It stays valid when
     process IDs are reused. The process may have ended.
     """
 
     pid: int
+    """PID of the runner."""
     start: int
+    """Start time of the runner, in clock ticks since boot."""
     boot: str
+    """ID of the boot in which the runner was started."""
     leader: int = 0
+    """PID of the session leader; 0: unknown."""
     leader_start: int = 0
+    """Start time of the session leader, in clock ticks since boot; 0: unknown."""
     started_at: float = 0.0
+    """Time at which the run started, in seconds since 1970."""
 
     def open(self) -> int | None:
         """Open a pidfd of the process with this PID, start time and boot ID; None if that process

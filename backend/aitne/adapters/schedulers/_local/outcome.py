@@ -15,8 +15,12 @@ Facts = dict[str, object]
 
 
 def read_facts(run_dir: Path, identity: launcher.ProcessIdentity | None) -> Facts | None:
-    """Return how a run ended, as its runner recorded it; None if the runner was killed. In that
-    case the run's remaining processes are terminated.
+    """Return the runner's record of how a run ended. Return None if there is no record, because the
+    runner was killed; the remaining processes of the run are terminated in this case.
+
+    Args:
+        run_dir: folder of the run.
+        identity: identity of the runner; None: it is unknown.
 
     Raises:
         OSError: the folder cannot be read now.
@@ -38,8 +42,13 @@ def _moment(seconds: object) -> object:
 def ending_of(
     facts: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
 ) -> TaskOutcome:
-    """Convert the runner's record ``facts`` of the end of a run to the outcome that the platform
-    stores. If ``facts`` is None, the node has failed.
+    """Convert the runner's record of the end of a run to the outcome that the platform stores.
+
+    Args:
+        facts: the record. If it is None or invalid, the outcome is ``NODE_FAILED``.
+        cancelled: whether the job was cancelled; ``NODE_FAILED`` is then replaced by ``CANCELLED``.
+        started_at: start of the run, which is used without a valid record; None: unknown.
+        now: end of the run, which is used without a valid record.
     """
     lost = TaskOutcome(reason=TerminationReason.NODE_FAILED, started_at=started_at, ended_at=now)
     names = ("reason", "message", "exit_code", "signal", "started_at", "ended_at")

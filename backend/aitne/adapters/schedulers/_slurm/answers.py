@@ -98,7 +98,7 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
 
 
 def proof(output: str) -> SubmissionEvidence:
-    """Return from the output of a failed sbatch whether the job may have been submitted."""
+    """Determine from the output of a failed sbatch whether the job may have been submitted."""
     failed = _FAILED.search(output)
     reason = output if failed is None else failed[1]
     if _OPEN.search(reason):
