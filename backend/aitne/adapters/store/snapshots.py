@@ -44,9 +44,9 @@ class Snapshots(StorePart, SnapshotStore):
 
     @override
     async def put_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
-        document, parts = _apart(snapshot)
+        document, parts = _separate_parts(snapshot)
         async with self._db.write() as tx:
-            owner, project, _, attempt = await _of(tx, job_id)
+            owner, project, _, attempt = await _job_identity(tx, job_id)
             query = select(snapshots.c.data).where(snapshots.c.job_id == job_id).with_for_update()
             document[_COUNT] = ((await tx.execute(query)).scalar() or {}).get(_COUNT, 0) + 1
             if document[_COUNT] > MOST_SNAPSHOTS:
@@ -56,11 +56,13 @@ class Snapshots(StorePart, SnapshotStore):
                 await tx.execute(insert_if_absent(tx.dialect, snapshot_parts), [row])
             values = {"job_id": job_id, "data": document, "attempt": attempt}
             await tx.execute(upsert(tx.dialect, snapshots, values, ["job_id"]))
-            await _say(tx, SNAPSHOT, job_id, owner, project)
+            await _append_event(tx, SNAPSHOT, job_id, owner, project)
 
     @override
     async def snapshot(self, job_id: UUID) -> dict[str, Any] | None:
-        query = _now(select(snapshots.c.data), snapshots).where(snapshots.c.job_id == job_id)
+        query = _of_current_attempt(select(snapshots.c.data), snapshots).where(
+            snapshots.c.job_id == job_id
+        )
         async with self._db.read() as connection:
             document: dict[str, Any] | None = (await connection.execute(query)).scalar()
             if document is None:
@@ -74,17 +76,17 @@ class Snapshots(StorePart, SnapshotStore):
     @override
     async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
         async with self._db.write() as tx:
-            owner, project, array, attempt = await _of(tx, job_id)
+            owner, project, array, attempt = await _job_identity(tx, job_id)
             values = {"job_id": job_id, "kind": kind.value, "data": data, "attempt": attempt}
             await tx.execute(upsert(tx.dialect, job_documents, values, ["job_id", "kind"]))
             if kind is DocumentKind.PLACEMENT:
-                await _say(tx, PLACEMENT, job_id, owner, project)
+                await _append_event(tx, PLACEMENT, job_id, owner, project)
             if array is not None and kind is DocumentKind.VALUES:
-                await _say(tx, SWEEP, array, owner, project)
+                await _append_event(tx, SWEEP, array, owner, project)
 
     @override
     async def document(self, job_id: UUID, kind: DocumentKind) -> dict[str, Any] | None:
-        query = _now(select(job_documents.c.data), job_documents).where(
+        query = _of_current_attempt(select(job_documents.c.data), job_documents).where(
             job_documents.c.job_id == job_id, job_documents.c.kind == kind.value
         )
         async with self._db.read() as connection:
@@ -94,7 +96,7 @@ class Snapshots(StorePart, SnapshotStore):
     @override
     async def values_of_tasks(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:
         columns = select(job_documents.c.job_id, job_documents.c.data)
-        query = _now(columns, job_documents).where(
+        query = _of_current_attempt(columns, job_documents).where(
             _jobs.array_job_id == array_job_id,
             job_documents.c.kind == DocumentKind.VALUES.value,
         )
@@ -102,7 +104,7 @@ class Snapshots(StorePart, SnapshotStore):
             return {row.job_id: row.data for row in await connection.execute(query)}
 
 
-def _now(query: Select[Any], table: Table) -> Select[Any]:
+def _of_current_attempt(query: Select[Any], table: Table) -> Select[Any]:
     """Restrict a query of ``table`` to reports of each job's current attempt, because earlier
     attempts may have used other code and data. Rows without an attempt are included.
     """
@@ -110,7 +112,7 @@ def _now(query: Select[Any], table: Table) -> Select[Any]:
     return query.join(tables.jobs, _jobs.id == table.c.job_id).where(condition)
 
 
-async def _of(tx: Transaction, job_id: UUID) -> tuple[str, str, UUID | None, int]:
+async def _job_identity(tx: Transaction, job_id: UUID) -> tuple[str, str, UUID | None, int]:
     """Return the owner, the project, the ID of the array job (None: the job is not an array task)
     and the attempt of a job. Raises ``NotFound`` if the job does not exist.
     """
@@ -122,14 +124,14 @@ async def _of(tx: Transaction, job_id: UUID) -> tuple[str, str, UUID | None, int
     return row.owner, row.project, row.array_job_id, row.attempt
 
 
-async def _say(tx: Transaction, kind: str, job_id: UUID, owner: str, project: str) -> None:
+async def _append_event(tx: Transaction, kind: str, job_id: UUID, owner: str, project: str) -> None:
     # Clients fetch the newest values: a thousand tasks must not fill the event log with theirs.
     events = tables.events.c
     await tx.execute(delete(tables.events).where(events.job_id == job_id, events.kind == kind))
     tx.append_event(kind, {}, job_id=job_id, owner=owner, project=project)
 
 
-def _apart(snapshot: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def _separate_parts(snapshot: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Separate the large parts of a snapshot, so that equal parts are stored once. Return the
     snapshot with the SHA-256 digest in place of each part, and the parts by digest.
     """
