@@ -15,20 +15,23 @@ RETRY_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SubmissionOutcome:
-    """Result of submitting one outbox item: the job's next state, and the changes to store.
-
-    ``delay_s`` is the number of seconds until the item is submitted again, None if it is not. If
-    ``dependency`` is set, the item becomes due again when that job has ended or has a scheduler ID.
-    """
+    """Result of submitting one outbox item: the next state of its job, and the changes to store."""
 
     item: OutboxItem
     job: Job
     to: JobState
+    """State that the job changes to."""
     changes: JobChanges
     since: frozenset[JobState] | None = None
+    """States in which the job may be for the change to take effect; None: any state."""
     scheduler_id: str | None = None
+    """ID that the scheduler has assigned; None: the scheduler has not accepted the job."""
     delay_s: float | None = None
+    """Seconds until the item is submitted again; None: it is not submitted again."""
     dependency: Job | None = None
+    """Job that this one waits for: the item becomes due again when that job has ended or has a
+    scheduler ID. None: the job waits for no other job.
+    """
 
 
 def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome:
@@ -49,8 +52,13 @@ def move_of(
     since: frozenset[JobState] | None,
     scheduler_id: str | None = None,
 ) -> TransitionRequest:
-    """Return the transition that sets the state ``to`` and stores ``changes`` in the job's database
-    row; for an array job, also in the rows of its tasks.
+    """Return the transition that changes the job to the state ``to`` and stores ``changes`` in its
+    database row; for an array job, also in the rows of its tasks.
+
+    Args:
+        since: states in which the job may be for the transition to take effect; None: any state.
+        scheduler_id: ID to store as well; None: the scheduler has assigned none. With an ID,
+            ``changes`` and the ID are stored whatever the state of the job.
     """
     if scheduler_id is not None:
         changes = changes.model_copy(update={"scheduler_id": scheduler_id})

@@ -1,6 +1,6 @@
 """Counters of the controller.
 
-The controller listens on no port for metrics, so it publishes the numbers in the row of its lease.
+The controller has no port for metrics, so it stores the values in the database row of its lease.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Counters = dict[str, dict[str, float]]
 
 
 class ControllerCounters:
-    """Counters of the controller since its start: a number for each metric and label."""
+    """Counters since the start of this controller, by metric and label."""
 
     def __init__(self) -> None:
         self._counters: Counters = {}
@@ -44,7 +44,7 @@ class ControllerCounters:
         of_metric[label] = of_metric.get(label, 0.0) + amount
 
     def note(self, metric: Metric, value: float) -> None:
-        """Store the current value of a metric that has no labels."""
+        """Set the current value of a metric that has no labels."""
         self._counters[metric.name] = {"": value}
 
     def snapshot(self) -> Counters:
@@ -53,7 +53,7 @@ class ControllerCounters:
 
 
 class CountedScheduler(Scheduler):
-    """Scheduler that passes all calls on to another scheduler, counts them and measures their time."""
+    """Scheduler adapter that forwards all calls to another adapter, and counts and times them."""
 
     def __init__(self, scheduler: Scheduler, counts: ControllerCounters) -> None:
         self._scheduler = scheduler

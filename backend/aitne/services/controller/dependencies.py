@@ -26,14 +26,15 @@ job that ended in another way.
 class Dependencies:
     """Result of evaluating the dependencies of a job: what the job has to wait for.
 
-    At most one of ``never`` (why the job can never start) and ``waits_for`` (the job that must end,
-    or get a scheduler ID, before this one is submitted) is set; otherwise ``ids`` are the scheduler
-    IDs that the scheduler has to wait for, by kind of dependency.
+    At most one of ``never`` and ``waits_for`` is set; ``ids`` is complete only if both are None.
     """
 
     never: str | None = None
+    """Why the job can never start; None if it can."""
     waits_for: Job | None = None
+    """Job that must end or get a scheduler ID before this one is submitted; None: there is none."""
     ids: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in DEPENDENCIES})
+    """Scheduler IDs of the jobs that the scheduler has to wait for, by kind of dependency."""
 
 
 def named(job: Job) -> Iterator[tuple[str, UUID]]:
@@ -51,10 +52,10 @@ def named(job: Job) -> Iterator[tuple[str, UUID]]:
 
 
 def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
-    """Evaluate the dependencies of ``job``: return what it must wait for, or why it can never run.
+    """Evaluate the dependencies of ``job`` and return what it has to wait for.
 
-    ``jobs`` maps IDs to jobs. A dependency on a job that is not in it counts as one on a job that
-    no longer exists.
+    ``jobs`` contains the jobs that it depends on, by ID. A dependency on a job that is missing from
+    it counts as one on a job that no longer exists.
     """
     dependencies = Dependencies()
     for kind, job_id in named(job):

@@ -31,9 +31,11 @@ LOOKS_AT_ONCE = 8
 
 
 class StaleStateCheck:
-    """Search for jobs that the scheduler counts as running although they have ended; it reads the
-    agents' records in the job folders. It takes place once after each sign of an inconsistency,
-    ``LOOK_AFTER_S`` seconds later.
+    """Component that searches the agents' records in the job folders for jobs that have ended
+    although the scheduler counts them as running.
+
+    One search takes place ``LOOK_AFTER_S`` seconds after the start of the controller, and after
+    each sign of an inconsistency.
     """
 
     def __init__(self, missing: MissingRunResolver, clock: Callable[[], datetime]) -> None:
@@ -43,22 +45,21 @@ class StaleStateCheck:
         self._look_at: datetime | None = clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def silent(self) -> None:
-        """Schedule a search, or postpone a scheduled one, because the scheduler does not answer: it
+        """Schedule a search, or postpone a scheduled one, because the scheduler does not answer. It
         may have restarted and lost the ends of jobs.
         """
         self._look_at = self._clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def sign(self) -> None:
-        """Schedule a search unless one is scheduled, because the scheduler has no record of a live
-        job or reports a job as live that has ended.
+        """Schedule a search, unless one is scheduled already, because the scheduler has no record
+        of a live job, or reports an ended job as live.
         """
         if self._look_at is None:
             self.silent()
 
     async def over(self, running: Callable[[], Iterable[Job]]) -> list[tuple[Job, RunVerdict]]:
-        """Return those jobs of ``running`` that have ended, each with its final state.
-
-        Returns an empty list without reading any folder unless a search is due.
+        """If a search is due, return those jobs of ``running`` that have ended, each with its final
+        state. Otherwise return an empty list without reading any folder.
         """
         now = self._clock()
         if self._look_at is None or now < self._look_at:

@@ -40,7 +40,9 @@ class EnergyWatch:
         self._silent = False
 
     async def watch(self) -> None:
-        """Store the energy every five minutes until cancelled; return at once without accounting."""
+        """Store the energy of ended jobs every five minutes until cancelled. Returns at once if
+        there is no accounting.
+        """
         if self._accounting is None:
             return
         while True:

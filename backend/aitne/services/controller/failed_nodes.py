@@ -16,8 +16,8 @@ MOST_EXCLUDED = 64
 
 
 def killed_agent(job: Job, record: SchedulerJob, agent_record: ProgramOutcome | None) -> bool:
-    """Return whether the agent of the first node of a distributed job was killed, so that it has
-    left no outcome. It never ends by this signal itself.
+    """Return whether the agent on the first node of a distributed job was killed (SIGKILL), so that
+    it has written no outcome file. The agent never sends this signal to itself.
     """
     return (
         job.spec.distributed is not None
@@ -30,9 +30,11 @@ def killed_agent(job: Job, record: SchedulerJob, agent_record: ProgramOutcome | 
 def _failed(
     job: Job, changes: JobChanges, cluster: Cluster, agent_record: ProgramOutcome | None
 ) -> tuple[str, ...]:
-    """Return the nodes because of which a run ended, as far as they are known: those whose agents
-    were lost, else the first node if its agent was killed, else the nodes of the run that are down,
-    or its only node.
+    """Return the nodes whose failure ended a run, as far as they are known; empty if no failed node
+    ended it.
+
+    These are the nodes whose agents were lost; if there are none, the first node if its agent was
+    killed; otherwise the nodes of the run that are down, or its only node.
     """
     nodes = changes.nodes or job.nodes
     if changes.reason is not TerminationReason.NODE_FAILED:
@@ -51,12 +53,12 @@ def _failed(
 def excluding(
     job: Job, changes: JobChanges, cluster: Cluster, agent_record: ProgramOutcome | None = None
 ) -> JobChanges:
-    """Return the changes at the end of a run with the nodes on which the next attempt must not run:
-    those that failed in this run and in earlier ones. The oldest are dropped until enough nodes are
-    left for the job.
+    """Add the nodes on which the next attempt must not run to the changes at the end of a run, and
+    return the result.
 
-    ``agent_record`` is the agent's outcome file, which belongs to the job's owner: it can only name
-    nodes of the run.
+    These are the nodes that failed in this run and in earlier ones. The oldest of them are omitted
+    until enough nodes are left for the job. ``agent_record`` is the content of the agent's outcome
+    file, which the job's owner can change; it can only exclude nodes of the run.
     """
     failed = _failed(job, changes, cluster, agent_record)
     if not failed:

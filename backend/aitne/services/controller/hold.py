@@ -40,8 +40,8 @@ _DRAINED = frozenset({NodeState.DRAINING, NodeState.DRAINED})
 
 
 class SubmissionHold:
-    """Check that prevents submissions during a maintenance, and stores the reason as the message of
-    the pending jobs.
+    """Component that prevents submissions during a maintenance, and stores the reason as the
+    message of the pending jobs.
     """
 
     def __init__(
@@ -53,8 +53,9 @@ class SubmissionHold:
         self._clock = clock
 
     async def why(self) -> str | None:
-        """Return why no job may be submitted now, and store the reason as the message of the
-        pending jobs; None if jobs may be submitted.
+        """Return why no job may be submitted now; None if jobs may be submitted.
+
+        A reason is also stored as the message of all pending jobs that are not submitted yet.
         """
         reason = held_because(await self._store.maintenance(), self._clock())
         if reason is not None:
@@ -90,7 +91,11 @@ class NodeHold:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Drain or resume nodes, depending on whether a maintenance is on at the current time."""
+        """Drain the nodes during a maintenance, otherwise resume the nodes that were drained for
+        one.
+
+        Errors of the scheduler are logged.
+        """
         window = await self._store.maintenance()
         nodes = await self._store.nodes()
         try:

@@ -33,8 +33,10 @@ inactivity duration is added.
 
 
 def leads(duration_s: int) -> tuple[timedelta, timedelta]:
-    """Return how long before the end of an idle session its first and second warning are sent.
-    ``duration_s`` is the session's inactivity duration in seconds.
+    """Return how long before the end of an idle session the first and the second warning are sent.
+
+    Args:
+        duration_s: time without activity after which the session ends, in seconds.
     """
     first, second = (
         timedelta(seconds=min(longest, part * duration_s))
@@ -63,10 +65,10 @@ class IdleWatch:
             await asyncio.sleep(pause_s)
 
     async def look(self) -> float:
-        """Check all sessions once: warn before an end for inactivity, and stop sessions that have
-        been idle for their inactivity duration.
+        """Check all sessions once: warn their owners before an end for inactivity, and stop
+        sessions that have been idle for their inactivity duration.
 
-        Returns the seconds until the next check.
+        Returns the number of seconds until the next check.
         """
         sessions = {entry.job.id: entry.job for entry in self._live if _concerned(entry.job)}
         if not sessions:

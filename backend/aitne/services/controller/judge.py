@@ -70,8 +70,8 @@ PRIORITY_NOISE = 0.1
 
 
 def may_explain(job: Job, record: SchedulerJob) -> bool:
-    """Return whether the agent's outcome file must be read to find out why the run ended that has
-    ended according to the scheduler's record.
+    """Return whether the agent's outcome file must be read to learn why a run ended that the
+    scheduler's record shows as ended.
     """
     if record.state is JobState.COMPLETED:
         return job.session_id is not None
@@ -191,8 +191,8 @@ def _may_say(reason: TerminationReason, exit_code: int) -> bool:
 
 
 def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
-    """Return a text with the names of the nodes of a run, and the scheduler's reason for each
-    failed node.
+    """Return a text with the names of the nodes of a run and, for each unusable node, the
+    scheduler's reason. ``cluster`` None: no reasons are known.
     """
     reasons = {
         node.name: _BY_WHOM.sub("", node.reason)
@@ -206,8 +206,8 @@ def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
 
 
 def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
-    """Return the present state of a live job according to the scheduler's record, and those fields
-    of the record that differ from the job's database row.
+    """Return the current state of a live job according to the scheduler's record, and the fields of
+    the record that differ from the job's database row.
     """
     values: dict[str, object] = {}
     state = record.state
@@ -286,8 +286,10 @@ def _moved(before: int | None, now: int | None) -> bool:
 
 
 def state_from_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, JobChanges]:
-    """Return the final state and the changes to store for a run of which the scheduler has no
-    record any more. They follow from ``agent_record``, the content of the agent's outcome file.
+    """Return the final state and the changes to store for a run that the scheduler no longer has a
+    record of.
+
+    They follow from ``agent_record``, the content of the agent's outcome file.
     """
     values: dict[str, object] = {
         "exit_code": agent_record.exit_code,
@@ -311,8 +313,8 @@ def state_from_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, 
 def lost_first_node(
     job: Job, record: SchedulerJob, now: datetime, cluster: Cluster | None
 ) -> JobChanges | None:
-    """Return the changes to store for a session that has lost the first of its nodes, on which its
-    app ran; None if it has not. It survives the loss of others.
+    """Return the changes to store for a session that has lost its first node, on which its app ran;
+    None if that node is still allocated. A session survives the loss of other nodes.
     """
     if not _lost_nodes(job, record) or job.nodes[0] in record.nodes:
         return None
@@ -324,8 +326,8 @@ def lost_first_node(
 
 
 def _lost_nodes(job: Job, record: SchedulerJob) -> bool:
-    """Return whether the scheduler has taken failed nodes out of the allocation of a session. Their
-    names stay in the row of the session.
+    """Return whether the scheduler has removed failed nodes from the allocation of a session. The
+    session's database row still names them.
     """
     runs = job.type is JobType.SESSION and record.state is JobState.RUNNING
     return runs and bool(record.nodes) and set(record.nodes) < set(job.nodes)

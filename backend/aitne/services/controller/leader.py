@@ -82,5 +82,5 @@ class Leader:
         await self.drop(self.holder)
 
     async def drop(self, holder: str) -> None:
-        """End the lease of ``holder``; does nothing if ``holder`` is not the leader."""
+        """End the lease of the controller ``holder``; does nothing if it is not the leader."""
         await self._store.drop_lease(LEASE, holder)

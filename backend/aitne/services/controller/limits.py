@@ -33,11 +33,11 @@ USAGE_EVERY = timedelta(seconds=60)
 
 
 class LimitWatch:
-    """Task that periodically stores the limits of projects and how much of them is used, while this
+    """Task that periodically stores the limits of projects and their current use while this
     controller is the leader.
 
-    If the scheduler adapter enforces the limits, the task also sends them to it: at the start and
-    after every change.
+    If the scheduler adapter enforces the limits, the task also sends them to the adapter: at the
+    start and after each change of a project.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class LimitWatch:
         self._changed = asyncio.Event()
 
     def on_event(self, event: Event) -> None:
-        """Send the limits to the scheduler again if the event reports the change of a project."""
+        """Send the limits to the scheduler again if the event reports a change of a project."""
         if event.kind.startswith("project."):
             self._changed.set()
 
     async def watch(self) -> None:
         """Store the limits and their use periodically until cancelled.
 
-        Returns at once if neither the scheduler nor accounting knows limits.
+        Returns at once if the scheduler adapter enforces no limits and there is no accounting.
         """
         if self._holder is not None:
             await self._give(self._holder)
@@ -103,8 +103,8 @@ class LimitWatch:
             limits, read_at = await self.limits(), self._clock()
 
     async def limits(self) -> HeldLimits:
-        """Return the limits in force of all projects and members, with the GPU-hours already used
-        where these are limited.
+        """Return the limits of all projects and members that are in force. Entries with a limit of
+        GPU-hours also contain the GPU time that is already used.
         """
         layers = await self._store.limit_layers()
         entries = [entry for name in sorted(layers) for entry in _entries(name, layers[name])]
@@ -125,10 +125,8 @@ class LimitWatch:
     async def _gpu_seconds(
         self, projects: set[str]
     ) -> tuple[Mapping[tuple[str, str | None], int], datetime | None]:
-        """Return the GPU-seconds that projects and members have used since the projects exist, and
-        the time until which they are counted.
-
-        The time is None if the usage is not known yet.
+        """Return the GPU-seconds that ``projects`` and their members have used since the projects
+        were created, and the time up to which usage is counted (None: the usage is not known yet).
         """
         now = self._clock()
         rows = [p for p in await self._store.list_projects(visible_to=None) if p.name in projects]

@@ -61,8 +61,8 @@ class LiveJob:
         self.put(job, tick)
 
     def put(self, job: Job, tick: int) -> None:
-        """Replace the copy of the job's database row by a newer one. ``tick`` is the value of the
-        change counter ``LiveJobs.tick`` at this change.
+        """Replace the copy of the job's database row with a newer one. ``tick`` is the value of
+        ``LiveJobs.tick`` at this change.
         """
         self.job = job
         self.key: Key = key_of(job)
@@ -75,7 +75,7 @@ class LiveJob:
 
 
 class LiveJobs:
-    """The controller's copy of the database rows of all jobs that have not ended, found by job ID
+    """The leader's copy of the database rows of all jobs that have not ended. Jobs are found by ID,
     or by the key of the scheduler's records.
     """
 
@@ -196,8 +196,8 @@ class LiveJobs:
         return self._entries.get(job_id)
 
     def of(self, record: SchedulerJob) -> Sequence[LiveJob]:
-        """List the entries of the live jobs to which the scheduler's record may belong; there are
-        several if it covers several tasks of an array.
+        """List the entries of the live jobs to which the scheduler's record may belong. A record
+        that covers several tasks of an array may belong to several entries.
         """
         run = (record.job_id, record.attempt)
         group = self._groups.get(run)
@@ -213,7 +213,9 @@ class LiveJobs:
 
 
 def _split(events: Iterable[Event]) -> Iterator[UUID]:
-    """Yield the IDs of tasks that got database rows of their own according to the events."""
+    """Yield the IDs of the tasks that have received database rows of their own, according to the
+    events.
+    """
     for event in events:
         if "split_task_ids" in event.data:
             array = UUID(event.data["array_job_id"])

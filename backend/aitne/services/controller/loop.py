@@ -55,8 +55,8 @@ KEEP_IDEMPOTENCY_KEYS = timedelta(days=2)
 
 
 class Controller:
-    """The controller: waits for the lease, then submits, polls and cancels jobs as the leader.
-    ``run`` returns only when cancelled.
+    """Main loop of a controller: waits for the lease, then submits, polls and cancels jobs as the
+    leader. ``run`` returns only when it is cancelled.
     """
 
     def __init__(
@@ -136,8 +136,8 @@ class Controller:
                 await asyncio.sleep(STORE_RETRY_S)
 
     async def end_lead_of(self, holder: str) -> None:
-        """Delete the lease of the controller ``holder``, which is known to be dead, so that this
-        controller need not wait for it to expire.
+        """End the lease of the controller ``holder``, which is known to be dead, so that this
+        controller need not wait until the lease expires.
         """
         await self._leader.drop(holder)
 
@@ -177,8 +177,8 @@ class Controller:
             await connector.close()
 
     async def _follow(self, connector: SessionConnector) -> None:
-        """Read changes that other processes have written to the database, and pass them to the
-        parts of the controller.
+        """Read the changes that other processes have written to the database, and pass them to the
+        components of the controller.
         """
         while True:
             events = await self._live.catch_up()
@@ -211,9 +211,8 @@ class Controller:
                 cancelled.cancel()
 
     async def _changed(self, cancelled: asyncio.Future[None]) -> bool:
-        """Wait until the scheduler reports a change or ``cancelled`` is done.
-
-        Return True if the scheduler reported a change.
+        """Wait until the scheduler reports a change, or ``cancelled`` is done. Returns whether the
+        scheduler reported a change.
         """
         reported = asyncio.ensure_future(self._scheduler.changed())
         try:
@@ -229,9 +228,9 @@ class Controller:
         return True
 
     async def _cancelled(self) -> None:
-        """Wait until a job was cancelled in the scheduler.
+        """Wait until a job has been cancelled in the scheduler.
 
-        Returns at most once per ``BETWEEN_CANCELLATION_POLLS_S`` seconds.
+        Returns at most once in ``BETWEEN_CANCELLATION_POLLS_S`` seconds.
         """
         await self._actions.cancelled.wait()
         pause = self._cancellation_polled_at + BETWEEN_CANCELLATION_POLLS_S - time.monotonic()

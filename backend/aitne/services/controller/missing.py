@@ -82,14 +82,14 @@ class MissingRunResolver:
         self._clock = clock
 
     async def vanished(self, job: Job, since: datetime, cluster: Cluster) -> RunVerdict | None:
-        """Determine how a run ended of which the scheduler has no record any more, even in a
-        separate search.
+        """Determine how a run ended if the scheduler has no record of it, even after a separate
+        search.
 
-        Returns the final state with the changes to store, or None if the outcome is not certain
-        yet. ``since`` is the time from which on the scheduler's answers lacked the record.
+        Returns the final state with the changes to store; None: the outcome is not certain yet.
+        ``since`` is the time of the first answer of the scheduler that lacked the record.
 
         Raises:
-            Unavailable: the job folder cannot be read, which proves nothing about the run.
+            Unavailable: the job folder cannot be read. This proves nothing about the run.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.close_fence(place, task)
@@ -117,10 +117,11 @@ class MissingRunResolver:
         return await self._dead(job, since, cluster)
 
     async def lost_since_backup(self, job: Job, verdict: RunVerdict) -> RunVerdict:
-        """Return what becomes of a run without a trace in a restored database: the next attempt, if
-        the scheduler has it, otherwise an unknown end.
+        """Return the outcome of a run of which a restored platform finds no trace: the next attempt
+        if the scheduler has a record of it, otherwise an unknown end.
 
-        Raises ``SchedulerUnavailable``.
+        Raises:
+            SchedulerUnavailable: the scheduler does not answer.
         """
         following = run_of(job).model_copy(
             update={"attempt": job.attempt + 1, "scheduler_id": None}
@@ -170,15 +171,16 @@ class MissingRunResolver:
         return await self._dead(job, since, cluster)
 
     async def broke_off(self, job: Job, record: SchedulerJob) -> RunVerdict | None:
-        """Check against the agent's files how a run ended that the scheduler reports as ended, or
-        as started too often. Returns the true final state, or None if the scheduler's record is
-        correct.
+        """Check against the agent's files whether the scheduler is right that a run has ended or
+        was started too often.
 
-        After a crash, Slurm may start jobs that had ended, and end or restart jobs whose old ID it
-        has assigned to others. The agent's outcome file then shows how the run ended. A run that
-        had nodes but created no fence was not cancelled on request.
+        Returns the actual outcome of the run; None if the scheduler's record is correct. After a
+        crash, Slurm may start jobs that had already ended, and end or restart jobs whose old ID it
+        has assigned to other jobs. The agent's outcome file then shows how the run ended. A run
+        that had nodes but created no fence was not cancelled on request.
 
-        Raises ``Unavailable`` if the job folder cannot be read.
+        Raises:
+            Unavailable: the job folder cannot be read.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.fence(place, task)
@@ -225,11 +227,14 @@ class MissingRunResolver:
         return outcome
 
     async def judge_by_record(self, job: Job, before: datetime) -> RunVerdict | None:
-        """Return the final state and the changes to store for a run, as reported by the agent's
-        outcome file alone, if the program ended by itself before the time ``before``. None if there
-        is no such file.
+        """Return the final state and the changes to store for a run, from the agent's outcome file
+        alone.
 
-        Raises ``Unavailable`` if the job folder cannot be read.
+        None if there is no such file, or if the program had not ended by itself before the time
+        ``before``.
+
+        Raises:
+            Unavailable: the job folder cannot be read.
         """
         place, task = self._place(job), job.array_task_id
         outcome = await self._files.outcome(place, task)
@@ -248,12 +253,11 @@ class MissingRunResolver:
         return await self._files.fence(self._place(job), job.array_task_id) is not None
 
     async def _was_cancelled(self, job: Job) -> bool:
-        """Return whether the missing run is a task that was cancelled while it was pending.
+        """Return whether the missing run is an array task that was cancelled while it was pending.
 
-        Slurm 22.05 to 26.05 may keep no record of a pending array task that is cancelled. It then
-        has removed only the index of the task: it still has the rest of the array, or accounting
-        has the array's last task. A scheduler that lost its state has instead lost the whole array,
-        or has the task again.
+        Slurm 22.05 to 26.05 may keep no record of such a task. It then lacks only this task: it
+        still has the rest of the array, or accounting has the array's last task. If Slurm has lost
+        its state instead, it lacks the whole array, or it has the task again.
 
         Raises:
             SchedulerUnavailable: the scheduler does not answer.
@@ -320,7 +324,7 @@ class MissingRunResolver:
 
 
 def _by(outcome: ProgramOutcome, fence: Fence) -> bool:
-    """Return whether the outcome belongs to the start of the job that holds the fence, not to an
-    earlier start.
+    """Return whether the outcome was written by the run that holds the fence, not by an earlier run
+    of the job.
     """
     return (outcome.owner, outcome.restart_count) == (fence.owner, fence.restart_count)

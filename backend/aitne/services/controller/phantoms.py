@@ -1,8 +1,9 @@
-"""Orphaned jobs: runs that the scheduler has although their job has ended or is at a later attempt.
+"""Orphaned jobs: runs in the scheduler whose job has ended, or is at a later attempt.
 
-A slurmctld that lost its last changes in a crash counts ended jobs as running, on CPUs that other
-jobs wait for, until it has queried their nodes; it also starts jobs that were cancelled while
-pending. A run that the platform considered lost may appear later, too. All of these are cancelled.
+If slurmctld crashes and loses its last changes, it counts ended jobs as running until it has
+queried their nodes, so that other jobs wait for their CPUs. It also starts jobs that were cancelled
+while pending. A run that the platform considered lost may appear later, too. All these runs are
+cancelled.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ schedulers reuse IDs.
 
 
 class OrphanedJobs:
-    """Component that cancels orphaned jobs, each once. A record counts as orphaned if two
-    consecutive answers of the scheduler contain it.
+    """Component that cancels each orphaned job once. A record counts as orphaned if two consecutive
+    answers of the scheduler contain it.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ def _parts(
     record: SchedulerJob, rows: Mapping[tuple[UUID, int | None], Job]
 ) -> Sequence[SchedulerJob]:
     """Return the parts of a scheduler's record to cancel: the whole record or, if other tasks of
-    its array are live, a separate record for each task that has ended.
+    its array are live, one record for each task that has ended.
     """
     array = rows.get((record.job_id, None))
     if record.array_task_ids is None or array is None or not is_of(record, array):

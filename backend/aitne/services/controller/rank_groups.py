@@ -16,10 +16,10 @@ from aitne.services.controller.live import LiveJobs
 
 
 class RankGroupWatch:
-    """Part of the controller that cancels the rank groups of sessions that have ended or were
-    requeued: the kernels that used the ranks are gone.
+    """Component that cancels the rank groups of sessions that have ended or were requeued, because
+    the kernels that used the ranks no longer exist.
 
-    Events tell when that may be: nothing is polled, and one query answers for all groups.
+    It is driven by events and does not poll. One query covers all groups.
     """
 
     def __init__(self, store: Store, live: LiveJobs, clock: Callable[[], datetime]) -> None:
@@ -67,12 +67,13 @@ class RankGroupWatch:
 def released_because(
     group: Job, sessions: Mapping[UUID, Job], requeued: Collection[UUID] = ()
 ) -> str | None:
-    """Return why a rank group must end, as a sentence: its session has ended, or was requeued since
-    the group was stored. None if neither, or if the job is no rank group.
+    """Return a sentence that explains why a rank group must end: its session has ended, or was
+    requeued after the group was stored. None if neither applies, or if the job is not a rank group.
 
-    ``sessions`` contains, by ID, the session of the group if it still exists; ``requeued`` the IDs of
-    sessions that were requeued since. A session that waits was requeued too, because only a session
-    that runs gets groups.
+    Args:
+        sessions: contains, by ID, the session of the group if it still exists.
+        requeued: IDs of sessions that were requeued since. A session that is pending was requeued,
+            too, because groups are created only for running sessions.
     """
     if group.session_id is None:
         return None

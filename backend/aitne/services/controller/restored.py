@@ -1,9 +1,9 @@
-"""Doubt about a database that was restored from a backup: the scheduler may know more of its jobs.
+"""Jobs whose state is uncertain because the database was restored from a backup.
 
-A job that waited at the time of the backup may have been submitted since, an attempt may have ended
-and another begun, and the folder of an ended job may have been deleted. So the absence of a trace
-proves nothing about jobs of that time: each submission is searched for before it is made, and a run
-without a trace is not repeated.
+Since the backup, the scheduler may have received a job that the database shows as waiting, an
+attempt may have ended and another one begun, and the folder of an ended job may have been deleted.
+A missing trace of a job therefore proves nothing: the scheduler is searched for a job before it is
+submitted, and a run without a trace is not repeated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from aitne.core.ports.store import Store
 
 
 class RestoredJobs:
-    """Jobs that existed when the database was restored, according to the audit log."""
+    """Registry of the jobs that existed when the database was last restored, according to the audit
+    log.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -26,18 +28,18 @@ class RestoredJobs:
 
     @property
     def at(self) -> datetime | None:
-        """Time of the last restoration; None: there was none."""
+        """Time of the last restoration; None: the database was never restored."""
         return self._at
 
     async def load(self) -> None:
-        """Read when the database was restored; called by each new leader."""
+        """Read the time of the last restoration. Each new leader calls this."""
         page = await self._store.list_audit(AuditFilter(action=RESTORE), limit=1)
         self._at = page.items[0].time if page.items else None
         self._searched.clear()
 
     def must_search(self, job: Job) -> bool:
-        """Return whether the job's current attempt may have been submitted although the database
-        does not say so.
+        """Return whether the scheduler must be searched for the job's current attempt before it is
+        submitted, because the attempt may have been submitted after the backup.
         """
         return (
             self._at is not None
@@ -46,7 +48,7 @@ class RestoredJobs:
         )
 
     def searched(self, job: Job) -> None:
-        """Note that the scheduler does not have the job's current attempt."""
+        """Record that a search has not found the job's current attempt in the scheduler."""
         self._searched.add((job.id, job.attempt))
 
     def submitted_before(self, job: Job) -> bool:

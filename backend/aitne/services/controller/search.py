@@ -1,5 +1,5 @@
-"""Search for uncertain submissions: each is found in the scheduler, or known never to have reached
-it.
+"""Search for submissions with an uncertain outcome: each is found in the scheduler, or is known
+never to have arrived there.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class SubmissionSearch:
-    """Search for uncertain submissions in the scheduler. A submission that is found counts as
-    accepted; it counts as lost only when it can no longer appear.
+    """Component that searches the scheduler for submissions with an uncertain outcome.
+
+    A submission that is found counts as accepted. It counts as lost only when it can no longer
+    appear.
     """
 
     def __init__(
@@ -52,9 +54,11 @@ class SubmissionSearch:
         self._searched.pop((job.id, job.attempt), None)
 
     async def find(self, jobs: Sequence[Job]) -> dict[UUID, SchedulerJob | None]:
-        """Return the scheduler's record of each job; None for a job without one.
+        """Search for the current attempt of each job and return the scheduler's records by job ID;
+        None: no record was found.
 
-        Raises ``SchedulerUnavailable``.
+        Raises:
+            SchedulerUnavailable: the scheduler does not answer.
         """
         answer = await self._scheduler.find([run_of(job) for job in jobs])
         return {job_id: best(records) for job_id, records in records_by_job(jobs, answer).items()}
@@ -62,11 +66,11 @@ class SubmissionSearch:
     async def judge(
         self, item: OutboxItem, job: Job, record: SchedulerJob | None
     ) -> SubmissionOutcome:
-        """Return what to do about a submission that may or may not have reached the scheduler.
+        """Decide what to do about a submission with an uncertain outcome.
 
-        ``record`` is the scheduler's record of the job, as returned by ``find``. If it is not None,
-        the submission was accepted; otherwise the record is searched for again later, or the job is
-        submitted again.
+        ``record`` is the scheduler's record of the job, as returned by ``find``. If there is a
+        record, the submission was accepted. If it is None, the record is searched for again later,
+        or the job is submitted again.
         """
         if record is not None:
             scheduler_id = record.scheduler_id

@@ -67,7 +67,7 @@ _BEGUN = frozenset({JobState.SUBMITTING})
 
 @dataclass(frozen=True, slots=True)
 class PendingSubmission:
-    """Submission to the scheduler whose begin is recorded in the database."""
+    """Submission that the database records as begun, and that is to be sent to the scheduler."""
 
     item: OutboxItem
     job: Job
@@ -176,10 +176,9 @@ class Submitter:
     # --- beginning -------------------------------------------------------------------------------
 
     async def _begin(self, items: Sequence[OutboxItem], hold_reason: str | None) -> None:
-        """Record in the database which submissions begin now, and queue them for the calls of the
-        scheduler.
+        """Record in the database which submissions begin now, and queue them for the scheduler.
 
-        If ``hold_reason`` is not None, no submission may begin, for this reason.
+        If ``hold_reason`` is not None, no new submission may begin; it is the reason for the users.
         """
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
         needed = {job_id for job in jobs.values() for _, job_id in named(job)}
@@ -272,12 +271,13 @@ class Submitter:
         namesake: Job | None,
         network: str | None,
     ) -> PendingSubmission | None:
-        """Return the submission for the job, or None if the job is not to be submitted now; then
-        the outcome is recorded.
+        """Return the submission for the job. None: the job is not to be submitted now, and the
+        outcome has been recorded.
 
-        ``jobs`` are the jobs that it depends on, and the session of a rank group, by ID.
-        ``namesake`` is the earlier job of the same name that a ``singleton`` job waits for.
-        ``network`` is the text of its ``topology.conf``; None: it gets none.
+        Args:
+            jobs: by ID, the jobs that it depends on and, for a rank group, its session.
+            namesake: earlier job with the same name that a ``singleton`` job waits for; None: none.
+            network: text of its ``topology.conf``; None: it gets none.
         """
         if job.cancel_requested_at is not None:
             self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
@@ -302,7 +302,7 @@ class Submitter:
         """Return the scheduler IDs of the jobs to wait for, by kind of dependency.
 
         None if one of these jobs has no scheduler ID yet, if a dependency can never be satisfied,
-        or if ``namesake``, an earlier job of the same name, has not ended.
+        or if ``namesake``, an earlier job with the same name, has not ended.
         """
         dependencies = judge(job, jobs)
         if dependencies.never is not None:

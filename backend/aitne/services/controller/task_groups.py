@@ -44,12 +44,12 @@ class TaskGroups:
         """
 
     async def judge(self, news: News, tick: int) -> News:
-        """Split those task groups whose tasks have different records in the latest answer of the
-        scheduler, and return the list of jobs to update.
+        """Split task groups whose tasks have different records in the scheduler's latest answer,
+        and return the jobs to update.
 
-        In the returned list, a split group is replaced by an entry for each task that was split
-        off; the group itself remains for the tasks that still share one record. Jobs that are no
-        task groups are returned unchanged.
+        In the result, a split group is replaced by an entry for each task that was split off; the
+        group itself remains for the tasks that still share one record. Jobs that are not task
+        groups are returned unchanged.
 
         Args:
             news: pairs of a live job and its records in this answer.
@@ -106,7 +106,9 @@ class TaskGroups:
         return result
 
     def _long_absent(self, entry: LiveJob, present: Collection[int]) -> frozenset[int]:
-        """Return the tasks that were missing from several answers in a row."""
+        """Return the indices of the group's tasks that were missing from the last ``ABSENCES``
+        answers; ``present`` are the indices in this answer.
+        """
         times, before = self._absent.pop(entry.job.id, (0, entry.tasks))
         absent = entry.tasks.intersection(before).difference(present)
         if not absent:

@@ -28,9 +28,12 @@ class NotificationConfig:
     """
 
     channels: Mapping[str, Channel] = field(default_factory=dict)
+    """Notification channels, such as mail, by name."""
     portal_url: str = ""
+    """URL of the portal, for links in messages."""
     idle: IdleSettings = field(default_factory=IdleSettings)
     audit_receiver: LineReceiver | None = None
+    """Receiver of the audit log outside of the platform; None: the log is not forwarded."""
 
 
 class NotificationTasks:

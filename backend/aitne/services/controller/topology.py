@@ -50,9 +50,10 @@ class TopologyConfig:
 
 
 class TopologyWatch:
-    """Task that reads the topology of the scheduler, and the file in the settings, at the start, every
-    hour, and when they may have changed: the scheduler was restarted, its nodes are others, or the
-    file was written.
+    """Task that reads the topology from the scheduler and from the file in the settings.
+
+    It reads both at the start and every hour. In addition, it reads the scheduler's topology after
+    the scheduler was restarted or its nodes have changed, and the file after it was written.
     """
 
     def __init__(
@@ -78,8 +79,8 @@ class TopologyWatch:
         """What the last reading of each origin depended on, and its time."""
 
     async def watch(self) -> None:
-        """Read what is due until cancelled. Raises ``StaleEpoch`` if another controller is the
-        leader.
+        """Read the sources when they are due, until cancelled. Raises ``StaleEpoch`` if another
+        controller is the leader.
         """
         while True:
             await self.refresh()
@@ -105,7 +106,7 @@ class TopologyWatch:
         return last is None or last[0] != basis or self._clock() - last[1] >= READ_AGAIN
 
     async def _absent(self, origin: TopologyOrigin) -> None:
-        """Remove what an earlier configuration had read from a source that is not used any more."""
+        """Remove the stored topology of a source that is no longer used."""
         if origin in self._read:
             return
         stored = [row for row in await self._store.topologies_after(0) if row.origin is origin]
@@ -155,13 +156,15 @@ class TopologyWatch:
 
 
 def _basis(cluster: Cluster) -> object:
-    """Return what the scheduler's topology depends on: its start, and the names of its nodes."""
+    """Return a value that changes when the scheduler's topology may have changed: the time of its
+    start, and the names of its nodes.
+    """
     return cluster.started_at, tuple(node.name for node in cluster.nodes)
 
 
 def _part_of_scheduler(text: str) -> TopologyPart | None:
-    """Return the switches in the scheduler's answer; None if it uses none. Raises
-    ``TopologyError``.
+    """Parse the switches in the scheduler's answer; None if the scheduler describes no switches.
+    Raises ``TopologyError`` if the text is invalid.
     """
     if len(text) > MAX_BYTES:
         raise TopologyError(
