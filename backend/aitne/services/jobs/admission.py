@@ -50,21 +50,22 @@ NO_ID = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """Job whose names of templates, images and other objects are resolved, before limits are
-    checked: its specification, its Unix account, and how the cluster can run it.
+    """Job in which the names of templates, images and other objects are resolved, but whose limits
+    are not checked yet.
     """
 
     spec: JobSpec
     account: UnixAccount
+    """Unix account that the job is to run as."""
     fitting: Fit
+    """How the cluster can run the job."""
     cluster: Cluster
+    """State of the cluster with which the job was compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmittedJob:
-    """A job that has passed all checks and may be stored: its specification, its Unix account and
-    notes for its user.
-    """
+    """Job that has passed all checks and may be stored."""
 
     spec: JobSpec
     account: UnixAccount
@@ -80,7 +81,9 @@ class AdmittedJob:
 
 
 class Admission:
-    """Verifier of jobs before they are stored, both new ones and those that run again."""
+    """Component that checks jobs before they are stored, both new jobs and repetitions of earlier
+    ones.
+    """
 
     def __init__(
         self,
@@ -221,8 +224,11 @@ class Admission:
         return job
 
     async def rows(self, actor: Actor, admitted: AdmittedJob) -> tuple[Job, list[Job]]:
-        """Return the database rows to store for an admitted job: its own row and, for an array job,
-        a list with the one row that all tasks share until they differ; otherwise an empty list.
+        """Return the database rows to store for an admitted job: its own row, and a list of the
+        rows of its tasks.
+
+        The list has one row for an array job, which all its tasks share until they differ, and is
+        empty for other jobs.
 
         Raises:
             InvalidInput: the job could never run within its project's limits.
@@ -260,10 +266,11 @@ class Admission:
         return live + new
 
     async def within_limits(self, job: Job) -> str | None:
-        """Return the limit of the project or QOS that would keep the job pending now; None if no
-        limit would.
+        """Return the limit of the project or QOS because of which the job would be pending now;
+        None if no limit prevents its start.
 
-        Raises ``InvalidInput`` if the job could never run within the limits.
+        Raises:
+            InvalidInput: the job could never run within the limits.
         """
         verdict = await self._limits.check(job.spec, job.owner, job.account)
         problems = Problems()
@@ -296,7 +303,9 @@ class Admission:
         )
 
     async def _tree(self, spec: JobSpec) -> TopologyTree | None:
-        """Return the tree of switches above the cluster's nodes, if the job has several nodes."""
+        """Return the tree of switches above the cluster's nodes. None: the job has one node, or no
+        tree is known.
+        """
         if spec.resources.nodes == 1:
             return None
         return (await self._topology.current()).tree
@@ -320,10 +329,14 @@ class Admission:
             )
 
     async def _check_session_token(self, actor: Actor, spec: JobSpec) -> None:
-        """Check that a session token creates no job by which its bearer would get more than the
-        session has: a further session, whose token would be valid for longer, or other secrets.
+        """Check that the job gives the bearer of a session token no more access than the session
+        has.
 
-        Raises ``NotAllowed``.
+        With a session token, jobs can neither be further sessions, whose tokens would be valid for
+        longer, nor use secrets that the session does not have.
+
+        Raises:
+            NotAllowed: the job would be such a session or use such secrets.
         """
         if actor.session is None:
             return

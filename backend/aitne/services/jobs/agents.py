@@ -63,8 +63,8 @@ may already run.
 
 @dataclass(frozen=True, slots=True)
 class _Early:
-    """Report of an agent that arrived before a poll of the scheduler showed the run; it is applied
-    after such a poll.
+    """Report of an agent that arrived before a poll of the scheduler showed the run. It is applied
+    after a poll has shown it.
     """
 
     report: AgentReport
@@ -112,18 +112,18 @@ class AgentService:
         events.on_events(self._on_events)
 
     async def stop(self) -> None:
-        """Stop applying reports that waited for a poll of the scheduler."""
+        """Stop applying the reports that wait for a poll of the scheduler."""
         if self._settling is not None:
             self._settling.cancel()
             await asyncio.wait({self._settling})
 
     async def report(self, token: str, job_id: UUID, report: AgentReport) -> AgentReply:
-        """Process an agent's report; a report of an earlier attempt is answered as usual but not
+        """Process the report of an agent. A report of an earlier attempt is answered, but not
         applied.
 
         Raises:
-            NotAuthenticated: the token is not the job's, or the job has ended.
-            InvalidInput: the agent speaks a version of the protocol that the platform does not.
+            NotAuthenticated: the token is not this job's, or the job has ended.
+            InvalidInput: the platform does not support the agent's version of the protocol.
         """
         reporting = await job_of_token(self._store, token, job_id)
         if not OLDEST_VERSION <= report.protocol <= VERSION:
@@ -162,9 +162,7 @@ class AgentService:
         return AgentReply(topology_wanted=await self._nodes.receive(job, report))
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        """Remember which waiting reports may be confirmed by the events, and start to examine these
-        reports.
-        """
+        """Record which waiting reports the events may confirm, and start to process these reports."""
         changed = {event.job_id for event in events if event.job_id is not None}
         self._confirmed |= changed & self._early.keys()
         self.usage.forget(
@@ -192,7 +190,7 @@ class AgentService:
                 )
 
     async def _settle(self, job: Job, early: _Early) -> None:
-        """Apply a waiting report if the scheduler has confirmed its run; otherwise keep it
+        """Apply a waiting report if the scheduler has confirmed its run; otherwise leave it
         waiting.
         """
         for _ in range(_RACES):
@@ -265,11 +263,13 @@ class AgentService:
         return content
 
     async def _target(self, job: Job, task: int | None) -> Job | None:
-        """Return the database row of the job or, with ``task``, of that task of the array; None if
-        there is none.
+        """Return the database row that a report is about; None if there is none.
 
-        Tasks use the token of their array job, except a task that is retried. A task whose agent
-        reports gets a row of its own.
+        Args:
+            job: the job with the agent's token; for a task, its array job, unless the task is
+                retried.
+            task: index of the task in its array; None: the report is not about a task. The task
+                gets a database row of its own if it does not have one.
         """
         if not job.is_array:
             return job if job.array_task_id == task else None
@@ -292,7 +292,7 @@ class AgentService:
         await self._move(job, to, self._news(job, early))
 
     def _news(self, job: Job, early: _Early) -> JobChanges:
-        """Return the values of the report that the job's database row does not have yet."""
+        """Return the changes that the report causes in the job's database row."""
         report, values = early.report, dict[str, object]()
         # An app's address does not change while it runs, and the hub sends browsers to it.
         if report.address is not None and job.address is None:

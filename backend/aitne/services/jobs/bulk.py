@@ -129,8 +129,8 @@ class BulkCancel:
 
 
 def _unknown(job_id: UUID) -> Cancelled:
-    """Return the result for a job that does not exist or that the actor may not see, which are not
-    distinguished.
+    """Return the result for a job that does not exist or that the actor may not see. The two cases
+    are not distinguished.
     """
     return Cancelled(
         id=job_id,

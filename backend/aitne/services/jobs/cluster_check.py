@@ -1,7 +1,7 @@
-"""Checks of a job against the cluster and the platform's limits.
+"""Checks of a job against the cluster and the limits of the platform: its nodes, partition, GPU
+drivers and maximum values.
 
-They concern nodes, partitions, drivers and bounds. Has no side effects. All problems are collected,
-so that a user sees them at once.
+The checks have no side effects. They collect all problems, so that a user sees them together.
 """
 
 from __future__ import annotations
@@ -56,21 +56,22 @@ class Problems:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
-    """The parts of a job's specification that are compared with the cluster: resources, time limit,
-    array, Slurm options, placement and image.
-    """
+    """Parts of a job's specification that are compared with the cluster."""
 
     project: str
     resources: Resources
     max_duration_s: int
+    """Time limit in seconds."""
     array: str | None
+    """Array indices, as in the job file; None: the job is not an array."""
     slurm: SlurmOptions
     placement: PlacementSpec
     image: ImageUse | None = None
+    """Image of the job; None: the job runs without an image."""
 
     @classmethod
     def of(cls, spec: JobSpec) -> ClusterRequest:
-        """Return these parts of a specification that passed the checks earlier."""
+        """Return these parts of a specification that has passed the checks before."""
         return cls(
             spec.project,
             spec.resources,
@@ -83,50 +84,50 @@ class ClusterRequest:
 
 
 def check_cluster(
-    wish: ClusterRequest, cluster: Cluster, settings: Settings, problems: Problems
+    request: ClusterRequest, cluster: Cluster, settings: Settings, problems: Problems
 ) -> Fit:
-    """Return how the cluster can run the job (``wish``), and add problems for resources that its
+    """Return how the cluster can run the job (``request``), and add problems for resources that its
     nodes can never provide or that its partition does not permit.
     """
     nodes = cluster.nodes
     if settings.capabilities.partitions:
         queue = choose_queue(
-            wish.slurm,
+            request.slurm,
             cluster,
-            project=wish.project,
-            wanted_nodes=wish.resources.nodes,
-            max_duration_s=wish.max_duration_s,
-            array=wish.array,
+            project=request.project,
+            wanted_nodes=request.resources.nodes,
+            max_duration_s=request.max_duration_s,
+            array=request.array,
             extra_allowed=settings.slurm.extra,
         )
         problems.extend(queue.problems)
         if queue.problems:
             return Fit(False, False)
         nodes = queue.nodes
-    problems.extend(unknown_nodes(wish.placement, cluster.nodes))
-    fitting = fit_placed(wish.resources, wish.placement, nodes)
+    problems.extend(unknown_nodes(request.placement, cluster.nodes))
+    fitting = fit_placed(request.resources, request.placement, nodes)
     problems.extend(fitting.problems)
-    return replace(fitting, notes=_check_drivers(wish, nodes, problems))
+    return replace(fitting, notes=_check_drivers(request, nodes, problems))
 
 
 def _check_drivers(
-    wish: ClusterRequest, nodes: Sequence[Node], problems: Problems
+    request: ClusterRequest, nodes: Sequence[Node], problems: Problems
 ) -> tuple[str, ...]:
     """Add a problem if no node has a GPU driver that can run the image; return notes about drivers
     otherwise.
     """
-    if wish.image is None or wish.image.cuda is None or wish.resources.gpu.count == 0:
+    if request.image is None or request.image.cuda is None or request.resources.gpu.count == 0:
         return ()
-    driver_match = drivers.match(wish.image.cuda, able(wish.resources, nodes))
-    message = drivers.describe(wish.image.cuda, driver_match)
+    driver_match = drivers.match(request.image.cuda, able(request.resources, nodes))
+    message = drivers.describe(request.image.cuda, driver_match)
     if message is None:
         return ()
     if driver_match.impossible:
-        others = drivers.match(wish.image.cuda, [node for node in nodes if node.gpus]).able
+        others = drivers.match(request.image.cuda, [node for node in nodes if node.gpus]).able
         problems.add(
             "image",
             message,
-            wish.image.reference,
+            request.image.reference,
             f"nodes that fit: {compress_hostlist(others)}" if others else "an older image",
         )
         return ()
@@ -137,8 +138,12 @@ def _check_drivers(
 def check_most(
     name: str, value: int, maximum: int | None, problems: Problems, *, shown: str | None = None
 ) -> None:
-    """Add a problem if the field ``name`` has a value above ``maximum`` (None: no maximum), unless
-    the field already has a problem.
+    """Add a problem if the value of the field ``name`` exceeds ``maximum``, unless the field
+    already has a problem.
+
+    Args:
+        maximum: highest permitted value; None: there is no maximum.
+        shown: value as shown in the error; None: the number.
     """
     if (
         maximum is not None
@@ -160,8 +165,8 @@ def check_array(array: str | None, limits: LimitSettings, problems: Problems) ->
 
 
 def check_platform_limits(spec: JobSpec, limits: LimitSettings, problems: Problems) -> None:
-    """Add problems if a specification that passed the checks earlier exceeds the platform's current
-    limits.
+    """Check a specification that was accepted earlier against the platform's current limits, and
+    add a problem for each limit that it exceeds.
     """
     check_most("resources.nodes", spec.resources.nodes, limits.max_nodes, problems)
     if spec.max_duration_s > limits.max_duration:

@@ -53,9 +53,8 @@ class ComparisonService:
         )
 
     async def _bill(self, actor: Actor, snapshot: Snapshot) -> Mapping[str, str] | None:
-        """Return the versions of the packages in the job's image, by name.
-
-        None unless the image is visible to the actor and has not changed since the job ran.
+        """Return the versions of the packages in the job's image, by name. None: the actor may not
+        see the image, or the image has changed since the job ran.
         """
         name, colon, version = snapshot.image.partition(":")
         if snapshot.image_digest is None or not colon:

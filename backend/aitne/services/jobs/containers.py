@@ -1,7 +1,8 @@
-"""Environment of a job's program: the container, the required files and the folders of caches.
+"""Environment of a job's program: the container, the files that it needs, and the folders for
+caches.
 
-Has no side effects. In a container the owner's folders keep their own paths, so that a path in a
-program means the same with and without an image.
+The functions have no side effects. In a container, the folders of the job's owner keep their paths,
+so that a path in a program has the same meaning with and without an image.
 """
 
 from __future__ import annotations
@@ -89,10 +90,11 @@ def container_of(
 
 
 def tree_of(job: Job, folder: str) -> AgentTree | None:
-    """Return where the agent finds the files for the job's working folder; None if the job has
-    neither an uploaded tree nor a repository.
+    """Return the location of the files for the job's working folder; None if the job has neither an
+    uploaded tree nor a repository.
 
-    ``folder`` is the job folder: all attempts and tasks share one tree.
+    Args:
+        folder: path of the job folder. All attempts and tasks share one tree.
     """
     spec = job.spec
     path = f"{folder}/tree"

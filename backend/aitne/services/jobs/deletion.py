@@ -148,8 +148,8 @@ def _sentence(job: Job, refusal: DeleteRefusal) -> str:
 
 
 def _unknown(job_id: UUID) -> Deleted:
-    """Return the result for a job that does not exist or that the actor may not see, which are not
-    distinguished.
+    """Return the result for a job that does not exist or that the actor may not see. The two cases
+    are not distinguished.
     """
     return Deleted(
         id=job_id,

@@ -23,9 +23,13 @@ _MEMORY, _CPU = "memory", "cpu"
 def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, tuple[str, ...]]:
     """Decide which component enforces the job's limits of memory and CPUs.
 
-    Returns the specification with the decisions, and two sentences for ``Plan.limits``, on memory
-    and on CPUs. The decision depends on the current state of the cluster: the scheduler enforces a
-    limit if it can; otherwise the agent does with a cgroup, if it may create one.
+    The scheduler enforces a limit if the current state of the cluster permits it; otherwise the
+    agent enforces it with a cgroup, if it may create one. Runtimes that enforce limits themselves
+    take precedence over both.
+
+    Returns:
+        The specification with these decisions, and two sentences for ``Plan.limits``: the first
+            about memory, the second about CPUs.
     """
     scheduler = settings.capabilities.title
     cpus = spec.resources.cpu
@@ -69,29 +73,29 @@ def limits_of(spec: JobSpec) -> tuple[RuntimeLimits, RuntimeLimits]:
     )
 
 
-def _known(by_agent: Sequence[str] | None, what: str) -> bool | None:
-    """Return whether the agent can enforce the limit ``what``.
+def _known(by_agent: Sequence[str] | None, limit: str) -> bool | None:
+    """Return whether the agent can enforce ``limit``, which is ``memory`` or ``cpu``.
 
     None if that is known only on the node, where the agent then tries it.
     """
-    return None if by_agent is None else what in by_agent
+    return None if by_agent is None else limit in by_agent
 
 
 def _sentence(
-    what: str, amount: str, scheduler: str, held_by: Holder, by_agent: bool | None
+    resource: str, amount: str, scheduler: str, held_by: Holder, by_agent: bool | None
 ) -> str:
     if held_by is Holder.CGROUP:
-        return f"{what}: {scheduler} limits the job to {amount} (cgroup)."
+        return f"{resource}: {scheduler} limits the job to {amount} (cgroup)."
     if by_agent:
-        return f"{what}: a cgroup of the job limits it to {amount}."
+        return f"{resource}: a cgroup of the job limits it to {amount}."
     fallback = (
         " Where its node lets a job create a cgroup, that limits it." if by_agent is None else ""
     )
     if held_by is Holder.SAMPLING:
         return (
-            f"{what}: {scheduler} checks from time to time and ends the job when it takes more than "
+            f"{resource}: {scheduler} checks from time to time and ends the job when it takes more than "
             f"{amount}.{fallback}"
         )
     if held_by is Holder.BINDING:
-        return f"{what}: {scheduler} binds the job to {amount}, which a program can undo.{fallback}"
-    return f"{what}: the limit of {amount} is not enforced; {scheduler} only reserves it.{fallback}"
+        return f"{resource}: {scheduler} binds the job to {amount}, which a program can undo.{fallback}"
+    return f"{resource}: the limit of {amount} is not enforced; {scheduler} only reserves it.{fallback}"

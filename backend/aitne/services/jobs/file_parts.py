@@ -1,4 +1,6 @@
-"""Files that jobs wrote, read in parts: of a file that is transferred, one part is in memory."""
+"""Reading of files that jobs have written. Files are transferred in parts, and only one part of a
+file is in memory at a time.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ PART_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class FileParts:
-    """A file in a job folder: its size in bytes, and its parts.
-
-    Each part is read when it is requested. ``parts`` raises ``Unavailable`` if the file was
-    replaced meanwhile, so that parts of two files are never taken for one.
-    """
+    """File in a job folder, whose parts are read on demand."""
 
     size: int
+    """Size of the file in bytes."""
     parts: AsyncGenerator[bytes, None]
+    """Contents of the file in order. Raises ``Unavailable`` if the file was replaced while it is
+    read, so that parts of two files are never mixed.
+    """
 
 
 async def open_parts(files: JobFiles, place: JobLocation, name: str) -> FileParts | None:

@@ -1,4 +1,4 @@
-"""Streaming of logs: one check for growth per log, whatever the number of readers."""
+"""Streaming of logs. All readers of a log share one periodic check for new output."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ CHUNK_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """Location of a log: the database row of the job or task, and the location of its files."""
+    """Location of the log of a job or task."""
 
     row_id: UUID
+    """ID of the database row of the job or task."""
     place: JobLocation
     """Location of the job folder, for any attempt; each read specifies the attempt."""
     task: int | None
+    """Index of the task in its array; None: the job is not a task of an array."""
     outside: OutsideLog | None = None
     """Log of a job that was not submitted through the platform and has no job folder; None for all
     others.
@@ -83,8 +85,8 @@ def _outside_log(job: Job, task: int | None) -> OutsideLog | None:
 
 
 class LogFollower:
-    """Component that reads logs and streams them while they grow; all followers of a log share one
-    check for growth.
+    """Component that reads logs and streams them while they grow. All followers of a log share one
+    periodic check for new output.
     """
 
     def __init__(

@@ -21,10 +21,12 @@ SOON = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """The scheduler's forecast of when a job starts, and warnings for its user."""
+    """Forecast of the scheduler for a job that is not stored yet."""
 
     starts_at: datetime | None = None
+    """Expected start; None: the scheduler has no forecast."""
     warnings: tuple[str, ...] = ()
+    """Warnings for the user, as sentences."""
 
     def later(self, now: datetime) -> str | None:
         """Return a pending reason if the job is expected to start later than ``now``; None if it
@@ -36,8 +38,8 @@ class StartForecast:
 
 
 class Forecaster:
-    """Component that requests forecasts from the scheduler. Forecasts are empty if only one process
-    may use the scheduler at a time.
+    """Component that requests forecasts from the scheduler. All forecasts are empty if only one
+    process at a time may use the scheduler.
     """
 
     def __init__(self, renderer: Renderer, scheduler: Scheduler | None) -> None:
@@ -45,10 +47,15 @@ class Forecaster:
         self._scheduler = scheduler
 
     async def ask(self, job: Job, after: Sequence[str]) -> StartForecast:
-        """Return the scheduler's forecast for the job, which depends on the scheduler IDs
-        ``after``.
+        """Return the scheduler's forecast for the job.
 
-        Raises ``InvalidInput`` if the scheduler would refuse the job.
+        If the scheduler does not answer, the forecast contains only a warning.
+
+        Args:
+            after: scheduler IDs of the jobs that must end before this one starts.
+
+        Raises:
+            InvalidInput: the scheduler would reject the job.
         """
         if self._scheduler is None:
             return StartForecast()

@@ -29,8 +29,8 @@ MOST_IMPROVED = 512
 
 
 class JobPlacementService:
-    """Service that returns the placement of jobs. Costs are those of the platform's own topology,
-    if it has one, because an agent is not trusted.
+    """Service that returns the placement of jobs. If the platform has a topology of its own, costs
+    are computed from it, because agents are not trusted.
     """
 
     def __init__(self, store: Store, topologies: ClusterTopologies) -> None:
@@ -116,7 +116,9 @@ def _costs(
 
 
 def _unverified(pair: ReportedCosts | None) -> PlacementCosts | None:
-    """Return the costs that the agent has computed, where the platform knows no topology."""
+    """Return the costs as the agent has computed them. They are used if the platform knows no
+    topology. None: the agent has reported none.
+    """
     if pair is None:
         return None
     best = min(pair.given, pair.chosen)

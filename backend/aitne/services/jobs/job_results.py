@@ -32,16 +32,17 @@ class JobResultService:
         self._max_bytes = max_bytes
 
     async def read(self, actor: Actor, job_id: UUID, rank: int | None) -> FileParts:
-        """Return the result of an ended job.
+        """Return the result of an ended job as the file that the job wrote.
 
-        ``rank`` is the rank whose value is wanted; None: what the whole job returned, which is rank
-        0's value, or the first exception of any rank if the job has not completed.
+        Args:
+            rank: rank whose result is requested. None: the result of the whole job, which is that
+                of rank 0 or, if the job has not completed, the first exception of any rank.
 
         Raises:
-            NotFound: there is no such job, or it left no such result.
+            NotFound: the job does not exist, or has left no such result.
             NotAllowed: the job belongs to another user.
-            Conflict: the job has not ended, or its result exceeds the limit.
-            InvalidInput: the job is an array, whose tasks have the results.
+            Conflict: the job has not ended, or its result exceeds the size limit.
+            InvalidInput: the job is an array; its tasks have the results.
             Unavailable: the result cannot be read now.
         """
         job = await self._store.get_job(job_id)

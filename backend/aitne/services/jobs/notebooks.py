@@ -1,4 +1,4 @@
-"""Executed notebooks: the copies and pages that jobs write of the notebooks that they run."""
+"""Executed notebooks: the copies and HTML pages that jobs write while they run notebooks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class NotebookService:
         self._renderer = renderer
 
     async def executed(self, actor: Actor, job_id: UUID) -> tuple[str, FileParts]:
-        """Return a name for the executed copy of the job's notebook, and the copy, which is partial
-        while the job runs or if it failed.
+        """Return a file name for the executed copy of the job's notebook, and the copy. The copy is
+        partial while the job runs, or if the job failed.
 
         Raises:
-            NotFound: there is no such job that the actor may see, it runs no notebook, or it has
-                written no copy.
+            NotFound: the job does not exist or the actor may not see it, it runs no notebook, or it
+                has written no copy.
             Conflict: the copy is too large.
             Unavailable: the file cannot be read now.
         """

@@ -27,8 +27,8 @@ from aitne.services.storage import StorageService
 
 
 class AvailabilityService:
-    """Component that determines which images, datasets and folders a job can use: it reads the
-    catalogue and then checks the files under the job's Unix account.
+    """Component that determines which images, datasets and folders a job can use. It reads the
+    catalogue, then checks the files with the permissions of the job's Unix account.
     """
 
     def __init__(
@@ -52,10 +52,13 @@ class AvailabilityService:
     async def of(
         self, actor: Actor, file: JobFile, reference: str, project: str, account: UnixAccount
     ) -> AvailableResources:
-        """Return the images, datasets, folders and the tree that are available to the job;
-        ``reference`` names its image.
+        """Return the images, datasets, folders and uploaded tree that are available to the job.
+        Datasets and trees that are not available are added to the ``problems`` of the result.
 
-        Datasets and a tree that are not available are among the ``problems`` of the result.
+        Args:
+            reference: name of the job's image.
+            project: name of the job's project.
+            account: Unix account that the job is to run as.
 
         Raises:
             NotAllowed: the token does not permit reading.
@@ -130,10 +133,12 @@ class AvailabilityService:
     async def _folders(
         self, actor: Actor, account: UnixAccount, project: str, *, contained: bool
     ) -> AvailableResources:
-        """Create missing storage folders of the user and the project, and return all of them.
+        """Create missing storage folders of the user and the project, and return the folders that
+        the job can use.
 
-        With ``contained``, only folders that a container can use are returned; notes for the user
-        name the others.
+        Args:
+            contained: whether the job runs in a container. If so, folders that cannot be mounted
+                into containers are omitted; a note for the user names each of them.
         """
         storage = self._settings.storage
         owner = owner_of(account)
@@ -153,9 +158,9 @@ class AvailabilityService:
         self, account: UnixAccount, areas: Sequence[Area]
     ) -> tuple[tuple[Area, ...], list[str]]:
         """Return the areas that can be mounted into a container, and notes for the user about the
-        others.
+        other areas.
 
-        An area whose file system does not answer now is included: the agent checks it again on the
+        An area whose file system does not answer is included; the agent checks it again on the
         node.
         """
         try:
@@ -183,8 +188,11 @@ class AvailabilityService:
         return replace(offer, datasets=tuple(uses))
 
     async def look(self, actor: Actor, spec: JobSpec, account: UnixAccount) -> tuple[str, ...]:
-        """Check under the job's account that the files of the image and the datasets can be read,
-        and that the folders and files that the job names exist; return notes for the user.
+        """Check with the permissions of the job's account that the files of its image and datasets
+        can be read, and that the folders and files that the job names exist.
+
+        Returns:
+            Notes for the user, as sentences.
 
         Raises:
             InvalidInput: something is missing, unreadable or differs from the catalogue.

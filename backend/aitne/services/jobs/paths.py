@@ -1,6 +1,4 @@
-"""Check of the folders and files that a job names against those that its Unix account finds on this
-machine.
-"""
+"""Check that the folders and files that a job names exist for its Unix account on this machine."""
 
 from __future__ import annotations
 
@@ -98,11 +96,14 @@ def named_paths(spec: JobSpec) -> tuple[NamedPath, ...]:
 def judge(
     spec: JobSpec, facts_by_path: Mapping[str, PathFacts], *, remote: bool
 ) -> tuple[Sequence[FieldProblem], Sequence[str]]:
-    """Return problems with the paths that a job names, and notes for the user about those that may
-    or may not exist when the job starts.
+    """Return problems with the paths that a job names, and notes for the user about paths whose
+    existence is uncertain.
 
-    That is uncertain for a path that another job may create first and, with ``remote``, for a path
-    outside the shared folders, which may exist on the nodes.
+    Args:
+        spec: specification of the job.
+        facts_by_path: what the job's Unix account sees at each path on this machine.
+        remote: whether the job runs on other machines, where paths outside the shared folders may
+            exist even if they do not exist here.
     """
     problems, notes = [], []
     for named in named_paths(spec):
@@ -140,8 +141,8 @@ def _expanded(path: str, home: str | None) -> str | None:
 
 
 def _script(spec: JobSpec) -> str | None:
-    """Return the path of the script that the first command runs; None if the command has another
-    form.
+    """Return the path of the script that the first command runs; None if the command does not have
+    the form of a script call.
     """
     if not spec.commands or spec.environment.setup:
         return None

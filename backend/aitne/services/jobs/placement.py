@@ -108,8 +108,9 @@ def _contradictions(slurm: SlurmOptions, placement: PlacementSpec) -> Iterator[F
 
 
 def unknown_nodes(placement: PlacementSpec, nodes: Sequence[Node]) -> Iterator[FieldProblem]:
-    """Yield a problem for each field that names nodes that the cluster does not have. Before the
-    scheduler has reported any node, nothing can be decided."""
+    """Yield a problem for each field that names nodes that do not exist in the cluster. Yields
+    nothing while no nodes of the cluster are known.
+    """
     known = {node.name for node in nodes}
     for field, names in (
         ("nodes", placement.node_names),
@@ -128,7 +129,7 @@ def unknown_nodes(placement: PlacementSpec, nodes: Sequence[Node]) -> Iterator[F
 
 
 def fit_placed(resources: Resources, placement: PlacementSpec, nodes: Sequence[Node]) -> Fit:
-    """Compare a request with those of the nodes that its placement permits."""
+    """Return how the nodes that a job's placement permits can provide the requested resources."""
     excluded = set(placement.excluded_names)
     allowed = [node for node in nodes if node.name not in excluded]
     if nodes and not allowed:
@@ -161,7 +162,8 @@ def with_leaves(
     cluster: Cluster,
     capabilities: SchedulerCapabilities,
 ) -> tuple[JobSpec, tuple[str, ...]]:
-    """Return the specification with the leaves on which the job is to run, and notes for its user.
+    """Return the specification with the number of leaf switches that the job may use, and notes for
+    its user.
 
     Args:
         spec: specification of the job.
@@ -216,15 +218,18 @@ def advice(
     tree: TopologyTree | None,
     waits: Mapping[str, float],
 ) -> PlacementPlan | None:
-    """Return where a job would run if it started now, and the order of its ranks; None for a job
-    with one node, or if the topology is not known. Nodes for which it would have to wait are among
-    the alternatives.
+    """Return where a job would run if it started now, and the order of its ranks. None: the job has
+    one node, or the topology is not known.
+
+    Placements that include busy nodes, for which the job would have to wait, are returned as
+    alternatives.
 
     Args:
         spec: specification of the job.
         nodes: nodes that could run a part of the job.
         tree: switches above the nodes; None: not known.
-        waits: time in seconds after which busy nodes are free, as far as it is known.
+        waits: seconds until each busy node is free, by name; nodes for which this is unknown are
+            absent.
     """
     resources, required = spec.resources, spec.placement.node_names
     if tree is None or resources.nodes == 1 or not nodes:
@@ -261,7 +266,9 @@ def advice(
 
 
 def _with_waits(plan: PlacementPlan, found: Placement | Insufficient | Infeasible) -> PlacementPlan:
-    """Return a plan whose alternatives are those of a selection that includes busy nodes."""
+    """Return a copy of the plan whose alternatives come from ``found``, a selection that includes
+    busy nodes.
+    """
     if not isinstance(found, Placement):
         return plan
     others = [each for each in (found.candidate, *found.alternatives) if _uses(each) != plan.leaves]
@@ -312,7 +319,7 @@ def _sentence(text: str) -> str:
 
 
 def _list(names: Sequence[str]) -> str:
-    """Return a host list of the names, shortened if there are many."""
+    """Return the names as a host list such as ``gpu[01-04]``, shortened if there are many."""
     more = len(names) - _MOST_NAMED
     text = compress_hostlist(names) if more <= 0 else compress_hostlist(names[:_MOST_NAMED])
     return text if more <= 0 else f"{text} and {more} more"

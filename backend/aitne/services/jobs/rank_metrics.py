@@ -1,7 +1,7 @@
-"""Metrics of a job by node and by rank, thinned for charts.
+"""Metrics of a job by node and by rank, with a limited number of points for charts.
 
-Has no side effects. Resource usage comes from the samples of the nodes' agents, times of steps from
-the profile of the ranks.
+The functions have no side effects. Resource usage comes from the samples of the nodes' agents, step
+times from the profile of the ranks.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class RankMetrics(Frozen):
 
 
 def points_for(job: Job) -> int:
-    """Return how many points each series of the job may have."""
+    """Return the maximum number of points in each series of the job."""
     chosen = job.spec.distributed
     nodes = job.spec.resources.nodes
     series = nodes + (0 if chosen is None else min(MOST_RANKS, nodes * chosen.ranks_per_node))
@@ -118,8 +118,13 @@ def rank_metrics(
     profile: Profile | None,
     placement: ReportedPlacement | None = None,
 ) -> RankMetrics:
-    """Return the metrics of the job by node and rank. ``samples`` are those of all nodes, oldest
-    first; ``profile`` and ``placement`` are None if the job has reported none."""
+    """Return the metrics of the job by node and rank.
+
+    Args:
+        samples: samples of all nodes, oldest first.
+        profile: profile that the ranks reported; None: they have reported none.
+        placement: placement that the agent reported; None: it has reported none.
+    """
     order = job.nodes if placement is None else placement.order_of(job.nodes)
     by_node: dict[str, list[Sample]] = {name: [] for name in order}
     for sample in samples:
@@ -191,8 +196,8 @@ def _ranks(
 
 
 def _gpu_positions(placement: ReportedPlacement) -> dict[int, int]:
-    """Return for each rank the position of its GPU among those of the ranks of its node, which
-    agents measure in the order of their indices.
+    """Return the position of each rank's GPU among the GPUs that the ranks of its node use. The
+    agents' samples contain the GPUs in this order.
     """
     by_node = defaultdict[str, dict[int, int]](dict)
     for each in placement.bindings:
@@ -206,7 +211,9 @@ def _gpu_positions(placement: ReportedPlacement) -> dict[int, int]:
 
 
 def _behind(rows: Mapping[int, RankRow]) -> dict[int, float]:
-    """Return how many seconds each rank computes longer in a step than the median of the others."""
+    """Return for each rank by how many seconds its computation in a step exceeds the median of the
+    other ranks; 0 if it does not.
+    """
     own = {rank: row.own_s for rank, row in rows.items() if row.own_s is not None}
     if len(own) < 2:
         return {}
@@ -215,7 +222,7 @@ def _behind(rows: Mapping[int, RankRow]) -> dict[int, float]:
 
 
 def _median_without(ordered: Sequence[float], value: float) -> float:
-    """Return the median of the sorted numbers without one that equals ``value``."""
+    """Return the median of the sorted numbers, leaving out one number that equals ``value``."""
     at = bisect_left(ordered, value)
 
     def other(number: int) -> float:
@@ -238,7 +245,11 @@ def _point(sample: Sample) -> NodePoint:
 
 
 def _gpu(samples: Sequence[Sample], local: int) -> tuple[int | None, tuple[RankPoint, ...]]:
-    """Return the index of the GPU number ``local`` of a node, and its usage over time."""
+    """Return the index of a GPU on its node (None: no sample is valid), and its usage over time.
+
+    Args:
+        local: position of the GPU in the samples of its node.
+    """
     index, points = None, []
     for sample in samples:
         facts = _usage(sample.gpu[local]) if local < len(sample.gpu) else None
@@ -251,8 +262,9 @@ def _gpu(samples: Sequence[Sample], local: int) -> tuple[int | None, tuple[RankP
 
 
 def _usage(facts: Mapping[str, Any]) -> tuple[int, float, int] | None:
-    """Return index, utilization and used memory of a GPU; None if the values are invalid, as the
-    job's own program could send them."""
+    """Return index, utilization (0 to 1) and used memory in bytes of a GPU. None: the values are
+    invalid; the job's own program could have sent them.
+    """
     match facts:
         case {"index": int(index), "utilization": int() | float() as share, "memory_bytes": int(n)}:
             return (index, float(share), n) if 0 <= share <= 1 and 0 <= n < 1 << 62 else None

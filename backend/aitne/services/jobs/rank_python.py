@@ -1,4 +1,4 @@
-"""Version of Python that the ranks beside a notebook need on the nodes."""
+"""Check that the nodes have a Python version that the ranks of a notebook can use."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MOST_NAMED = 100
 
 
 def needs_ranks_python(spec: JobSpec) -> bool:
-    """Return whether the job has ranks beside a notebook that run in the node's own Python, not in
-    that of an image or of an environment of the user.
+    """Return whether ranks of the job execute cells of a notebook in the node's own Python, instead
+    of that of an image or of a user's environment.
     """
     if spec.image_use is not None:
         return False

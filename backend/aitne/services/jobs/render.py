@@ -1,4 +1,4 @@
-"""Rendering of a job for the scheduler: its script and the files beside it."""
+"""Rendering of jobs for the scheduler: the batch script and the files in the job folder."""
 
 from __future__ import annotations
 
@@ -241,8 +241,10 @@ class Renderer:
         return runtime
 
     def _programs(self, job: Job, runtime: Runtime) -> Iterator[Sequence[str]]:
-        """Yield the argument vector of each program that the job runs: its commands, or the engine
-        of a rank group. That of a session or notebook with ranks is the engine on the other nodes.
+        """Yield the argument vector of each program that the job runs.
+
+        These are its commands; for a rank group, the engine that executes cells; for a session or
+        notebook with ranks, the engine on the nodes other than the first.
         """
         spec = job.spec
         if spec.rank_group is not None or _has_engines(spec):
@@ -251,8 +253,11 @@ class Renderer:
             yield argv_of(command, f"{self._job_dir(job)}/{command_name(number)}")
 
     def _spawner(self, job: Job, app: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return the command prefix that starts the command that follows it once for each rank of a
-        node, and beside the ranks the ``app``; empty for a job without ranks.
+        """Return the command prefix that starts the command after it once for each rank of a node;
+        empty for a job without ranks.
+
+        Args:
+            app: command that is started in addition to the ranks; empty: none.
         """
         spec = job.spec
         if spec.distributed is None:
@@ -275,8 +280,9 @@ class Renderer:
         )
 
     def _engine(self, spec: JobSpec, runtime: Runtime) -> Sequence[str]:
-        """Return the command of a rank that executes cells of notebooks: in the Python of a job's
-        kernel, which is that of its environment, and otherwise in that of sessions.
+        """Return the command of a rank that executes cells of notebooks. It uses the Python of the
+        kernel that started the rank group, or of the notebook's own environment; otherwise the
+        Python of sessions.
         """
         python = spec.rank_group.python if spec.rank_group is not None else None
         if spec.notebook is not None and _own_python(spec):
@@ -294,7 +300,7 @@ class Renderer:
         return (wrap(spec.environment, self._run_notebook(job, runtime)),)
 
     def _leader(self, job: Job, runtime: Runtime) -> tuple[str, ...]:
-        """Return the command of the first node of a notebook with ranks; empty for other jobs."""
+        """Return the command for the first node of a notebook with ranks; empty for other jobs."""
         spec = job.spec
         if spec.notebook is None or spec.distributed is None:
             return ()
@@ -306,7 +312,9 @@ class Renderer:
         return (python, "-I", package, _RUN_NOTEBOOK, self._job_dir(job))
 
     def _notebook_file(self, spec: JobSpec) -> dict[str, bytes]:
-        """Return the file for ``aitne.notebook.execute``; empty for a job without a notebook."""
+        """Return the file that ``aitne.notebook.execute`` reads; empty for a job without a
+        notebook.
+        """
         if spec.notebook is None:
             return {}
         request = {
@@ -369,8 +377,8 @@ def _python(spec: JobSpec, runtime: Runtime) -> str:
 
 
 def _rank_group_env(job: Job) -> dict[str, str]:
-    """Return the environment variables from which the engines of a rank group learn whose they are;
-    empty for other jobs.
+    """Return the environment variables that tell the engines of a rank group to which session they
+    belong; empty for other jobs.
     """
     group = job.spec.rank_group
     if group is None:
@@ -380,8 +388,8 @@ def _rank_group_env(job: Job) -> dict[str, str]:
 
 
 def _engine_env(job: Job, session: UUID) -> dict[str, str]:
-    """Return the environment variables from which engines learn to which session and job they
-    belong, which are the same for the ranks of the session's own nodes.
+    """Return the environment variables that tell engines to which session and job they belong. They
+    are the same for the ranks on the session's own nodes.
     """
     return {
         "AITNE_SESSION": str(session),
@@ -392,7 +400,7 @@ def _engine_env(job: Job, session: UUID) -> dict[str, str]:
 
 
 def _has_engines(spec: JobSpec) -> bool:
-    """Return whether the ranks execute cells of the session or notebook that runs beside them."""
+    """Return whether ranks of the job execute cells of its session or notebook."""
     return spec.distributed is not None and bool(spec.apps or spec.notebook)
 
 
@@ -402,8 +410,8 @@ def _own_python(spec: JobSpec) -> bool:
 
 
 def _notebook_env(job: Job) -> dict[str, str]:
-    """Return the environment variables from which a notebook learns which ranks it may use: those
-    of its own job; empty for a job without a notebook.
+    """Return the environment variables that tell a notebook which ranks it may use, namely those of
+    its own job; empty for a job without a notebook.
     """
     if job.spec.notebook is None:
         return {}
@@ -429,7 +437,7 @@ def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:
 
 
 def _placement_facts(job: Job) -> dict[str, str]:
-    """Return what the batch script states about the nodes of the job."""
+    """Return the constraints on the job's nodes that the batch script shows, by name."""
     placement, leaves = job.spec.placement, job.spec.leaves
     facts = {}
     if placement.nodes:
@@ -448,7 +456,9 @@ def excluded_nodes(job: Job) -> tuple[str, ...]:
 
 
 def max_requeues(job: Job) -> int:
-    """Return how many of the job's retries the scheduler may use by itself when a node fails."""
+    """Return the number of the job's retries that the scheduler may start itself after a node
+    failure.
+    """
     policy = job.spec.retry
     if TerminationReason.NODE_FAILED not in policy.on:
         return 0

@@ -1,4 +1,6 @@
-"""Repetition of jobs: changes since the last run, and sessions that continue an earlier one."""
+"""Repetition of jobs: what has changed since the last run, and sessions that continue an earlier
+one.
+"""
 
 from __future__ import annotations
 
@@ -146,8 +148,8 @@ class RerunService:
         )
 
     async def _goes_on(self, job: Job) -> Job | None:
-        """Return the live session that continues the same original session as ``job``; None if
-        there is none.
+        """Return the live session that continues the same original session as ``job``; None: there
+        is no such session.
         """
         job_filter = JobFilter(owner=job.owner, type=JobType.SESSION, states=LIVE)
         live = await self._store.list_jobs(job_filter, visible_to=None, limit=_MOST_SESSIONS)
@@ -186,9 +188,10 @@ class RerunService:
         return (Change(kind="template", before=spec.template_version, now=now, message=message),)
 
     async def _look(self, taken: Taken, account: str | None) -> tuple[list[Change], list[str]]:
-        """Compare the snapshot with the current files, which are read under the job's account.
+        """Compare the snapshot of a job with the current files, as the job's account sees them.
 
-        Return the differences, and notes about what could not be compared.
+        Returns:
+            The differences, and notes for the user about parts that could not be compared.
         """
         folders = _folders(taken)
         if not folders:

@@ -135,12 +135,18 @@ class AvailableResources:
     images: Sequence[Image] = ()
     """Images that the user may see; empty if the job requests no image."""
     datasets: tuple[DatasetUse, ...] = ()
+    """Versions of the datasets that the job names."""
     tree: TreeUse | None = None
+    """Uploaded working tree that the job names; None: it names none, or the tree is not available.
+    """
     problems: tuple[FieldProblem, ...] = ()
     """Problems of the datasets and the tree that the job names."""
     home: str | None = None
+    """Home folder of the job's account; None: not known."""
     areas: tuple[Area, ...] = ()
+    """Storage areas of the user and the project that the job can use."""
     caches: str | None = None
+    """Folder for caches; None: the site has configured none."""
     notes: tuple[str, ...] = ()
     """Notes for the user about these folders."""
 
@@ -163,7 +169,7 @@ def template_name(file: JobFile) -> str | None:
 
 
 def _apps(template: Template | None, choice: ImageChoice) -> tuple[AppSpec, ...]:
-    """Return those apps of the template that the image has."""
+    """Return the apps of the template, without optional apps that the image does not have."""
     return tuple(
         AppSpec.model_validate(app.model_dump())
         for app in (template.apps if template else ())

@@ -28,15 +28,14 @@ def builtin_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedTemplate:
-    """Values that result from a template and the parameters of a job: parameters, environment and
-    working directory.
-    """
+    """Result of expanding a template with the parameters of a job."""
 
     parameters: dict[str, Scalar]
     """Values of all parameters, including defaults."""
     env: dict[str, str]
     """Variables of the template, and one ``AITNE_PARAM_<NAME>`` per parameter."""
     workdir: str | None
+    """Working directory, which is the value of a parameter; None: the template defines none."""
 
 
 _Seen = tuple[tuple[Path, int, int], ...]
