@@ -1,10 +1,12 @@
 """Program of the supervisor, which ``aitne up`` starts: ``python -m aitne.supervisor FOLDER
 [--detach [--replace] | --main-process --replace | --with-parent PID]``.
 
-``FOLDER`` contains the plan. With ``--replace`` the platform that runs there is ended when this one
-is loaded. With ``--main-process`` it is detached, too, and becomes the main process of its unit of
-systemd when it replaces the earlier one. Exit status: 0 when the platform was ended, 1 when it could not start
-(the reason is in ``FOLDER/failure``), 3 when another supervisor uses this folder.
+``FOLDER`` contains the plan. With ``--replace``, the platform that runs in this folder is stopped
+as soon as the processes of the new one are loaded. With ``--main-process``, the supervisor
+detaches, too, and becomes the main process of its systemd unit when it replaces the earlier one.
+
+Exit status: 0 if the platform was stopped, 1 if it could not start (the reason is in
+``FOLDER/failure``), 3 if another supervisor uses this folder.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Use of a bundle: a folder with all packages of the platform's environments, for a host without
-internet. ``aitne admin bundle`` makes it.
+"""Use of a bundle: a folder with all packages of the platform's environments, for hosts without
+internet access. ``aitne admin bundle`` creates it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ VARIABLE = "AITNE_BUNDLE"
 
 
 def kind() -> dict[str, str]:
-    """Return what a bundle must have in common with the host that uses it."""
+    """Return the properties that a bundle and the host that uses it must have in common."""
     return {"python": f"{sys.version_info[0]}.{sys.version_info[1]}", "machine": os.uname().machine}
 
 
 @contextmanager
 def used(folder: Path | None) -> Iterator[None]:
-    """Let pip, uv and the creation of environments use only the bundle in ``folder`` during the
-    ``with`` block; None: change nothing.
+    """Restrict pip, uv and the creation of environments to the bundle in ``folder`` during the
+    ``with`` block. None: restrict nothing.
 
     Raises:
-        SetupError: the folder is no bundle, or one for another Python or processor.
+        SetupError: the folder is not a bundle, or the bundle is for another Python or processor.
     """
     if folder is None:
         yield
@@ -63,28 +63,32 @@ def wheel_of(folder: Path) -> Path:
 
 
 def proxy_packages() -> Path | None:
-    """Return the folder with the proxy's packages in the bundle in use; None if there is none."""
+    """Return the folder with the proxy's packages in the bundle in use; None if no bundle is in
+    use.
+    """
     folder = os.environ.get(VARIABLE)
     return None if folder is None else Path(folder) / PROXY
 
 
 def variables_in_use() -> dict[str, str]:
-    """Return the environment variables of the bundle in use, for a program that is to use it too."""
+    """Return the environment variables that make another program use the bundle in use; empty if no
+    bundle is in use.
+    """
     names = ("PIP_NO_INDEX", "PIP_FIND_LINKS", VARIABLE)
     return {name: os.environ[name] for name in names} if VARIABLE in os.environ else {}
 
 
 def _check(folder: Path) -> None:
     try:
-        facts: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError) as error:
         raise SetupError(
             f"{folder} is not an unpacked bundle: it has no readable {MANIFEST}. Unpack the file of "
             "`aitne admin bundle` with `tar -xf`, and name the folder."
         ) from error
     for name, value in kind().items():
-        if facts.get(name) != value:
+        if manifest.get(name) != value:
             raise SetupError(
-                f"The bundle {folder} is for {name} {facts.get(name)}; this is {name} {value}. Make one "
+                f"The bundle {folder} is for {name} {manifest.get(name)}; this is {name} {value}. Make one "
                 "on a machine like this, with the same Python."
             )

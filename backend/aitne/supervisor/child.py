@@ -1,4 +1,4 @@
-"""Process that the supervisor keeps running, with its log and memory usage."""
+"""Process that the supervisor starts and restarts, with its log file and memory usage."""
 
 from __future__ import annotations
 
@@ -54,8 +54,16 @@ def launch(
     account: ProcessAccount | None = None,
     hold: HeldStart | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process that is killed when this process ends. ``account`` is its Unix account; None:
-    this process's own. With ``hold`` it waits until it is released. Raises ``OSError``.
+    """Start a process that is killed when this process ends.
+
+    Args:
+        log: open file that receives standard output and standard error.
+        pass_fds: file descriptors that the process inherits.
+        account: Unix account of the process; None: the account of this process.
+        hold: if set, the process waits after it is loaded, until ``hold`` is released.
+
+    Raises:
+        OSError: the program cannot be executed.
     """
     parent = os.getpid()
     if hold is not None:
@@ -92,8 +100,8 @@ def open_log(log: Path, account: ProcessAccount | None) -> IO[bytes]:
 
 
 class Child:
-    """One process that the supervisor runs and restarts. The caller waits ``delay_s`` seconds
-    before each restart.
+    """Process that the supervisor starts and restarts. The caller waits ``delay_s`` seconds before
+    each restart.
     """
 
     def __init__(
@@ -132,8 +140,10 @@ class Child:
         return self.process is not None
 
     def start(self, *, held: bool = False) -> None:
-        """Start the process. If it is ``held``, it loads its modules and waits for ``release``.
-        Raises ``OSError`` if its program cannot be executed.
+        """Start the process. With ``held``, it loads its modules and then waits for ``release``.
+
+        Raises:
+            OSError: the program cannot be executed.
         """
         self.hold = HeldStart() if held else None
         with self.log.open("ab") as log:
@@ -145,7 +155,9 @@ class Child:
         self.answers = False
 
     def release(self) -> None:
-        """Let a held process continue. From now on it must answer like any other."""
+        """Let a held process continue. From then on it must answer probes like other processes;
+        does nothing if it is not held.
+        """
         if self.hold is not None:
             self.hold.release()
             self.hold = None
@@ -197,7 +209,9 @@ class Child:
         return status
 
     def delay_s(self) -> float:
-        """Return the seconds to wait before the next restart."""
+        """Return the number of seconds to wait before the next restart. The number grows with
+        consecutive restarts, until a process has run for more than ``STEADY_S`` seconds.
+        """
         if time.monotonic() - self._began > STEADY_S:
             self._in_a_row = 0
         delay = DELAYS_S[min(self._in_a_row, len(DELAYS_S) - 1)]
@@ -210,7 +224,7 @@ class Child:
             self.process.send_signal(number)
 
     def published(self) -> ProcessStatus:
-        """Return what the platform's metrics contain about the process."""
+        """Return the status of the process that the API's metrics contain."""
         return ProcessStatus(
             name=self.plan.name,
             pid=self.process.pid if self.process is not None else 0,
@@ -220,8 +234,10 @@ class Child:
         )
 
     def status(self, *, brief: bool) -> dict[str, Any]:
-        """Return the process's entry in the supervisor's response to ``status``. ``brief`` omits
-        the memory usage, which takes long to determine.
+        """Return the entry of the process in the supervisor's response to ``status``.
+
+        Args:
+            brief: whether to omit the memory usage, which takes long to determine.
         """
         pid = self.process.pid if self.process is not None else 0
         return {
@@ -236,10 +252,8 @@ class Child:
 
 
 def proportional_memory(pid: int) -> int | None:
-    """Return the proportional set size (PSS) of a process in bytes, in which each shared page is
-    divided among its processes.
-
-    None means that the kernel does not report it.
+    """Return the proportional set size (PSS) of a process in bytes; None if the kernel does not
+    report it. The size of each shared page is divided among the processes that share it.
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:

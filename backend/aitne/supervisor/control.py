@@ -54,8 +54,8 @@ Progress = Callable[[str], None]
 
 
 class _Terminated(BaseException):
-    """Exception for an arrived SIGTERM. It is derived from BaseException, like KeyboardInterrupt,
-    so that handlers of errors do not catch it.
+    """SIGTERM has arrived. Derived from BaseException, like KeyboardInterrupt, so that handlers of
+    errors do not catch it.
     """
 
 
@@ -136,8 +136,16 @@ def up(
 
 
 def _replaceable(running: dict[str, Any], unit: int | None) -> int:
-    """Return the PID of the supervisor that is to be replaced; ``unit`` is the PID of the main process
-    of the unit that is being reloaded. Raises ``SetupError``.
+    """Return the PID of the running supervisor, which is to be replaced.
+
+    Args:
+        running: status of the running platform.
+        unit: PID of the main process of the systemd unit that is being reloaded; None: the platform
+            does not run as a unit.
+
+    Raises:
+        SetupError: the platform was not started by this unit or, without a unit, by ``aitne up
+            --detach``.
     """
     pid = int(running["supervisor_pid"])
     if unit is None and not is_detached(pid):
@@ -174,11 +182,12 @@ def ensure_software(settings: Settings, progress: Progress) -> None:
 
 
 def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:
-    """End the platform, together with its sessions and jobs unless ``keep_jobs``; return False if
-    it was not running.
+    """Stop the platform and, unless ``keep_jobs``, its sessions and jobs. Returns False if there
+    was nothing to stop.
 
-    Jobs that an earlier platform left running in this data directory are ended, too. Jobs on a
-    Slurm cluster continue in any case, since they do not depend on this machine.
+    If the platform is not running, jobs that it left running in this data directory are ended
+    unless ``keep_jobs``. Jobs on a Slurm cluster always continue, because they do not depend on
+    this machine.
     """
     lines = _talk(data_dir, {"verb": "down", "keep_jobs": keep_jobs}, patience_s=None)
     spoke = False
@@ -269,8 +278,15 @@ def _wait_ready(
     *,
     replaced: int | None = None,
 ) -> None:
-    """Wait until the platform is ready. ``replaced`` is the PID of the supervisor that is being
-    replaced. Raises ``SetupError``.
+    """Wait until the platform is ready.
+
+    Args:
+        supervisor: process of the supervisor, whose end is an error; None: not known.
+        replaced: PID of the supervisor that is being replaced, whose responses do not count; None:
+            the platform replaces no other.
+
+    Raises:
+        SetupError: the supervisor has ended, or the platform is not ready in time.
     """
     give_up = time.monotonic() + READY_WITHIN_S
     failure = plan_dir(data_dir) / FAILURE
@@ -321,8 +337,8 @@ def _wait_ready(
 
 
 def _tell_notes(settings: Settings, progress: Progress) -> None:
-    """Pass the controller's notes for administrators (about the scheduler, and about users that
-    share an account) to ``progress``.
+    """Report the controller's notes for administrators to ``progress``: about the scheduler, and
+    about users that share an account.
     """
     give_up = time.monotonic() + NOTES_WITHIN_S
     while time.monotonic() < give_up:
@@ -387,8 +403,11 @@ def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterat
 def _talk(
     data_dir: Path, request: dict[str, Any], *, patience_s: float | None = ANSWER_WITHIN_S
 ) -> Iterator[dict[str, Any]]:
-    """Send a request to the supervisor and yield its responses; none if it is not running.
-    ``patience_s`` is the timeout of each response; None: no timeout.
+    """Send a request to the supervisor and yield its responses. Yields nothing if the supervisor is
+    not running.
+
+    Args:
+        patience_s: seconds to wait for each response; None: no limit.
     """
     try:
         folder = os.open(data_dir / "run", os.O_PATH | os.O_DIRECTORY)

@@ -109,8 +109,8 @@ def ensure(progress: Progress, names: Sequence[str] = NAMES, root: Path | None =
 def _make(name: str, root: Path | None, progress: Progress) -> None:
     began = time.monotonic()
 
-    def say(what: str) -> None:
-        progress(f"{name} environment: {what} ({time.monotonic() - began:.0f} s)")
+    def say(step: str) -> None:
+        progress(f"{name} environment: {step} ({time.monotonic() - began:.0f} s)")
 
     folder = _env_dir(name, root)
     with only_builder(folder, lambda: say("another process creates it; waiting")):
@@ -236,7 +236,9 @@ def _run(
 
 
 def _sources(names: Sequence[str]) -> str:
-    """Return from where the packages of these environments are fetched."""
+    """Return a description of the places from which the packages of these environments are
+    downloaded.
+    """
     packed = bundles.proxy_packages()
     if packed is not None:
         return f"the bundle {packed.parent}"

@@ -1,4 +1,4 @@
-"""End of the jobs that a platform left running, while it does not run itself."""
+"""Termination of jobs that a platform left running, after the platform itself has stopped."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, FILE, LIVE, Supe
 
 
 def end_left_jobs(data_dir: Path, progress: Callable[[str], None]) -> bool:
-    """End the jobs that the platform in ``data_dir`` left running; return False if there are none.
+    """End the jobs that the platform in ``data_dir`` left running. Returns False if there are none,
+    or if they run on a cluster and continue.
 
     Raises:
-        SetupError: they have not ended, or another account has to end them.
+        SetupError: the jobs have not ended, or only another account can end them.
     """
     live = data_dir / "run" / LIVE
     if not live.exists():
@@ -73,7 +74,9 @@ def _plan(data_dir: Path) -> SupervisorPlan:
 
 @contextmanager
 def _broker(plan: SupervisorPlan) -> Iterator[None]:
-    """Run the plan's broker, through which its jobs are ended, in the block."""
+    """Run the broker of the plan during the ``with`` block, because its jobs are ended through it.
+    Does nothing if the plan has no broker.
+    """
     brokers: list[subprocess.Popen[bytes]] = []
     try:
         for child in plan.children:

@@ -1,8 +1,9 @@
-"""Platform whose jobs run under the Unix accounts of their users (``accounts.mode = "own"``).
+"""Support for platforms whose jobs run under the Unix accounts of their users (``accounts.mode =
+"own"``).
 
 ``aitne up`` is started by root. It starts the broker as root and all other processes under the
 platform's account, which owns the data directory. Files that root itself uses (plan, lock, the
-broker's settings and state) are in a folder of root beside it, ``Settings.broker_dir``.
+broker's settings and state) are in a separate folder of root, ``Settings.broker_dir``.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 def plain_environment() -> dict[str, str]:
-    """Return those environment variables of this process that any account may know: paths, language
+    """Return the environment variables of this process that any account may read: paths, language
     and proxies.
     """
     return {

@@ -1,7 +1,7 @@
-"""Pages that browsers see if no session answers, shown by the proxy (404, 503) and by JupyterHub.
+"""Pages that browsers show if a session does not answer, from the proxy (404, 503) and JupyterHub.
 
-They are self-contained files, so that pages with the sessions' origin need no access to the
-portal's API; they only link to the portal.
+Each page is a self-contained file that only links to the portal, because pages on the sessions'
+origin have no access to the portal's API.
 """
 
 from __future__ import annotations

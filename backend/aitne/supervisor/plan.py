@@ -42,16 +42,18 @@ def plan_dir(data_dir: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ChildPlan:
-    """Description of a process that the supervisor keeps running: command, environment and health
-    probe.
-    """
+    """Description of a process that the supervisor starts and restarts."""
 
     name: str
+    """Name of the process, such as ``api``; its log file has the same name."""
     argv: list[str]
+    """Program and arguments."""
     env: dict[str, str] = field(default_factory=dict)
+    """Environment variables in addition to those of all processes."""
     secret_env: dict[str, str] = field(default_factory=dict)
     """Environment variables with secrets: the name of a file in the secrets folder, by variable."""
     port: int | None = None
+    """TCP port that the process listens on; None: it listens on none."""
     probe: str | None = None
     """URL ``http://…`` that returns a status below 500 when the process is ready.
 
@@ -83,7 +85,9 @@ class SupervisorPlan:
     ready_url: str
     hub_url: str
     base_env: dict[str, str]
+    """Environment variables of all processes except those that run as root."""
     init: list[str]
+    """Command that prepares the data directory before the processes are started."""
     drain: list[str]
     """Command that ends the platform's jobs.
 

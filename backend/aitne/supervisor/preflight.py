@@ -1,6 +1,6 @@
 """Checks before the platform's processes are started.
 
-Each failure is reported as a sentence that says what to do.
+The message of each error says what to do.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def check(settings: Settings, *, replaces: bool = False) -> ProcessAccount | Non
 
 
 def notes(settings: Settings) -> list[str]:
-    """Return notes about the settings for the user who starts the platform; they are no errors."""
+    """Return notes about the settings for the user who starts the platform. They do not prevent the
+    start.
+    """
     messages = behind_a_proxy(settings)
     if settings.capabilities.remote:
         messages += unreachable(settings)
@@ -81,7 +83,9 @@ def notes(settings: Settings) -> list[str]:
 
 
 def behind_a_proxy(settings: Settings) -> list[str]:
-    """Return a note if the addresses of browsers behind a reverse proxy are not known."""
+    """Return a note if the platform is behind a reverse proxy and cannot determine the addresses of
+    browsers; otherwise an empty list.
+    """
     configured = settings.proxy_socket is not None or "FORWARDED_ALLOW_IPS" in os.environ
     if settings.public_url is None or configured:
         return []
@@ -92,7 +96,9 @@ def behind_a_proxy(settings: Settings) -> list[str]:
 
 
 def unreachable(settings: Settings) -> list[str]:
-    """Return a note if the portal does not listen where nodes connect to it."""
+    """Return a note if the portal does not listen at the address to which the nodes connect;
+    otherwise an empty list.
+    """
     at = settings.slurm.portal_address
     if at is None or not is_loopback(settings.bind) or is_loopback(urlsplit(at).hostname):
         return []
@@ -117,9 +123,11 @@ def _as_whom(settings: Settings) -> list[str]:
 
 
 def _check_mode(settings: Settings) -> None:
-    """Check that no jobs may be running in the data directory that were started with the other
-    ``accounts.mode``, and that root does not run all jobs in a directory of another account. Raises
-    ``SetupError``.
+    """Check that no jobs may be left in the data directory that were started with the other
+    ``accounts.mode``, and that root does not run all jobs in a data directory of another account.
+
+    Raises:
+        SetupError: one of these is the case.
     """
     folder, mode = settings.data_dir, settings.accounts.mode
     earlier = _mode_of_jobs(settings.run_dir / LIVE)
@@ -137,8 +145,11 @@ def _check_mode(settings: Settings) -> None:
 
 
 def _mode_of_jobs(live: Path) -> str | None:
-    """Return the ``accounts.mode`` with which jobs were started that may still be running; None:
-    there are none. ``live`` is the path of the file ``LIVE``.
+    """Return the value of ``accounts.mode`` with which jobs that may still run were started; None:
+    there are no such jobs.
+
+    Args:
+        live: path of the file ``LIVE``.
     """
     try:
         return live.read_text().strip() or "shared"  # an earlier release wrote nothing into it

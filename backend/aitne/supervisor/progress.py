@@ -1,4 +1,4 @@
-"""Detection that a process that does not answer yet is still working on its start."""
+"""Detection of progress in a process that does not answer yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BUSY = frozenset("RD")
 
 class ProgressWatch:
     """Observer of the CPU time that a process, its threads and its descendants use between two
-    calls.
+    calls of ``works``.
     """
 
     def __init__(self, pid: int) -> None:
@@ -19,8 +19,9 @@ class ProgressWatch:
         self._before: dict[str, int] = {}
 
     def works(self) -> bool:
-        """Return True if any thread has used CPU time since the previous call, or is running or
-        waiting for a disk now. Return True also if the kernel does not report this.
+        """Return whether a thread of the process or its descendants has used CPU time since the
+        last call, or is running or waiting for a disk now. Also True if the kernel does not report
+        this.
         """
         used: dict[str, int] = {}
         busy = _look(self._pid, used, _DEPTH)

@@ -1,12 +1,13 @@
-"""Process of the supervisor: it keeps the platform's processes running and answers requests on a
-socket.
+"""Process of the supervisor: it starts and restarts the platform's processes, and answers requests
+on a socket.
 
 Standard library only, and one thread. A request is one JSON object on a line, ``{"verb": …}``:
 
 ``status`` (``brief``) returns one line with the state of all processes; ``where`` only the
 platform's addresses; ``settings`` the settings of all processes, as environment variables; ``down``
-(``keep_jobs``) ends the platform, with a line per step and ``{"done": true}`` last; ``hurry`` makes
-that end immediately; ``restart`` (``name``) ends one process, which is then started again.
+(``keep_jobs``) stops the platform, with a line per step and ``{"done": true}`` last; ``hurry``
+makes a stop that is in progress immediate; ``restart`` (``name``) stops one process, which is then
+started again.
 """
 
 from __future__ import annotations
@@ -193,7 +194,11 @@ class Supervisor:
             self._look_now.set()
 
     async def _load(self) -> None:
-        """Load the held processes; return when all of them wait. Raises ``PlatformStartError``."""
+        """Start the held processes, and return when all of them are loaded and wait.
+
+        Raises:
+            PlatformStartError: one has ended, or is not loaded within ``LOADED_WITHIN_S`` seconds.
+        """
         holds: dict[str, HeldStart] = {}
         for name in (name for name in _OF_DATABASE if name in self.plan.held):
             self._start_child(self.children[name])
@@ -293,7 +298,9 @@ class Supervisor:
             self._was_ready = True
 
     def _publish(self) -> None:
-        """Leave the status of all processes for the API's metrics if it has changed."""
+        """Write the status of all processes to the file that the API's metrics read, if it has
+        changed.
+        """
         own = ProcessStatus("supervisor", os.getpid(), 0, self._since.timestamp(), answers=True)
         processes = [own, *(child.published() for child in self.children.values())]
         if processes == self._published:
@@ -371,7 +378,7 @@ class Supervisor:
             return launch(argv, env, self.data_dir, output, (), account, hold)
 
     async def _wait(self, process: subprocess.Popen[bytes], within_s: float) -> int:
-        """Wait until a program ends; return its exit status, or -9 if it was killed after
+        """Wait until a program has ended and return its exit status; -9 if it was killed after
         ``within_s`` seconds.
         """
         deadline = asyncio.get_running_loop().time() + within_s
@@ -468,7 +475,9 @@ def _log(line: str) -> None:
 
 
 async def _status_of(url: str, *, method: str = "GET", token: str | None = None) -> int | None:
-    """Return the HTTP status of a response from ``url``; None if there is none in time."""
+    """Return the HTTP status of a response from ``url``; None if the server does not answer in
+    time.
+    """
     try:
         return await http_status(url, within_s=PROBE_WITHIN_S, method=method, token=token)
     except (OSError, TimeoutError, ValueError):

@@ -1,4 +1,4 @@
-"""Measurement of the time for which a process has not answered its supervisor."""
+"""Detection of hung processes, from the time for which a process has not answered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LATE_AFTER_S = 5.0
 
 class HangDetector:
     """Detector of a process that no longer answers. It measures the time since the last answer,
-    except periods in which the machine was suspended.
+    without periods in which the machine was suspended.
     """
 
     def __init__(self, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,8 +34,12 @@ class HangDetector:
         return not self._answered
 
     def note(self, answered: bool, *, works: bool = False) -> None:
-        """Record the result of one probe: ``answered``, and before the first answer ``works``,
-        which is True if the process is still working on its start.
+        """Record the result of one probe.
+
+        Args:
+            answered: whether the process has answered.
+            works: whether the process is still working on its start; only used before the first
+                answer.
         """
         now = self._clock()
         between = min(now - self._noted, MOST_BETWEEN_S)
@@ -46,7 +50,7 @@ class HangDetector:
 
     @property
     def hung(self) -> bool:
-        """Return True if the process has not answered for so long that it should be killed."""
+        """Return whether the process has not answered for so long that it should be killed."""
         if self._answered:
             return self.seconds >= self._hung_after_s
         idle = self._idle_s >= IDLE_SHARE * self._hung_after_s
@@ -54,7 +58,7 @@ class HangDetector:
 
     @property
     def late(self) -> bool:
-        """Return True if the process has not answered yet, or not for more than ``LATE_AFTER_S``
+        """Return whether the process has never answered, or not within the last ``LATE_AFTER_S``
         seconds.
         """
         return not self._answered or self.seconds > LATE_AFTER_S

@@ -1,5 +1,5 @@
-"""Installation of software in the folder that all nodes share: the agent, JupyterLab, and its
-launcher.
+"""Installation of the software that jobs need on the nodes, in the folder that all nodes share: the
+agent, JupyterLab, and its launcher.
 
 The environment with JupyterLab is created once with the nodes' own interpreter, with the same lock
 and marker file as the other environments (see ``environments``). All users can read it.
@@ -70,8 +70,8 @@ def _make(folder: SoftwareFolder, python: Sequence[str], version: str, progress:
     began = time.monotonic()
     env = folder.session_env
 
-    def say(what: str) -> None:
-        progress(f"session environment for the nodes: {what} ({time.monotonic() - began:.0f} s)")
+    def say(step: str) -> None:
+        progress(f"session environment for the nodes: {step} ({time.monotonic() - began:.0f} s)")
 
     try:
         with only_builder(env, lambda: say("another process creates it; waiting")):

@@ -64,15 +64,14 @@ def translate(configuration: str) -> dict[str, str] | None:
 def install_command(
     python: str, arguments: Sequence[str], *, compiled: bool
 ) -> tuple[list[str], dict[str, str]] | None:
-    """Return the command that installs packages with uv, and its environment variables.
+    """Return the command that installs packages with uv, and its environment variables. None: uv is
+    not installed with this interpreter, or only pip can install packages here.
 
     Args:
-        python: the interpreter of the virtual environment into which packages are installed.
+        python: interpreter of the virtual environment into which packages are installed.
         arguments: requirements, and options that pip and uv have in common.
-        compiled: True to compile modules now, for environments that become read-only.
-
-    Returns:
-        Both; None if uv is not installed beside this interpreter or only pip can install here.
+        compiled: whether to compile modules during the installation, for environments that become
+            read-only.
     """
     program = Path(sys.executable).parent / "uv"
     if not os.access(program, os.X_OK):
@@ -90,7 +89,7 @@ def install_command(
 
 
 def package_sources() -> list[str]:
-    """Return the indexes and folders from which packages are installed, as pip is configured."""
+    """Return the indexes and folders from which pip is configured to install packages."""
     variables = translate(_configuration() or "")
     if variables is None:
         return ["the indexes in pip's settings"]
@@ -100,7 +99,7 @@ def package_sources() -> list[str]:
 
 
 def without_password(url: str) -> str:
-    """Return the URL without a name and a password."""
+    """Return the URL without the user name and the password."""
     return re.sub(r"(?<=://)[^/@]*@", "", url)
 
 
