@@ -1,8 +1,9 @@
-"""File lock for the controller of a data directory, which lets its successor start without delay.
+"""File lock for the controller of a data directory, with which a new controller can start without
+delay.
 
-The lease in the database determines which controller leads. On one machine the file lock
-additionally proves that the previous holder's process has ended, so the new one need not wait until
-the old lease expires.
+The lease in the database determines which controller is the leader. On one machine, the file lock
+additionally proves that the process of the previous holder has ended, so that the new controller
+need not wait until the lease expires.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PATIENCE_S = 5.0
 
 def new_holder() -> str:
     """Return a unique name under which a controller process holds the leader's lease. It contains
-    host name, PID and the current time, so that no earlier process has used it.
+    the host name, the PID and a monotonic time, so that no two processes use the same name.
     """
     return f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
 
@@ -30,12 +31,17 @@ def new_holder() -> str:
 @contextmanager
 def hold_lock(path: Path, holder: str, *, alone: bool) -> Iterator[str | None]:
     """Hold the file lock during the ``with`` block; yield the name of the previous holder, whose
-    process has ended, or None if that is not known.
+    process has ended. Yields None if the name is not known.
 
-    Without ``alone`` the block also runs if another process holds the lock; then None is yielded.
+    Args:
+        path: path of the lock file.
+        holder: name of this controller, which is written to the file.
+        alone: whether the lock is required. If not, the block also runs while another process holds
+            the lock, and None is yielded.
 
     Raises:
-        SetupError: another controller runs on this data directory, and ``alone`` is True.
+        SetupError: the lock is required, and another controller still holds it after ``PATIENCE_S``
+            seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

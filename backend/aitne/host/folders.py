@@ -13,13 +13,15 @@ def default_data_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return ``$XDG_CACHE_HOME/aitne``: environments and downloads, which can be created again."""
+    """Return the cache directory ``$XDG_CACHE_HOME/aitne``, by default ``~/.cache/aitne``. It
+    contains environments and downloads, which can be created again.
+    """
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aitne"
 
 
 def shipped(name: str) -> Path:
-    """Return the folder or file ``name`` that is part of the platform: package data in a wheel, in
-    the repository's root in a checkout.
+    """Return the path of a file or folder that is part of the platform: in a wheel, package data;
+    in a checkout, a path below the repository's root.
     """
     package = Path(__file__).parents[1]
     packaged = package / "_data" / name

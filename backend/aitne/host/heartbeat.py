@@ -1,4 +1,4 @@
-"""Heartbeat of a process that has no port at which its supervisor could check it."""
+"""Heartbeat of a process that has no port for the supervisor's probes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ EVERY_S = 1.0
 
 async def beat() -> None:
     """Write a byte to the supervisor's pipe every second, from the event loop, until cancelled.
-
-    Without a supervisor it returns at once.
+    Returns at once if the process has no supervisor.
     """
     descriptor = os.environ.pop(HEARTBEAT_VARIABLE, None)
     if descriptor is None:

@@ -1,7 +1,8 @@
-"""Start of a process in two parts: it loads its modules, and then waits for its supervisor.
+"""Start of a process in two steps: it loads its modules, then waits until its supervisor lets it
+continue.
 
-The supervisor loads the processes of a platform while an earlier one still serves, and lets them
-continue when that one has ended. Standard library only.
+The supervisor loads the processes of a new platform while an earlier one still serves requests, and
+lets them continue after the earlier one has stopped. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ VARIABLE = "AITNE_HELD_START_FD"
 
 
 def is_held() -> bool:
-    """Return whether ``wait`` will wait."""
+    """Return whether this process has to wait for its supervisor after it is loaded."""
     return VARIABLE in os.environ
 
 
 def wait() -> None:
-    """Report to the supervisor that this process is loaded, and wait until it may continue. Without
-    a supervisor that holds it, the function returns at once.
+    """Report to the supervisor that this process is loaded, and wait until it may continue. Returns
+    at once if the process is not held.
 
     Raises:
         SystemExit: the supervisor has ended.
@@ -44,7 +45,7 @@ def wait() -> None:
 
 
 class HeldStart:
-    """Supervisor's side of the start of one process."""
+    """Connection of the supervisor to a process that it starts in two steps."""
 
     def __init__(self) -> None:
         self._own, self._other = socket.socketpair()
@@ -53,7 +54,7 @@ class HeldStart:
 
     @property
     def descriptor(self) -> int:
-        """Return the file descriptor that the process inherits."""
+        """Return the file descriptor of the socket that the process inherits."""
         return self._other.fileno()
 
     def started(self) -> None:
@@ -62,7 +63,7 @@ class HeldStart:
 
     @property
     def loaded(self) -> bool:
-        """Return whether the process has loaded its modules and waits."""
+        """Return whether the process has loaded its modules and is waiting."""
         if not self._loaded:
             try:
                 self._loaded = bool(self._own.recv(1))
@@ -71,7 +72,7 @@ class HeldStart:
         return self._loaded
 
     def release(self) -> None:
-        """Let the process continue, now or as soon as it is loaded."""
+        """Let the process continue: at once if it is waiting, otherwise as soon as it is loaded."""
         # If the process has ended, its supervisor notices that elsewhere.
         with contextlib.suppress(ConnectionError):
             self._own.sendall(b".")

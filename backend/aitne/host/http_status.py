@@ -9,12 +9,16 @@ from urllib.parse import urlsplit
 async def http_status(
     url: str, *, within_s: float, method: str = "GET", token: str | None = None
 ) -> int:
-    """Return the HTTP status with which the server at ``url`` answers.
+    """Return the HTTP status of the response from ``url``.
+
+    Args:
+        within_s: timeout in seconds.
+        token: token for the header Authorization; None: no token is sent.
 
     Raises:
-        OSError: it cannot be reached.
-        TimeoutError: it does not answer within ``within_s`` seconds.
-        ValueError: the answer is not HTTP.
+        OSError: the server cannot be reached.
+        TimeoutError: the server does not answer in time.
+        ValueError: the response is not valid HTTP.
     """
     parts = urlsplit(url)
     lines = [

@@ -1,7 +1,7 @@
-"""Hung processes: when a process counts as hung, and the record of each restart.
+"""Records of hung processes, and the time after which a process counts as hung.
 
-The supervisor writes a file for each restart to ``run/hung``, and the API copies it to the
-database, which may be unavailable at the time of the restart. The total numbers are kept in a file.
+The supervisor writes a file for each restart to ``run/hung``. The API copies it to the database,
+which may be unavailable at the time of the restart. The total numbers are in a separate file.
 Standard library only.
 """
 
@@ -42,10 +42,11 @@ class HungRestart:
 
 
 def leave(run_dir: Path, restart: HungRestart) -> None:
-    """Store the record of a restart in a file of its own, and increase the number of restarts of
-    the process.
+    """Write the record of a restart to a file of its own, and increment the process's number of
+    restarts.
 
-    Raises ``OSError`` if the disk is full.
+    Raises:
+        OSError: the file cannot be written, for example because the disk is full.
     """
     folder = run_dir / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -71,8 +72,8 @@ def left(run_dir: Path) -> Iterator[tuple[Path, HungRestart]]:
 
 
 def totals(run_dir: Path) -> dict[str, int]:
-    """Return the number of restarts since the data directory was created, by process; empty if the
-    file is damaged.
+    """Return the number of restarts of each process since the data directory was created, by name
+    of the process; empty if the file is missing or damaged.
     """
     try:
         counts = json.loads((run_dir / _FOLDER / _TOTALS).read_text())

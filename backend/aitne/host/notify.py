@@ -15,8 +15,8 @@ platform's processes.
 
 
 def reloaded_unit() -> int | None:
-    """Return the PID of the main process of the unit whose ``ExecReload=`` started this process; None
-    if none did.
+    """Return the PID of the main process of the systemd unit whose ``ExecReload=`` started this
+    process; None if systemd did not start it for a reload.
     """
     pid = os.environ.get(_MAIN_PID, "")
     return int(pid) if "NOTIFY_SOCKET" in os.environ and pid.isdecimal() else None

@@ -1,6 +1,5 @@
-"""Status of the platform's processes, which the supervisor leaves in a file below ``run_dir``.
-
-The API's metrics contain it: neither process asks the other. Standard library only.
+"""Status of the platform's processes, which the supervisor writes to a file below ``run_dir`` and
+the API reads for its metrics. Standard library only.
 """
 
 from __future__ import annotations
@@ -33,14 +32,18 @@ class ProcessStatus:
 
 @dataclass(frozen=True, slots=True)
 class ProcessUsage:
-    """CPU time in seconds and resident memory in bytes of one process, without its children."""
+    """Resource usage of one process, without its children."""
 
     cpu_s: float
+    """CPU time in seconds since the start of the process."""
     memory_bytes: int
+    """Resident memory in bytes."""
 
 
 def write(run_dir: Path, processes: Sequence[ProcessStatus]) -> None:
-    """Replace the file. Raises ``OSError`` if the disk is full."""
+    """Replace the file with the status of these processes. Raises ``OSError`` if it cannot be
+    written.
+    """
     temporary = run_dir / f"{_FILE}.new"
     temporary.write_text(json.dumps([asdict(process) for process in processes]))
     temporary.chmod(0o644)
@@ -48,9 +51,7 @@ def write(run_dir: Path, processes: Sequence[ProcessStatus]) -> None:
 
 
 def read(run_dir: Path) -> Sequence[ProcessStatus]:
-    """Return the status of all processes; empty if there is no supervisor, or the file is
-    damaged.
-    """
+    """Return the status of all processes; empty if the file is missing or damaged."""
     try:
         return [ProcessStatus(**entry) for entry in json.loads((run_dir / _FILE).read_text())]
     except (OSError, ValueError, TypeError):

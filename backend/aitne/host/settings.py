@@ -63,8 +63,12 @@ def config_path(data_dir: Path) -> Path:
 
 
 def _on_dev_cluster(settings: Settings) -> Settings:
-    """Return the settings; if they configure no Slurm cluster, add the settings of ``aitne dev
-    cluster up``."""
+    """Return the settings. If the scheduler may be a development cluster and no other Slurm cluster
+    is configured, the settings of that cluster are added.
+
+    Raises:
+        SetupError: there is no Slurm cluster, not even a development cluster.
+    """
     slurm = settings.slurm
     configured = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
     if settings.scheduler not in DEV_CLUSTER_SCHEDULERS or (

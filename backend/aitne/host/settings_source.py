@@ -1,7 +1,7 @@
-"""Sources of the values of all settings, which are shown to administrators.
+"""Sources of the values of settings, for administrators.
 
 ``aitne up`` passes all settings to its child processes as environment variables, and the source of
-each in ``AITNE_SOURCES``; a process that was started without ``aitne up`` determines the sources
+each in ``AITNE_SOURCES``. A process that was started without ``aitne up`` determines the sources
 itself.
 """
 
@@ -84,7 +84,9 @@ class SettingView(Frozen):
 
 
 def shown(settings: Settings) -> list[SettingView]:
-    """Return all settings of this process, sorted by name, with the values of secrets replaced."""
+    """Return all settings of this process with their sources: top-level settings first, then those
+    of sections, each sorted by name. Values of secrets are masked.
+    """
     sources_text = os.environ.get(VARIABLE)
     sources_by_name = sources(settings) if sources_text is None else _read(sources_text)
     default = Settings.model_construct()
@@ -108,8 +110,12 @@ def shown(settings: Settings) -> list[SettingView]:
 def sources(
     settings: Settings, environ: Mapping[str, str] | None = None
 ) -> dict[str, tuple[SourceKind, str | None]]:
-    """Return the kind and location of the source of each setting, by name; settings that are
-    missing have their defaults.
+    """Return the kind and the location of the source of each setting, by name. The location is the
+    file with its line, or the environment variable; None: neither. Settings that have their default
+    values are omitted.
+
+    Args:
+        environ: environment variables; None: those of this process.
     """
     environ = os.environ if environ is None else environ
     path = config_path(settings.data_dir)
@@ -131,7 +137,7 @@ def sources(
 
 
 def written(settings: Settings) -> str:
-    """Return the sources as text for the environment variable ``AITNE_SOURCES``."""
+    """Return the sources as JSON text for the environment variable ``AITNE_SOURCES``."""
     return json.dumps({name: [kind, origin] for name, (kind, origin) in sources(settings).items()})
 
 
@@ -149,7 +155,9 @@ def _leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, Fiel
 
 
 def _unit(name: str, field: FieldInfo) -> SettingUnit | None:
-    """Return the unit in which a setting is stored, from its type or the end of its name."""
+    """Return the unit in which a setting is stored, from its type or the suffix of its name; None:
+    the value has no unit.
+    """
     metadata = [*field.metadata]
     for part in get_args(field.annotation):
         metadata += getattr(part, "__metadata__", ())
@@ -204,15 +212,15 @@ def _loaded(text: str) -> Any:
 
 
 def _same(source_value: Any, value: Any) -> bool:
-    """Return whether the value of a source, usually a text, may have been converted to
-    ``value``.
+    """Return whether ``value`` may be the result of converting ``source_value``, which is usually a
+    text.
     """
     return bool(_json(value) == source_value or str(value) == str(source_value))
 
 
 def _in_file(path: Path) -> dict[str, tuple[Any, int]]:
-    """Return the values that the file sets, by full name of the setting, each with its line
-    number.
+    """Return the values in the settings file with their line numbers, by full name of the setting;
+    empty if the file cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
