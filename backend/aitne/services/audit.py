@@ -99,7 +99,7 @@ class AuditService:
         """Yield all entries that match ``criteria``, oldest first, as JSON lines or CSV, in pieces.
 
         Raises:
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
         """
         _administrator(actor)
         return self._rows(criteria) if as_csv else self._lines(criteria)

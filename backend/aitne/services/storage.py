@@ -111,9 +111,9 @@ class StorageService:
         return await asyncio.shield(cached_view[1])
 
     async def ensure(self, actor: Actor, project: str | None = None) -> tuple[str, ...]:
-        """Create the actor's storage folders that are missing; return a sentence for each problem.
+        """Create missing storage folders of the actor. Returns a sentence for each problem.
 
-        If all folders existed in a recent check, no file system is accessed.
+        No file system is accessed if all folders existed in a recent check.
 
         Raises:
             NotFound, NotAllowed, InvalidInput: as ``areas``.
@@ -177,10 +177,9 @@ class StorageService:
 
 
 def _no_account(error: InvalidInput) -> bool:
-    """Return whether the error has one problem only, about the account, whose message is a complete
-    sentence.
-
-    The message of any other problem needs the name of its field.
+    """Return whether the only problem of the error is that the actor has no account. The message of
+    this problem is a complete sentence; messages of other problems are only complete with the name
+    of their field.
     """
     return [problem.field for problem in error.problems] == ["account"]
 
@@ -202,17 +201,17 @@ def _problems(facts: AreaFacts) -> list[str]:
     return messages
 
 
-def _full(what: str, quota: Quota | None) -> list[str]:
+def _full(subject: str, quota: Quota | None) -> list[str]:
     if quota is None:
         return []
     messages = []
     used, limit = quota.used_bytes, quota.limit_bytes
     if used is not None and limit is not None and used >= limit:
         shown = f"{describe_bytes(used)} of {describe_bytes(limit)}"
-        messages.append(f"{what} is used up: {shown}. Delete something, or ask for more.")
+        messages.append(f"{subject} is used up: {shown}. Delete something, or ask for more.")
     files, max_files = quota.used_files, quota.limit_files
     if files is not None and max_files is not None and files >= max_files:
         messages.append(
-            f"{what} is used up: {files} of {max_files} files. Delete some, or ask for more."
+            f"{subject} is used up: {files} of {max_files} files. Delete some, or ask for more."
         )
     return messages

@@ -191,7 +191,7 @@ class ClusterService:
 
         Raises:
             NotFound: there is no such node.
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             InvalidInput: there is no reason.
             NotSupported: the scheduler cannot drain nodes.
             SchedulerRejected, SchedulerUnavailable: the scheduler refuses or does not answer.
@@ -235,7 +235,7 @@ class ClusterService:
         """Return, by node name, the last event in which an administrator drained the node through
         the platform.
 
-        Raises ``NotAllowed`` if the actor is no administrator.
+        Raises ``NotAllowed`` if the actor is not an administrator.
         """
         require(PolicyAction.NODE_ADMINISTER, actor, "node", "any")
         return await self._store.last_drains()

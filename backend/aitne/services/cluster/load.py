@@ -1,4 +1,4 @@
-"""Means of the load of the cluster or a partition over the intervals of a day, a week or a month."""
+"""Load of the cluster or a partition, averaged over the intervals of a day, a week or a month."""
 
 from __future__ import annotations
 

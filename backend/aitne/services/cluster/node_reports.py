@@ -32,11 +32,13 @@ _DIFFERS = (
 
 
 class NodeReports:
-    """Service that stores what jobs report about their nodes, once a boot.
+    """Service that stores the descriptions of nodes that jobs report, once after each boot of a
+    node.
 
-    Agents run as their users and are not trusted: a job describes only the nodes that the scheduler
-    says it runs on, and no user replaces what a job of another has reported. The version of Python
-    can refuse jobs, so it concerns other users only after jobs of two users have reported it.
+    Agents run under the accounts of users and are not trusted. A job can therefore describe only
+    the nodes that the scheduler has assigned to it, and cannot replace a description that the job
+    of another user has reported. Because the version of Python can be a reason to refuse jobs, it
+    applies to other users only after jobs of two users have reported it.
     """
 
     def __init__(
@@ -53,9 +55,9 @@ class NodeReports:
         self._lock = asyncio.Lock()
 
     async def receive(self, job: Job, report: AgentReport) -> bool:
-        """Store the description of the node in the report, if it has one. Return whether the node is
-        to be described: it runs the job, and was not described since its boot, or with an older
-        Python.
+        """Store the description of the node, if the report contains one. Returns whether the agent
+        is to send a description: the job runs on the node, and the stored description is missing,
+        from before the last boot, or has an older version of Python.
         """
         if report.topology is not None:
             await self._keep(job, report)
@@ -69,8 +71,10 @@ class NodeReports:
         return self._is_due(stored, report.boot_id, report.python)
 
     async def _keep(self, job: Job, report: AgentReport) -> None:
-        """Store the description of the node in the report. One that is invalid, or not wanted, is
-        ignored; one that differs from that of another user's job is stored as a problem.
+        """Store the description of the node in the report.
+
+        A description that is invalid or not needed is ignored. If it differs from the description
+        by another user's job, a problem is stored instead.
         """
         if not self._used or not _runs_there(job, report):
             return
@@ -132,8 +136,8 @@ def _runs_there(job: Job, report: AgentReport) -> bool:
 
 
 def _confirms(stored: StoredTopology | None, owner: str, python: str) -> bool:
-    """Return whether a report of ``owner`` is the first one of a second user that has the stored
-    version of Python.
+    """Return whether a report of ``owner`` confirms the stored version of Python, as the first
+    report of a second user.
     """
     if stored is None or stored.content is None or stored.problem is not None:
         return False
@@ -143,7 +147,9 @@ def _confirms(stored: StoredTopology | None, owner: str, python: str) -> bool:
 
 
 def _content(node: ReportedNode, name: str, owner: str) -> dict[str, Any]:
-    """Return the content of the row of a node, which ``aitne.topology.record`` reads."""
+    """Return the database content for the description of a node, in the form that
+    ``aitne.topology.record`` reads.
+    """
     facts = node.model_dump(mode="json")
     boot_id, python = facts.pop("boot_id"), facts.pop("python")
     described = {"name": name, "source": f"agent on {name}", **facts}
@@ -157,10 +163,11 @@ def _content(node: ReportedNode, name: str, owner: str) -> dict[str, Any]:
 
 
 def _agreed(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what two users' jobs say together about a node; None if they differ.
+    """Merge the descriptions of a node by the jobs of two users; None if they contradict each
+    other.
 
-    A job that does not see all GPUs does not know NVLink, so one of two kinds of link may be that over
-    PCIe.
+    A job that does not see all GPUs cannot detect NVLink. If one description has an NVLink
+    connection and the other a PCIe connection, they therefore do not contradict each other.
     """
     (old_node,), (new_node,) = before["nodes"], new["nodes"]
     if any(old_node[part] != new_node[part] for part in _PARTS):

@@ -1,4 +1,4 @@
-"""Topology of the cluster, put together from its sources."""
+"""Topology of the cluster, merged from several sources."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PYTHON_CONFIRMED = "python_confirmed"
 
 @dataclass(frozen=True, slots=True)
 class KnownTopology:
-    """Topology of the cluster, and what each of its sources contributes."""
+    """Merged topology of the cluster, with its sources."""
 
     topology: Topology
     sources: tuple[TopologySourceView, ...] = ()
@@ -55,7 +55,7 @@ class TopologyJobStore(TopologyStore, JobStore, Protocol):
 
 @dataclass
 class _Rows:
-    """Rows of the store, as far as they were read."""
+    """Copy of the topology rows in the database, up to ``version``."""
 
     version: int = 0
     stored: dict[tuple[TopologyOrigin, str], StoredTopology] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class _Rows:
 
 
 class ClusterTopologies:
-    """Service that puts the topology of the cluster together from its sources."""
+    """Service that merges the topology of the cluster from its sources."""
 
     def __init__(
         self,
@@ -91,13 +91,16 @@ class ClusterTopologies:
         return await self._fresh.get()
 
     async def reported(self, node: str) -> StoredTopology | None:
-        """Return what jobs have reported about a node; None if they have not."""
+        """Return the description of a node that jobs have reported; None if no job has reported
+        one.
+        """
         await self._fresh.get()
         return self._rows.stored.get((TopologyOrigin.NODES, node))
 
     async def pythons(self, owner: str) -> Mapping[str, str]:
-        """Return the version of Python of each node that jobs of ``owner`` or of two users have
-        reported."""
+        """Return the version of Python on each node, by name. Included are versions that a job of
+        ``owner`` or jobs of two users have reported.
+        """
         await self._fresh.get()
         return {
             name: content["python"]
@@ -124,8 +127,8 @@ class ClusterTopologies:
         return combined(self._rows.stored, self._rows.parts, self._order)
 
     async def conf(self) -> str | None:
-        """Return the switches as the text of a ``topology.conf``, for jobs; None if only the
-        scheduler describes the network, which jobs can ask themselves, or no source does.
+        """Return the switches in the format of ``topology.conf``, for jobs. None: no source
+        describes the network, or only the scheduler does, which jobs can query themselves.
         """
         known = await self.known()
         tree = known.topology.tree
@@ -134,8 +137,8 @@ class ClusterTopologies:
         return conf_text(tree)
 
     async def view(self, actor: Actor) -> ClusterTopology:
-        """Return the switches and the nodes of the cluster as ``actor`` sees them: which nodes run
-        jobs of the actor, and which are used at all.
+        """Return the switches and nodes of the cluster for ``actor``. Nodes that run jobs of the
+        actor are marked.
         """
         known = await self.known()
         cluster = (await self._cluster.look()).cluster
@@ -149,11 +152,18 @@ def combined(
     parts: Mapping[tuple[TopologyOrigin, str], TopologyPart],
     order: Sequence[TopologyOrigin],
 ) -> KnownTopology:
-    """Return the topology that the sources describe together. A source that contradicts an earlier
-    one is left out and has a problem. What nodes report is not trusted: it only adds to the others.
-    What a configuration file says about a node adds to all of them, because it was not found there.
+    """Merge the descriptions of all sources into one topology.
 
-    Sort order: by the origins in ``order``, nodes last; within an origin, by name.
+    A source that contradicts an earlier one is omitted and reported as a problem. Descriptions of
+    nodes that jobs report are not trusted: they only add to those of the other sources.
+    Configuration files about nodes are merged last, because their content was not detected on the
+    node.
+
+    Args:
+        stored: database rows by origin and name.
+        parts: parsed content of these rows; rows without content are absent.
+        order: origins to use, in order of precedence. Nodes always come last; within an origin,
+            sources are sorted by name.
     """
     keys = sorted(
         (key for key in stored if key[0] in order),
@@ -192,8 +202,13 @@ def combined(
 
 
 def _add(nodes: dict[str, NodeTopology], node: NodeTopology, *, keeps_links: bool) -> None:
-    """Add what a source says about a node to what earlier ones say. With ``keeps_links``, links that
-    they describe are kept. Raises ``TopologyError`` if they contradict each other.
+    """Merge the description of a node by one source into ``nodes``.
+
+    Args:
+        keeps_links: whether links that earlier sources describe take precedence.
+
+    Raises:
+        TopologyError: the descriptions contradict each other.
     """
     if node.name is None:
         return
@@ -201,10 +216,11 @@ def _add(nodes: dict[str, NodeTopology], node: NodeTopology, *, keeps_links: boo
     if known is None:
         nodes[node.name] = node
         return
-    whole = merged_node([known, node])
+    merged_description = merged_node([known, node])
     if keeps_links:
-        whole = replace(whole, links={**whole.links, **known.links})
-    nodes[node.name] = whole
+        links = {**merged_description.links, **known.links}
+        merged_description = replace(merged_description, links=links)
+    nodes[node.name] = merged_description
 
 
 def _view(known: KnownTopology, cluster: Cluster, mine: set[str]) -> ClusterTopology:

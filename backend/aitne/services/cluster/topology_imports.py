@@ -30,17 +30,16 @@ class TopologyImports:
         self._read_file = read_file
 
     async def save(self, actor: Actor, name: str, text: str, node: str | None) -> None:
-        """Store the topology in the text of a file, in place of an earlier import of that name.
+        """Store the topology in a file, replacing an earlier import with this name.
 
         Args:
-            actor: the administrator.
-            name: name of the file; its suffix can decide which format it has.
+            name: name of the file; its suffix may determine the format.
             text: content of the file.
-            node: name of the node that it describes, if the file does not say that itself.
+            node: name of the node that the file describes; None: the file itself names its nodes.
 
         Raises:
-            NotAllowed: the actor is no administrator.
-            InvalidInput: the file cannot be read, or contradicts another import; nothing is stored.
+            NotAllowed: the actor is not an administrator.
+            InvalidInput: the file is invalid or contradicts another import. Nothing is stored then.
         """
         require(PolicyAction.NODE_ADMINISTER, actor, "topology", name)
         others = [
@@ -57,12 +56,12 @@ class TopologyImports:
         await self._store.save_topology(TopologyOrigin.IMPORT, name, to_record(part))
 
     async def remove(self, actor: Actor, name: str) -> None:
-        """Remove an import, or else what jobs have reported about the node of that name, which they
-        then report again.
+        """Remove an import. If there is no import with this name, remove the description that jobs
+        have reported for the node ``name``; jobs then report it again.
 
         Raises:
-            NotAllowed: the actor is no administrator.
-            NotFound: nothing of that name was imported or reported.
+            NotAllowed: the actor is not an administrator.
+            NotFound: nothing with this name was imported or reported.
         """
         require(PolicyAction.NODE_ADMINISTER, actor, "topology", name)
         for origin in (TopologyOrigin.IMPORT, TopologyOrigin.NODES):
@@ -73,8 +72,8 @@ class TopologyImports:
         raise NotFound("topology", name)
 
     def _read(self, name: str, text: str, node: str | None) -> TopologyPart:
-        """Return what the text of a file says, with ``name`` as its source. Raises
-        ``TopologyError``.
+        """Parse the content of a file; ``name`` becomes the source of its entries. Raises
+        ``TopologyError`` if it is invalid.
         """
         with TemporaryDirectory(prefix="aitne-topology-") as folder:
             path = Path(folder, name)

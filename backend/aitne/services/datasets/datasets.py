@@ -104,7 +104,7 @@ class DatasetService:
 
         Raises:
             NotAllowed: the credential may not add datasets.
-            InvalidInput: the upload is no manifest, does not have the digest ``digest``, or is too
+            InvalidInput: the upload is not a manifest, does not have the digest ``digest``, or is too
                 large.
             RateLimited: too many manifests are uploaded at once.
             Unavailable: the manifest cannot be stored.
@@ -169,7 +169,7 @@ class DatasetService:
 
         Raises:
             NotFound: there is no such dataset that the actor may see.
-            NotAllowed: the actor neither owns the dataset nor manages the project, and is no
+            NotAllowed: the actor neither owns the dataset nor manages the project, and is not an
                 administrator.
         """
         dataset = await self._allowed(PolicyAction.DATASET_READ, actor, name, version)
@@ -272,10 +272,12 @@ class DatasetService:
         ]
 
     async def _check_free(self, new: NewDataset, owner: str) -> None:
-        """Check before the long verification of files that neither the name nor the version is
-        taken.
+        """Check that the version does not exist yet and the name belongs to no other owner, before
+        the files are verified, which takes long.
 
-        Raises ``Conflict``, as the store would later.
+        Raises:
+            Conflict: one of these is the case. Storing the dataset later would fail for the same
+                reason.
         """
         versions = [
             version
@@ -355,8 +357,8 @@ def _usable(visible: Sequence[Dataset], actor: Actor, project: str) -> Sequence[
 
 
 def _paths(count: int) -> str:
-    """Return a text with the number of paths. It says "paths" because missing and additional paths
-    count too, not only files.
+    """Return a text such as ``3 paths``. It counts paths, not files, because missing and additional
+    paths count, too.
     """
     return "1 path" if count == 1 else f"{count} paths"
 

@@ -21,27 +21,34 @@ FIRST = "apptainer"
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """Requirements of a job on its image: name, runtime, project and apps."""
+    """Requirements of a job on its image."""
 
     reference: str
+    """Image that the job requests: a name with or without a version, the path of an image file, or
+    ``BARE`` (no image).
+    """
     runtime: str | None
+    """Runtime that the job requests; None: any runtime."""
     project: str
+    """Project of the job."""
     apps: tuple[str, ...]
     """Apps of the job's template; the image must have all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageChoice:
-    """Runtime and image chosen for a job; ``use`` is None if the job has no image.
+    """Runtime and image that were chosen for a job.
 
-    If ``problem`` is set, no image satisfies the request and the other fields have no meaning.
+    If ``problem`` is set, no image meets the requirements, and the other fields have no meaning.
     """
 
     runtime: str = BARE
     use: ImageUse | None = None
+    """Chosen image; None: the job runs without an image."""
     apps: frozenset[str] | None = None
     """Apps of the image; None means no image, so all apps are available."""
     problem: FieldProblem | None = None
+    """Why no image could be chosen; None: an image was chosen, or none is needed."""
 
 
 class ImageChooser:
@@ -60,10 +67,10 @@ class ImageChooser:
 
     @property
     def _refusals(self) -> dict[str, str | None]:
-        """Return for each runtime why it cannot be used; None for a runtime that can.
+        """Return for each runtime the reason why it cannot be used; None if it can.
 
-        Evaluated on each call, because a daemon or a package may be installed while the platform
-        runs.
+        This is determined on each call, because a daemon or a package may be installed while the
+        platform runs.
         """
         return {
             name: runtime.refusal(remote=self._remote) for name, runtime in self._runtimes.items()

@@ -139,7 +139,7 @@ class ImageService:
         All artifact files are read completely, which takes a while.
 
         Raises:
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             InvalidInput: a file does not match its description, or a runtime has two artifacts.
             NotFound: a project that ``new`` names does not exist.
             Conflict: the version exists with other content.
@@ -185,11 +185,15 @@ class ImageService:
         state: ImageState | None = None,
         projects: Collection[str] | None = None,
     ) -> Image:
-        """Set the state of the image (retired or offered) and the projects whose members see it (an
-        empty collection: all users); None leaves a value unchanged.
+        """Change the state and the visibility of an image; None leaves a value unchanged.
 
-        Raises ``NotFound`` if the image or a project does not exist, and ``NotAllowed`` unless the
-        actor is an administrator.
+        Args:
+            state: whether the image is offered to new jobs or retired.
+            projects: projects whose members see the image; empty: all users see it.
+
+        Raises:
+            NotFound: the image or a project does not exist.
+            NotAllowed: the actor is not an administrator.
         """
         await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.set_image(
@@ -216,7 +220,7 @@ class ImageService:
 
         Raises:
             NotFound: there is no such image.
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             Conflict: the image is offered to new jobs, or a job uses it.
         """
         await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)

@@ -314,7 +314,7 @@ class Admission:
         """Check that a project's Slurm account is charged only by members of the project and by
         administrators; each project has a Slurm account of the same name.
 
-        Raises ``InvalidInput`` if the job names the account of a project of which the actor is no
+        Raises ``InvalidInput`` if the job names the account of a project of which the actor is not a
         member.
         """
         charged = spec.slurm.account

@@ -1,4 +1,4 @@
-"""Alerts of the monitoring, which become notifications of administrators."""
+"""Alerts of the monitoring system, about which administrators are notified."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LONGEST_LINE, _LONGEST_TEXT = 200, 2_000
 
 
 class AlertService:
-    """Service that receives the messages of Alertmanager. The controller creates the notifications
-    from the events that the store appends.
+    """Service that stores the messages of Alertmanager. The controller creates notifications from
+    the events that this appends.
     """
 
     def __init__(self, store: AlertStore, clock: Callable[[], datetime]) -> None:

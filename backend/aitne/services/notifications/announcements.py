@@ -49,7 +49,7 @@ class AnnouncementService:
     async def all(self, actor: Actor, *, cursor: str | None, limit: int) -> Page[Announcement]:
         """List all announcements, including past and future ones.
 
-        Raises ``NotAllowed`` if the actor is no administrator.
+        Raises ``NotAllowed`` if the actor is not an administrator.
         """
         _administer(actor)
         return await self._store.list_announcements(current_at=None, cursor=cursor, limit=limit)
@@ -79,7 +79,7 @@ class AnnouncementService:
         not end by itself.
 
         Raises:
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             InvalidInput: the announcement ends before it starts, or its text is empty.
         """
         _administer(actor)
@@ -125,7 +125,7 @@ class AnnouncementService:
     ) -> None:
         """Delete an announcement.
 
-        Raises ``NotFound``, and ``NotAllowed`` if the actor is no administrator.
+        Raises ``NotFound``, and ``NotAllowed`` if the actor is not an administrator.
         """
         _administer(actor)
         await self._store.delete_announcement(announcement_id, check=check)

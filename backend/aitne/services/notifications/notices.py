@@ -1,7 +1,4 @@
-"""Texts of notifications about events.
-
-Has no side effects: nothing is queried or written here.
-"""
+"""Texts of notifications about events. The functions have no side effects."""
 
 from __future__ import annotations
 
@@ -43,8 +40,8 @@ _BADLY = {
 
 
 def may_tell(event: Event) -> bool:
-    """Return False if ``of_job`` certainly returns None for the event, so that the job need not be
-    read.
+    """Return False if ``of_job`` returns None for the event in any case, so that the job need not
+    be read.
     """
     if event.data.get("array_job_id") is not None:
         return False
@@ -105,7 +102,7 @@ def _state(event: Event, job: Job) -> NotificationContent | None:
 
 
 def _own_wish(job: Job) -> bool:
-    """Return whether the job ended because its owner cancelled it."""
+    """Return whether the job ended because its owner requested its cancellation."""
     if job.reason is not TerminationReason.CANCELLED:
         return False
     return job.message is None or job.message.endswith(f" by {job.owner}.")
@@ -177,12 +174,12 @@ def _whole_minutes(seconds: float) -> int:
 
 
 def _about(
-    job: Job, kind: NotificationKind, level: Level, what: str, text: str, **data: Any
+    job: Job, kind: NotificationKind, level: Level, predicate: str, text: str, **data: Any
 ) -> NotificationContent:
     return NotificationContent(
         kind=kind,
         level=level,
-        title=f"{job.name} {what}",
+        title=f"{job.name} {predicate}",
         text=text,
         job_id=job.id,
         path=f"/jobs/{job.id}",
@@ -219,7 +216,9 @@ def with_log(
 
 
 def _bare(sentence: str) -> str:
-    """Return the sentence in lower case and without its full stop, for comparisons."""
+    """Return the sentence in lower case and without its full stop, for comparisons with other
+    sentences.
+    """
     return sentence.strip().rstrip(".").lower()
 
 

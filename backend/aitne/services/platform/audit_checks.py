@@ -22,10 +22,12 @@ PAUSE_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class AuditCheckResult:
-    """Result of one check, and its time."""
+    """Result of one check of the audit log."""
 
     intact: bool
+    """Whether the chain of hashes is complete and unchanged."""
     at: datetime
+    """Time of the check."""
 
 
 class AuditChecks:

@@ -1,4 +1,4 @@
-"""Record of the last backup, which ``aitne admin backup`` leaves in the data directory."""
+"""Record of the last backup in the data directory, written by ``aitne admin backup``."""
 
 from __future__ import annotations
 

@@ -43,14 +43,14 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """The messages that one call of ``Subscription.get`` returns.
-
-    ``reset``: some events were dropped, so the client has to fetch everything again.
-    """
+    """Result of one call of ``Subscription.get``."""
 
     reset: bool
+    """Whether events were dropped, so that the client has to load its data again."""
     last_id: int
+    """ID of the newest event that was processed for the client."""
     events: tuple[bytes, ...]
+    """Serialized events, oldest first."""
 
 
 class Subscription:
@@ -96,7 +96,7 @@ class Subscription:
         self._ready.set()
 
     def wake(self) -> None:
-        """Wake the waiting call of ``get``, even if there is no message for it."""
+        """End the waiting call of ``get``, even if there is no message for it."""
         self._ready.set()
 
 
@@ -167,7 +167,9 @@ class EventHub:
             self._listeners.discard(subscription)
 
     def on_events(self, callback: Callable[[Sequence[Event]], None]) -> None:
-        """Call ``callback`` with each batch of new events, oldest first. It must not block."""
+        """Register a callback that is called with each batch of new events, oldest first. It must
+        not block.
+        """
         self._callbacks.append(callback)
 
     def mark(self) -> asyncio.Event:

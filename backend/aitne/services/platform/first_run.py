@@ -70,8 +70,8 @@ class FirstRun:
     async def _first_admin(self, name: str) -> User:
         """Return an enabled administrator.
 
-        If there is none, which happens with a database of an older release or one that was edited,
-        the account called ``name`` is created or becomes an administrator again.
+        If there is none, for example because the database was edited, the account ``name`` is
+        created or becomes an administrator again.
         """
         administrators = await self._store.list_administrators()
         if administrators:

@@ -68,7 +68,7 @@ class MaintenanceService:
         """Begin a maintenance at ``starts_at`` (None: now); it replaces one that was set before.
 
         Raises:
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             InvalidInput: the maintenance would end before it starts, or is over already.
         """
         require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
@@ -93,7 +93,7 @@ class MaintenanceService:
     async def end(self, actor: Actor, *, check: Check[MaintenanceView] = None) -> MaintenanceView:
         """End the maintenance or discard a scheduled one; does nothing if there is none.
 
-        Raises ``NotAllowed`` if the actor is no administrator.
+        Raises ``NotAllowed`` if the actor is not an administrator.
         """
         require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
         await self._store.set_maintenance(None, check=self._seen(check))
@@ -111,8 +111,8 @@ class MaintenanceService:
 
 
 def held_because(window: Maintenance | None, now: datetime) -> str | None:
-    """Return why a job that is submitted now would have to wait for the end of a maintenance; None
-    if it would not.
+    """Return why a job that is submitted now would have to wait until a maintenance ends; None if
+    it would not.
     """
     if window is None or not window.on(now):
         return None
@@ -121,8 +121,8 @@ def held_because(window: Maintenance | None, now: datetime) -> str | None:
 
 
 def reaches_into(window: Maintenance | None, now: datetime, lasts_s: int) -> str | None:
-    """Return a warning if a job that starts now and runs for ``lasts_s`` seconds would still run
-    when the maintenance ``window`` begins; otherwise None.
+    """Return a warning if a job that starts now and runs for ``lasts_s`` seconds would still be
+    running at the beginning of the maintenance ``window``; otherwise None.
     """
     if window is None or window.starts_at <= now or window.over(now):
         return None

@@ -18,8 +18,8 @@ class ProcessRestarts:
     """Component that copies the supervisor's records of hung processes to the audit log and the
     event log.
 
-    Each record is a file below ``run_dir``, which is deleted after it was copied; so a record may
-    be copied twice, but is never lost.
+    Each record is a file below ``run_dir`` and is deleted after it was copied. A record may
+    therefore be copied twice, but it is never lost.
     """
 
     def __init__(self, store: Store, run_dir: Path) -> None:

@@ -1,4 +1,6 @@
-"""File in the data directory that says that the restoration of a backup has not ended."""
+"""Marker file in the data directory. It exists while a backup is restored, and after an interrupted
+restoration.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,16 @@ _MOST_BYTES = 16_384
 
 
 def restoration_file(data_dir: Path) -> Path:
-    """Return the path of the file. It contains the command that restores the backup again."""
+    """Return the path of the marker file. It contains the command that repeats the restoration."""
     return data_dir / "restoration"
 
 
 def refuse_half_restored(data_dir: Path) -> None:
-    """Raise ``SetupError`` if a restoration into ``data_dir`` was broken off: the platform would
+    """Check that no restoration into ``data_dir`` was interrupted, because the platform would then
     start without its database.
+
+    Raises:
+        SetupError: a restoration was interrupted, or the marker file cannot be read.
     """
     try:
         with restoration_file(data_dir).open("rb") as file:

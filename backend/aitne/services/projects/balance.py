@@ -114,15 +114,19 @@ def _share(budget: int | None, seconds: int, *, has_usage: bool) -> Share:
 
 
 class ProjectGate:
-    """Check whether a project accepts new jobs: it must be active and have budget left."""
+    """Component that decides whether a project accepts new jobs: it must be active and have budget
+    left.
+    """
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
 
     async def refusal(self, project: str, now: datetime, *, gpus: bool) -> str | None:
-        """Return why the project accepts no new jobs; None if it does.
+        """Return why the project accepts no new jobs; None if it accepts them, or if there is no
+        such project.
 
-        ``gpus`` tells whether the job asks for GPUs.
+        Args:
+            gpus: whether the job requests GPUs. If not, a used-up budget of GPU-hours is ignored.
         """
         standing = await self._store.standing(project)
         if standing is None:
@@ -153,17 +157,17 @@ def closed_because(standing: ProjectStatus, now: datetime) -> str | None:
 def spent_because(balance: Balance, *, gpus: bool) -> str | None:
     """Return why the remaining budget permits no new jobs; None if it permits them.
 
-    The budget of GPU-hours is considered only if ``gpus`` is True, which means that the job
-    requests GPUs.
+    Args:
+        gpus: whether the job requests GPUs. If not, the budget of GPU-hours is ignored.
     """
     shares = [("CPU", balance.cpu_hours)] + ([("GPU", balance.gpu_hours)] if gpus else [])
-    for what, share in shares:
+    for unit, share in shares:
         if share.remaining is not None and share.remaining <= 0:
             reset = ""
             if balance.until is not None:
                 reset = f"; it resets on {balance.until:%Y-%m-%d}"
             return (
                 f"the budget of {balance.project} is used up: {share.used:g} of {share.budget} "
-                f"{what}-hours{reset}; an administrator can raise it"
+                f"{unit}-hours{reset}; an administrator can raise it"
             )
     return None

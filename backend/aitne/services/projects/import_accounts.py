@@ -68,8 +68,8 @@ class AccountImport:
         await self._make_members(associations, people, projects, present)
 
     def _people(self, associations: Associations) -> dict[str, str]:
-        """Return the name of the portal user by Unix account, for those Unix accounts that may have
-        a user.
+        """Return the names of portal users by Unix account. Operators, and accounts whose names
+        cannot be names of users, are omitted.
         """
         people = {}
         for slurm_user in associations.users:

@@ -1,4 +1,4 @@
-"""Usage of jobs from the platform's own records, for clusters whose scheduler keeps no
+"""Usage computed from the platform's own records of jobs, for clusters whose scheduler has no
 accounting.
 """
 
@@ -30,10 +30,8 @@ class JobUsage:
 
 
 def summed(runs: Sequence[JobTime], start: datetime, end: datetime) -> list[Usage]:
-    """Return the usage by project and user of the runs, counting only their time between ``start``
-    and ``end``.
-
-    Has no side effects.
+    """Return the usage by project and user. Only the time of each run between ``start`` and ``end``
+    counts.
     """
     usage_by_member: dict[tuple[str, str], Usage] = {}
     for run in runs:

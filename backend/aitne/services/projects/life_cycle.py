@@ -62,7 +62,7 @@ class ProjectLife:
         members); any other user becomes its manager.
 
         Raises:
-            InvalidInput: ``manager`` is no user.
+            InvalidInput: ``manager`` is not a user.
             NotAllowed: only administrators may create projects on this site, or set limits and
                 budgets.
             Conflict: the name is taken, or the actor has too many open requests.
@@ -146,7 +146,7 @@ class ProjectLife:
 
         Raises:
             NotFound: there is no such project.
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             IllegalTransition: the project is not in the state requested.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
@@ -166,7 +166,7 @@ class ProjectLife:
 
         Raises:
             NotFound: there is no such project.
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             IllegalTransition: there is no open request.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
@@ -217,7 +217,7 @@ class ProjectLife:
 
         Raises:
             NotFound: there is no such project.
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             IllegalTransition: the project's state does not permit it.
             InvalidInput: the end is in the past.
         """
@@ -257,7 +257,7 @@ class ProjectLife:
     ) -> Project:
         """Set the budget of the project; an empty budget removes it.
 
-        Raises ``NotFound`` if there is no such project, and ``NotAllowed`` if the actor is no
+        Raises ``NotFound`` if there is no such project, and ``NotAllowed`` if the actor is not an
         administrator.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)

@@ -1,6 +1,7 @@
-"""Check of a new job against the limits of its project, with the scheduler's own numbers.
+"""Check of new jobs against the limits of their projects, using the usage that the scheduler
+reported.
 
-The controller keeps the last values in the store, so that no request waits for the scheduler.
+The controller stores the last values, so that no request waits for the scheduler.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ class LimitSupport:
     def check(self, limits: Limits | None, prefix: str = "") -> None:
         """Check that the scheduler can enforce the limits.
 
-        Raises ``InvalidInput`` otherwise; ``prefix`` is prepended to the field names in it.
+        Args:
+            limits: None: there are no limits to check.
+            prefix: text before the names of the fields in the error.
+
+        Raises:
+            InvalidInput: the scheduler cannot enforce one of them.
         """
         if limits is None or limits.empty:
             return
@@ -86,11 +92,13 @@ class LimitCheck:
 
 
 def judge(spec: JobSpec, look: LimitUsage, user: str) -> LimitVerdict:
-    """Compare the resources of a job with the scheduler's limits: return the problems of a job that
-    could never run, and the limit for which it would wait now.
+    """Compare the resources of a job with the scheduler's limits. Returns the problems of a job
+    that could never run, and the limit because of which it would be pending now. Has no side
+    effects.
 
-    ``look`` contains the limits and their current use; ``user`` is the user to which the job is
-    charged. Has no side effects.
+    Args:
+        look: limits and their current use.
+        user: user to whom the job is charged.
     """
     request = LimitRequest(
         project=spec.slurm.account or spec.project,

@@ -123,12 +123,16 @@ class ProjectService:
         role: ProjectRole | None,
         default: bool,
     ) -> Member:
-        """Add a member, or change a member's limits and role; None leaves a value unchanged. With
-        ``default``, the project becomes the user's default project.
+        """Add a member to the project, or change the member's limits and role.
+
+        Args:
+            limits: limits of the member; None: unchanged.
+            role: role of the member; None: unchanged.
+            default: whether the project becomes the user's default project.
 
         Raises:
             NotFound: there is no such project or user.
-            NotAllowed: the actor does not manage the project, or sets ``default`` and is no
+            NotAllowed: the actor does not manage the project, or sets ``default`` and is not an
                 administrator.
             InvalidInput: a manager sets higher limits for a member than the project was granted.
             Conflict: the project accepts no members yet, or would have no manager left.
@@ -171,7 +175,7 @@ class ProjectService:
 
         Raises:
             NotFound: there is no such project.
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             InvalidInput: the scheduler cannot enforce the limits.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
@@ -225,9 +229,9 @@ class ProjectService:
         return Member(**dict(membership), in_slurm=in_slurm, effective=effective)
 
 
-def _check_within(wish: Limits, granted: Limits, prefix: str) -> None:
+def _check_within(limits: Limits, granted: Limits, prefix: str) -> None:
     problems = [
-        replace(problem, field=prefix + problem.field) for problem in exceeding(wish, granted)
+        replace(problem, field=prefix + problem.field) for problem in exceeding(limits, granted)
     ]
     if problems:
         raise InvalidInput(
@@ -237,10 +241,12 @@ def _check_within(wish: Limits, granted: Limits, prefix: str) -> None:
 
 
 def use_of(account: str, look: LimitUsage) -> tuple[LimitUse, ...]:
-    """Return how much of each limit of a Slurm account is in use; ``look`` contains the limits and
-    their use.
+    """Return the current use of each limit of a Slurm account. GPUs are included even if they are
+    not limited.
 
-    GPUs are included even if they are not limited.
+    Args:
+        account: name of the account.
+        look: limits and their current use.
     """
     association = look.of(account)
     if association is None:

@@ -108,7 +108,7 @@ class SyncService:
         """Return the present differences between Slurm and the platform, without changing anything.
 
         Raises:
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             Unavailable: accounting does not answer.
             NotSupported: this cluster keeps no accounts.
         """

@@ -44,10 +44,11 @@ class UsageMonths:
         self._turn = asyncio.Lock()
 
     async def month(self, month: str, *, fresh: timedelta = FRESH) -> StoredMonth:
-        """Return the usage of ``month`` (``YYYY-MM``). It is at most ``fresh`` old, unless it can
-        no longer change.
+        """Return the usage in ``month`` (``YYYY-MM``). Values that can still change are at most
+        ``fresh`` old.
 
-        Raises ``Unavailable`` if accounting does not answer.
+        Raises:
+            Unavailable: accounting does not answer.
         """
         start, end = bounds(month)
         async with self._turn:

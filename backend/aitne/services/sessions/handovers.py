@@ -1,4 +1,6 @@
-"""Hand-overs between JupyterHub and the agents of sessions, and the certificates of sessions."""
+"""Data that JupyterHub passes to the agents of sessions (hand-overs), and the certificates of
+sessions.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ class HubJob(Frozen):
 
 
 class HandoverService:
-    """Service that gives agents of sessions what JupyterHub hands over to them, and certificates,
-    and tells JupyterHub where the sessions are.
+    """Service that gives the agents of sessions the hand-overs of JupyterHub and certificates, and
+    gives JupyterHub the addresses of sessions.
     """
 
     def __init__(
@@ -149,8 +151,9 @@ class HandoverService:
         self._events.pulse()
 
     async def _replace_handover(self, job: Job, handover: Handover) -> bool:
-        """Store the hand-over with the session token of the stored one, or else with a new token.
-        Return False if another hand-over was stored or removed meanwhile.
+        """Store the hand-over with the session token of the stored one or, if none is stored, with
+        a new token. Returns False if another request has stored or removed a hand-over in the
+        meantime.
         """
         stored = await self._store.get_handover(job.id)
         earlier = {} if stored is None else self._decrypted(stored, job.id).env

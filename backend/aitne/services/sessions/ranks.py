@@ -153,12 +153,12 @@ class RankGroupService:
 
 
 def job_file_of(session: Job, ranks: RanksFile) -> JobFile:
-    """Return the job file of the ranks for the session: they have its project, image or
-    environment, datasets, variables, secrets and working folder.
+    """Return the job file of a rank group. It has the session's project, image or environment,
+    datasets, variables, secrets and working folder.
 
     Raises:
-        InvalidInput: the ranks cannot be distributed evenly over the nodes, or those of one node
-            request more than any node has.
+        InvalidInput: the ranks cannot be distributed evenly over the nodes, or the ranks of one
+            node request more than any node has.
     """
     problems = Problems()
     nodes, per_node = _layout(ranks, problems)
@@ -212,8 +212,8 @@ def _shown(field: str, amount: int) -> str:
 
 
 def _layout(ranks: RanksFile, problems: Problems) -> tuple[int, int]:
-    """Return the number of nodes and of ranks on each node; add a problem if they do not result in
-    the number of ranks.
+    """Return the number of nodes, and the number of ranks on each node. Adds a problem if they do
+    not match the total number of ranks.
     """
     count, per_node = ranks.ranks, ranks.ranks_per_node
     if ranks.nodes is None and per_node is not None:
@@ -262,7 +262,9 @@ def _why_not(session: Job) -> str:
 
 
 def _renamed(error: InvalidInput) -> InvalidInput:
-    """Return the error with the fields of ``RanksFile`` in place of those of the derived job file."""
+    """Return a copy of an error about the derived job file that names the fields of ``RanksFile``
+    instead.
+    """
     problems = [
         replace(problem, field=_FIELDS.get(problem.field, problem.field))
         for problem in error.problems

@@ -112,16 +112,18 @@ class Terminal:
 
     @property
     def input_received(self) -> int:
-        """Number of input bytes received so far; a resumed connection continues after them."""
+        """Number of bytes of input received so far. A resumed connection continues with the next
+        byte.
+        """
         return self._input_received
 
     async def outgoing(self, received: int) -> AsyncGenerator[Outgoing, None]:
-        """Yield the program's output as it arrives, until the program ends; begin after the first
-        ``received`` bytes, which the browser already has.
+        """Yield the output of the program as it arrives, until the program ends. The output begins
+        after the first ``received`` bytes, which the browser already has.
 
         Raises:
-            InvalidInput: ``received`` is more than was sent, or lies before the output that is
-                still stored.
+            InvalidInput: ``received`` is more than was sent, or refers to output that is no longer
+                stored.
         """
         self.acknowledge(received)
         self._sent = 0
@@ -268,11 +270,15 @@ class Terminal:
 async def open_terminal(
     connection: socket.socket, start: ShellStart | SshStart, *, node: str, owner: str, job_id: UUID
 ) -> Terminal:
-    """Request the start of a program over ``connection``, which leads to an agent on the node, and
-    wait until the program has started.
+    """Start a program next to a job's processes and return its terminal.
+
+    Args:
+        connection: socket that is connected to an agent on the node.
+        node: name of the node.
+        owner: owner of the job.
 
     Raises:
-        Conflict: the agent refused the start.
+        Conflict: the agent refused to start the program.
         Unavailable: the agent did not answer.
     """
     connection.setblocking(False)

@@ -1,4 +1,4 @@
-"""Terminals of this process: permission to open them, and the list of those that exist."""
+"""Terminals of this portal process, and the permission to open them."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Ticket(Frozen):
 
 
 class OpenTerminal:
-    """Terminal that this portal process has open. If its browser disconnects, the terminal is kept
-    for ``HOLD_S`` seconds, in which the browser can connect again.
+    """Terminal that this portal process has open. If the connection of its browser breaks, the
+    terminal is kept for ``HOLD_S`` seconds, so that the browser can connect again.
     """
 
     def __init__(self, terminal: Terminal, number: int) -> None:
@@ -193,9 +193,12 @@ class TerminalService:
         return 0 if entry is None else entry.number
 
     async def leave(self, name: str, number: int, *, hold: bool) -> None:
-        """End the connection with the number ``number`` to the terminal ``name``.
+        """End the connection ``number`` to the terminal ``name``. Does nothing if a newer
+        connection has replaced it.
 
-        With ``hold``, the terminal waits for its user to connect again; otherwise it ends too.
+        Args:
+            hold: whether the terminal is kept for ``HOLD_S`` seconds, so that its user can connect
+                again. If not, it ends.
         """
         entry = self._held.get(name)
         if entry is None or entry.number != number:
@@ -260,9 +263,10 @@ class TerminalService:
         return node or job.nodes[0]
 
     def _count(self, owner: str) -> None:
-        """Increment the user's number of terminals, which the caller must decrement again.
+        """Increment the number of the user's terminals. The caller must decrement it again.
 
-        Raises ``RateLimited`` if the user has too many.
+        Raises:
+            RateLimited: the user has the maximum number of terminals.
         """
         has = sum(entry.terminal.owner == owner for entry in self._held.values())
         if has + self._opening.get(owner, 0) >= MAX_PER_USER:

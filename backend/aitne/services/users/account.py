@@ -33,26 +33,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AccountDetails:
-    """A user's own account as shown to the user, with the state of the password and the second
-    factor.
-    """
+    """A user's own account as the user sees it."""
 
     user: User
     has_password: bool
+    """Whether the platform stores a password for the account."""
     factor: FactorState
+    """State of the second factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Protection of an account as shown to administrators: identity source, password, second
-    factor, lock and number of sign-ins.
-    """
+    """Protection of an account as administrators see it."""
 
     source: str
+    """Name of the identity source that manages the account, which may be the platform itself."""
     has_password: bool
+    """Whether the platform stores a password for the account."""
     second_factor: bool
+    """Whether a second factor is enabled."""
     locked_until: datetime | None
+    """Time until which logins are refused after failed logins; None: the account is not locked."""
     sign_ins: int
+    """Number of sign-ins that have not ended."""
 
 
 class AccountService:
@@ -243,7 +246,7 @@ class AccountService:
 
         Raises:
             Conflict: an identity source manages the password, or the account is disabled.
-            NotFound, NotAllowed: there is no such user, or the actor is no administrator.
+            NotFound, NotAllowed: there is no such user, or the actor is not an administrator.
         """
         user = await self._administered(actor, name)
         require_full_login(actor, "A reset link")
@@ -299,7 +302,7 @@ class AccountService:
         await self._store.clear_lockout(lockout_key(name), below=True)
 
     async def reset_factor(self, actor: Actor, name: str) -> None:
-        """Remove the second factor of a user and end the user's sign-ins.
+        """Remove the second factor of a user, and end all sign-ins of the user.
 
         Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
@@ -320,7 +323,7 @@ class AccountService:
         which the impersonation ends.
 
         Raises:
-            NotAllowed: the actor is no administrator, or ``name`` is one.
+            NotAllowed: the actor is not an administrator, or ``name`` is one.
             Conflict: the request was authenticated by a token instead of a browser login, or the
                 account is disabled.
             NotFound: there is no such user.
@@ -362,7 +365,8 @@ class AccountService:
     ) -> None:
         """Check that ``current`` is the actor's current password.
 
-        With ``first``, a recent full login is sufficient if the account has no password yet.
+        Args:
+            first: whether a recent full login is sufficient if the account has no password yet.
         """
         refuse_impersonation(actor, "change passwords")
         stored = await self._store.password_hash(actor.name)
@@ -392,8 +396,8 @@ class AccountService:
             raise RateLimited(f"Too many wrong passwords. Wait {wait_s:.0f} seconds.", wait_s)
 
     async def _confirming(self, check: Awaitable[T]) -> T:
-        """Await ``check`` and convert its error for a wrong code to one that does not end the login
-        in use.
+        """Await ``check``, and convert its error for a wrong code to an error that does not log the
+        user out.
         """
         try:
             return await check

@@ -1,5 +1,5 @@
-"""Mapping from the identity that an identity source confirmed to an account: found, created or
-refused.
+"""Mapping of identities that an identity source has confirmed to accounts of the platform: an
+account is found, created or refused.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 
 
 class IdentityUnavailable(Unavailable):
-    """Error which says that the identity source of this account does not answer, so the password
-    was not checked.
-    """
+    """The identity source of this account does not answer, so the password was not checked."""
 
 
 class LoginService:
@@ -80,11 +78,11 @@ class LoginService:
         return source
 
     async def by_form(self, username: str, password: str) -> tuple[User, str]:
-        """Return the user with this name and password, and the name of the source that confirmed
-        them.
+        """Log in with a user name and a password. Returns the user, and the name of the identity
+        source that confirmed them.
 
         Raises:
-            NotAuthenticated: name or password is wrong, or the account is disabled.
+            NotAuthenticated: the name or the password is wrong, or the account is disabled.
             LoginDenied: both are correct, but the user may not use this platform.
             Unavailable: a source that may know the user does not answer; ``IdentityUnavailable`` if
                 it is the account's own source.
@@ -112,12 +110,12 @@ class LoginService:
         raise NotAuthenticated(WRONG)
 
     async def welcome(self, source: str, identity: Identity) -> User:
-        """Return the account that belongs to the identity that ``source`` has confirmed; create the
-        account if the site allows that.
+        """Return the account of an identity that ``source`` has confirmed. The account is created
+        if it does not exist and the site permits that.
 
         Raises:
             NotAuthenticated: the account is disabled.
-            LoginDenied: there is no account, or the account of that name belongs to another
+            LoginDenied: there is no account, or the account with this name belongs to another
                 identity.
         """
         user = await self.find(identity.name) if source == OWN else None
@@ -220,17 +218,17 @@ class LoginService:
 
 
 def default_project_of(name: str) -> str:
-    """Return a project name for the user: the user's name, after a ``u`` if it does not begin with
-    a letter.
+    """Return a project name for the user: the name of the user, prefixed with ``u`` if it does not
+    begin with a letter.
     """
     return name if name[0].isalpha() else f"u{name}"
 
 
 async def free_project(store: UserStore, user: str) -> str:
-    """Return an unused project name for a new user's own project.
+    """Return an unused name for the project of a new user.
 
-    An existing project is never used, because the user must not become its member only because the
-    names are equal.
+    The project of an existing name is never used: the user must not become its member only because
+    the names are equal.
     """
     wished = default_project_of(user)
     taken = {project.name for project in await store.list_projects(visible_to=None)}

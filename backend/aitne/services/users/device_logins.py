@@ -37,15 +37,18 @@ _EXPIRED = "The code has expired or was never issued. Run `aitne login` again."
 
 @dataclass(frozen=True, slots=True)
 class DeviceLogin:
-    """Login that a program has started: the program keeps the device code secret and shows the user
-    code.
-    """
+    """Login that a program without a browser has started (RFC 8628)."""
 
     device_code: str
+    """Secret code with which the program requests its token."""
     user_code: str
+    """Code that the program shows to the user."""
     verification_url: str
+    """URL of the page where the user enters the code."""
     expires_in_s: int
+    """Seconds until both codes expire."""
     interval_s: int
+    """Minimum number of seconds between two requests of the program for its token."""
 
     @property
     def complete_url(self) -> str:

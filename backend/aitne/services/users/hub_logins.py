@@ -1,6 +1,4 @@
-"""Logout of users at JupyterHub and in their sessions, after their sign-ins at the portal have
-ended.
-"""
+"""Logout of users from JupyterHub and their sessions after their sign-ins at the portal have ended."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 
 
 class HubLogouts:
-    """Task that ends at JupyterHub the logins of users whose sign-ins have ended; the store lists
-    these users.
+    """Task that logs out users from JupyterHub whose sign-ins at the portal have ended. The store
+    contains the list of these users.
 
-    It sleeps until ``wake``; while JupyterHub does not answer, it retries.
+    The task sleeps until ``wake`` is called. While JupyterHub does not answer, it retries.
     """
 
     def __init__(self, store: SignInStore, hub: HubLogins) -> None:
@@ -58,7 +56,9 @@ class HubLogouts:
             self._due.set()
 
     async def _pass_on(self) -> bool:
-        """Log out all users in the store's list; return False if some remain."""
+        """Log out all users in the store's list. Returns False if some of them could not be logged
+        out yet.
+        """
         complete = True
         try:
             for owner, count in (await self._store.hub_logouts()).items():

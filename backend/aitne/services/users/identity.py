@@ -336,7 +336,7 @@ class IdentityService:
         return await self._enter(user, name, visit, may_have_to_enrol=False), str(data["next"])
 
     async def logout(self, token: str) -> None:
-        """End the sign-in of this sign-in token; an unknown token is no error."""
+        """End the sign-in of this sign-in token; an unknown token is not an error."""
         await self._store.end_sign_in(hashed(token))
 
     async def is_logged_in(self, token: str) -> bool:

@@ -53,6 +53,7 @@ class AccessToken:
 
     token: str
     expires_in_s: int
+    """Seconds until the token expires."""
 
 
 class UserInfo(Frozen):

@@ -35,23 +35,28 @@ _WRONG = "The code is wrong, or was used before. Wait for the next one and try a
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """Secret that the user's authenticator app has to store, as text, URI and QR code; shown only
-    once.
-    """
+    """New secret of a second factor for the user's authenticator app; shown only once."""
 
     secret: str
+    """Secret as text, for manual entry."""
     uri: str
+    """Secret as an ``otpauth:`` URI."""
     qr_svg: str
+    """QR code of the URI, as SVG."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactorState:
-    """State of the second factor of a user."""
+    """State of a user's second factor."""
 
     enabled: bool
+    """Whether the user has confirmed a second factor."""
     required: bool
+    """Whether the site requires a second factor of the user."""
     confirmed_at: datetime | None
+    """Time of the confirmation; None: no second factor is enabled."""
     recovery_codes_left: int
+    """Number of recovery codes that were not used yet."""
 
 
 class SecondFactors:
@@ -217,9 +222,9 @@ class SecondFactors:
         # Short enough to be guessed from a plain hash, so it is keyed.
         return self._keyed("recovery", f"{name}\0{code}").hex()
 
-    def _keyed(self, what: str, text: str) -> bytes:
+    def _keyed(self, purpose: str, text: str) -> bytes:
         key = read_secret(self._settings, KEY_NAME).encode()
-        message = f"{what}\0{text}".encode("utf-8", "surrogatepass")
+        message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
         return hmac.new(key, message, hashlib.sha256).digest()
 
 
@@ -235,8 +240,8 @@ def _new_codes() -> list[str]:
 
 
 def _plain(code: str) -> str:
-    """Return a recovery code as it was issued, without the spaces, hyphens and changed case of user
-    input.
+    """Return a recovery code in the form in which it was issued: spaces and hyphens of the input
+    are normalized, and letters are lower-case.
     """
     letters = code.replace(" ", "").replace("-", "").lower()
     return f"{letters[:5]}-{letters[5:]}"

@@ -1,4 +1,4 @@
-"""Session tokens: whose they are, and which jobs they show."""
+"""Session tokens: their owners, and the jobs that they give access to."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from aitne.services.platform.secrets import hashed
 
 
 async def owner_of(store: Store, token: str) -> tuple[User, UUID]:
-    """Return the owner and the ID of the session that has this session token.
+    """Return the owner and the ID of the session with this session token.
 
     Raises:
-        NotAuthenticated: no session has it any more, or its owner's account is disabled.
+        NotAuthenticated: no session has this token any more, or its owner's account is disabled.
     """
     job = await store.job_of_session_token(hashed(token))
     user = None if job is None else await store.get_user(job.owner)
@@ -30,9 +30,11 @@ async def owner_of(store: Store, token: str) -> tuple[User, UUID]:
 
 
 def own_jobs(actor: Actor, job_filter: JobFilter) -> JobFilter:
-    """Return the filter or, for a session token, the filter for the actor's own jobs alone.
+    """Restrict the filter to the actor's own jobs if the actor uses a session token; otherwise
+    return it unchanged.
 
-    Raises ``NotAllowed`` if a session token asks for the jobs of another user.
+    Raises:
+        NotAllowed: the filter of an actor with a session token selects the jobs of another user.
     """
     if actor.session is None:
         return job_filter

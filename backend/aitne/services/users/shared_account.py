@@ -1,6 +1,5 @@
-"""Restriction of platforms whose jobs all run as one Unix account.
-
-On them, a job can read the platform's secrets and the files of all users.
+"""Limitation of platforms on which all jobs run under one Unix account: a job can read the
+platform's secrets and the files of all users.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ def shared_account(settings: Settings) -> str | None:
 
 
 async def check_another_user(store: UserStore, settings: Settings) -> None:
-    """Check that a further user may be added to the platform.
+    """Check that one more user may be added to the platform.
 
     Raises:
-        Conflict: the users would share a Unix account, and the site has not configured that they
-            trust each other.
+        Conflict: all users would share a Unix account, and the site's settings do not permit that.
     """
     account = shared_account(settings)
     if account is None or settings.trusted_users:

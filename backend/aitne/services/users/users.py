@@ -90,7 +90,7 @@ class UserService:
         Without ``default_project``, the user gets a new project.
 
         Raises:
-            NotAllowed: the actor is no administrator.
+            NotAllowed: the actor is not an administrator.
             Conflict: the name is taken, or the platform permits only one user.
         """
         _administer(actor)
@@ -128,7 +128,7 @@ class UserService:
 
         Raises:
             NotFound: there is no such account that the actor may see.
-            NotAllowed: the actor is no administrator and changes ``role`` or ``disabled``, or the
+            NotAllowed: the actor is not an administrator and changes ``role`` or ``disabled``, or the
                 current password is wrong.
             Conflict: no enabled administrator would be left.
         """
