@@ -17,28 +17,36 @@ if TYPE_CHECKING:
 
 
 class SignInRecord(Record):
-    """Login of the user in one browser."""
+    """Login of the user in one browser. Times are in UTC."""
 
     id: str
+    """Identifier of the login, for ``revoke_sign_in``; it is not a secret."""
     owner: str
     source: str
+    """Kind of login: ``password``, ``ldap``, ``oidc``, ``pam``, or ``link`` for a one-time link."""
     device: str
+    """Browser and operating system, such as ``Firefox on Linux``."""
     address: str | None
+    """Network address of the last request; None: unknown."""
     created_at: datetime
     last_seen_at: datetime
+    """Time of the last request, to the minute."""
     expires_at: datetime
     current: bool
+    """Whether the request that returned this record was made with this login."""
 
 
 class ProtectionRecord(Record):
-    """Protection of an account: password, second factor, lock after failed logins, number of
-    logins."""
+    """State of an account's authentication: password, second factor, logins."""
 
     source: str
+    """Identity source, such as ``ldap``; ``password``: the platform manages the account itself."""
     has_password: bool
     second_factor: bool
     locked_until: datetime | None
+    """Time until which failed logins lock the account; None: it is not locked."""
     sign_ins: int
+    """Number of browsers in which the user is logged in."""
 
 
 class Account:
@@ -54,12 +62,13 @@ class Account:
         ]
 
     def revoke_sign_in(self, sign_in_id: str) -> None:
-        """End the login in one browser. Raises ``NotFound``."""
+        """Log the user out in the browser of the login ``sign_in_id``. Raises ``NotFound``."""
         self._session.json("DELETE", f"/account/sign-ins/{segment(sign_in_id)}")
 
     def revoke_all_sign_ins(self) -> int:
-        """Revoke all logins of the user in browsers and return their number. Access tokens remain
-        valid."""
+        """Log the user out in all browsers, and return the number of logins that were ended.
+        Personal access tokens remain valid.
+        """
         answer = self._session.json("DELETE", "/account/sign-ins", query={"keep_current": "false"})
         return int(answer["revoked"])
 
@@ -84,10 +93,13 @@ class Tokens:
         expires_in: str | None = "30d",
         user: str | None = None,
     ) -> Token:
-        """Create a token, for ``user`` if given (administrators only).
+        """Create a personal access token.
 
-        Its secret is in the field ``token`` and is returned only once. ``expires_in`` is its
-        validity, such as ``"30d"``; with None it does not expire.
+        ``scopes`` are the permitted actions: ``read``, ``write``, ``admin``. ``expires_in`` is the
+        validity, such as ``"30d"``; None: the token does not expire. ``user`` is the owner of the
+        token (administrators only); None: the current user.
+
+        The field ``token`` of the result contains the secret, which cannot be read again later.
         """
         body: dict[str, Any] = {"name": name, "scopes": list(scopes), "expires_in": expires_in}
         if user is not None:
@@ -95,11 +107,13 @@ class Tokens:
         return Token(self._session.json("POST", "/tokens", body=body))
 
     def revoke(self, token_id: str) -> None:
-        """Revoke a token; requests with it are rejected from now on."""
+        """Revoke the token with the ID ``token_id``, which becomes invalid immediately."""
         self._session.json("DELETE", f"/tokens/{segment(token_id)}")
 
     def login_link(self) -> LoginLinkRecord:
-        """Create a link that logs the user in, in the first browser that opens it."""
+        """Create a one-time login link. The first browser that opens it is logged in as the
+        user.
+        """
         return LoginLinkRecord(self._session.json("POST", "/auth/login-links"))
 
 
@@ -127,8 +141,12 @@ class Users:
         role: str = "user",
         default_project: str | None = None,
     ) -> User:
-        """Create an account. Without a password its owner can log in only by an access token or a
-        link."""
+        """Create an account and return it.
+
+        If ``password`` is None, the owner can log in only with an access token or a login link.
+        ``default_project`` is the project of jobs that do not specify one; None: a new project is
+        created. ``role`` is ``user`` or ``admin``.
+        """
         fields = {
             "name": name,
             "role": role,
@@ -146,21 +164,25 @@ class Users:
         return User(self._session.json("PATCH", f"/users/{segment(name)}", body=changes))
 
     def protection(self, name: str) -> ProtectionRecord:
-        """Return the protection of an account, and until when it is locked. Raises ``NotFound``."""
+        """Return the password, second factor and lock state of an account. Raises ``NotFound``."""
         return ProtectionRecord(self._session.json("GET", f"/users/{segment(name)}/protection"))
 
     def reset_link(self, name: str) -> LoginLinkRecord:
-        """Create a link with which the user ``name`` can set a new password, once."""
+        """Create a one-time link with which the user ``name`` can set a new password."""
         return LoginLinkRecord(self._session.json("POST", f"/users/{segment(name)}/reset-link"))
 
     def unlock(self, name: str) -> None:
-        """Delete the record of failed logins of an account, which unlocks it."""
+        """Unlock an account that was locked after failed logins, and reset its count of failed
+        logins.
+        """
         self._session.json("POST", f"/users/{segment(name)}/unlock")
 
     def reset_second_factor(self, name: str) -> None:
-        """Remove the second factor of an account and end its logins in all browsers."""
+        """Remove the second factor of an account and log its user out in all browsers."""
         self._session.json("POST", f"/users/{segment(name)}/reset-second-factor")
 
     def sign_out(self, name: str) -> int:
-        """End the logins of the user ``name`` in all browsers and return their number."""
+        """Log the user ``name`` out in all browsers, and return the number of logins that were
+        ended.
+        """
         return int(self._session.json("DELETE", f"/users/{segment(name)}/sign-ins")["revoked"])

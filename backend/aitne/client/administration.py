@@ -36,9 +36,10 @@ class Audit:
         limit: int | None = None,
         **where: str | datetime | None,
     ) -> Iterator[AuditEntryRecord]:
-        """Iterate over entries of the audit log, newest first, at most ``limit``.
+        """Iterate over entries of the audit log, newest first.
 
-        ``where`` has filters: actor, action, object, outcome, since, until. ``most`` is a
+        ``limit`` is the maximum number of entries; None: all. ``where`` contains filters:
+        ``actor``, ``action``, ``object``, ``outcome``, ``since`` and ``until``. ``most`` is a
         deprecated alias of ``limit``.
         """
         limit = limit_of(limit, where.pop("most", None))
@@ -52,8 +53,11 @@ class Audit:
         as_csv: bool = False,
         **where: str | datetime | None,
     ) -> Iterator[bytes]:
-        """Yield the entries that match as the chunks of one file, oldest first. The file has JSON
-        lines, or CSV with ``as_csv``. ``where`` has the filters of ``list``."""
+        """Download the audit log as a file, oldest entry first, and yield its chunks.
+
+        The file contains JSON lines, or CSV if ``as_csv`` is True. ``where`` contains the filters
+        of ``list``.
+        """
         reply = self._session.stream(
             "/admin/audit/export",
             query={**_query(where), "format": "csv" if as_csv else "jsonl"},
@@ -65,8 +69,9 @@ class Audit:
             reply.close()
 
     def check(self) -> AuditCheckRecord:
-        """Let the platform check the chain of hashes in the audit log, which shows changed or
-        removed entries, and return the result."""
+        """Verify the hash chain of the audit log on the platform and return the result, which shows
+        whether entries were changed or removed.
+        """
         return AuditCheckRecord(self._session.json("GET", "/admin/audit/check"))
 
 
@@ -162,8 +167,11 @@ class Administration:
         return HealthRecord(self._session.json("GET", "/admin/health"))
 
     def import_topology(self, name: str, content: str, *, node: str | None = None) -> None:
-        """Import the text of a file with a topology under the name of the file. ``node`` is the node
-        that it describes, if the file does not name it. Raises ``InvalidInput``."""
+        """Import a topology file. A file that was imported under the same name is replaced.
+
+        ``content`` is the text of the file. ``node`` is the node that the file describes; None: the
+        file names its nodes itself. Raises ``InvalidInput``.
+        """
         body = {"content": content, "node": node}
         self._session.json("PUT", f"/admin/topology/{segment(name)}", body=body)
 

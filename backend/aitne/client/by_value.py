@@ -1,5 +1,6 @@
-"""The functions ``aitne.submit``, ``aitne.map``, ``aitne.future`` and ``aitne.futures``: those of
-``client.functions``, with the client that ``Client()`` makes."""
+"""Module-level functions ``aitne.submit``, ``aitne.map``, ``aitne.future`` and ``aitne.futures``.
+They call the methods of ``client.functions`` with the client that ``Client()`` returns.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +52,10 @@ def submit(
     client: Client | None = None,
     **job: Any,
 ) -> Future[T]:
-    """Submit a job that calls ``fn(*args, **kwargs)``, and return a future of the result.
+    """Submit a job that calls ``fn(*args, **kwargs)``, and return a future of its result.
 
-    ``client`` is the client to use; None: the one that ``Client()`` makes. The other arguments and
-    the errors are those of ``client.functions.submit``.
+    ``client`` is the client to use; None: the one that ``Client()`` returns. The other arguments
+    and the errors are documented at ``client.functions.submit``.
     """
     return (client or _client()).functions.submit(
         fn,
@@ -115,7 +116,9 @@ def futures(job_id: str, *, client: Client | None = None) -> FutureArray[Any]:
 
 
 def _client() -> Client:
-    """Return the client for the present environment variables, the same one each time."""
+    """Return the client for the current environment variables; the same object until they
+    change.
+    """
     key = tuple(os.environ.get(name) for name in _VARIABLES)
     with _lock:
         if key not in _clients:

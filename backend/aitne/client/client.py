@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Client of one platform, acting as one user. Without arguments it selects the platform and the
-    credential as the command line does (``aitne.client.discovery``).
+    """Client of one platform that acts as one user. Without arguments, the platform and the
+    credential are selected as on the command line (see ``aitne.client.discovery``).
 
-    Errors are those of ``aitne.core.errors`` and ``aitne.client.errors``. A client may be shared
-    between threads.
+    Methods raise the errors in ``aitne.core.errors`` and ``aitne.client.errors``. A client can be
+    shared between threads.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class Client:
         return answer
 
     def events(self, after: int | None = None) -> Iterator[Event]:
-        """Yield every event that the user may see, without end: from now on, or those after the
-        event id ``after``."""
+        """Yield the events that the user may see, without end. ``after`` is the ID of an event:
+        later events are yielded; None: events from now on.
+        """
         return (event for event in events(self._session, after) if event is not None)

@@ -28,17 +28,28 @@ class DatasetRecord(Record):
     version: str
     description: str
     licence: str
+    """Licence or terms of use; may be empty."""
     owner: str
     path: str
+    """Absolute path of the folder on the nodes."""
     size_bytes: int
     files: int
+    """Number of files."""
     manifest: str
+    """SHA-256 of the manifest, in hexadecimal."""
     projects: list[str]
+    """Projects whose members may read the dataset, in addition to its owner."""
     created_at: datetime
     verified_at: datetime | None
+    """Time of the last verification; None: never verified."""
     verified_by: str | None
+    """User who ran the last verification; None: never verified."""
     damaged_files: int | None
+    """Number of paths that differed from the manifest in the last verification; None: never
+    verified.
+    """
     retired: bool
+    """Whether new jobs can no longer use this version."""
 
     @property
     def reference(self) -> str:
@@ -73,9 +84,9 @@ class Datasets:
         return next((dataset for dataset in versions if not dataset.retired), versions[0])
 
     def manifest(self, reference: str) -> Iterator[bytes]:
-        """Yield the text of a version's manifest in chunks.
+        """Download the manifest of a version and yield its text in chunks.
 
-        Raises ``NotFound``, ``Unavailable``, or ``InvalidInput`` if the answer is damaged.
+        Raises ``NotFound``, ``Unavailable``, or ``InvalidInput`` if the received text is damaged.
         """
         from aitne.client.http import ConnectionFailed
         from aitne.core.datasets import MOST_BYTES, unpack
@@ -94,10 +105,11 @@ class Datasets:
             ) from failure
 
     def check(self, dataset: Mapping[str, Any]) -> None:
-        """Raise the errors that ``add`` would raise for these fields.
+        """Validate the fields of a dataset without adding it; raises the errors that ``add`` would
+        raise.
 
-        It saves reading the files for a manifest, which can take hours, for a dataset that would be
-        rejected. It does not check whether the version exists already; only ``add`` does.
+        Call it before the manifest is created, which can take hours for a large dataset. It does
+        not check whether the version already exists; only ``add`` does.
         """
         from aitne.core.errors import ManifestMissing
 

@@ -32,10 +32,11 @@ SUPERVISED_PATIENCE_S = 20.0
 
 
 class Platform:
-    """Address and credential of the platform to use.
+    """Address and credential of a platform.
 
-    ``source`` says in words how it was selected, ``data_dir`` is set for a platform on this
-    machine, and ``ca_file`` is a file with CA certificates to trust in addition to the system's.
+    ``source`` describes how the platform was selected. ``data_dir`` is the data directory of a
+    platform on this machine, None for others. ``ca_file`` is a file with CA certificates that are
+    trusted in addition to the system's; None: no such file.
     """
 
     def __init__(
@@ -55,21 +56,25 @@ class Platform:
 
     @property
     def patience_s(self) -> float:
-        """Return the number of seconds for which a failed request is repeated: longer for a
-        platform on this machine, which is restarted automatically."""
+        """Return the time in seconds for which a failed request is retried. It is longer for a
+        platform on this machine, whose supervisor restarts it.
+        """
         return PATIENCE_S if self.data_dir is None else SUPERVISED_PATIENCE_S
 
     def expected_up(self) -> bool:
-        """Return whether the platform should answer: always True for one selected by its address,
-        and for one on this machine whether its supervisor runs."""
+        """Return whether the platform is expected to answer: for a platform on this machine,
+        whether its supervisor runs; otherwise True.
+        """
         return self.data_dir is None or ask_supervisor(self.data_dir, "where") is not None
 
     def how_to_start(self) -> str:
-        """Return a message on how to start the platform, which does not run."""
+        """Return a message that states how to start the platform."""
         return not_running(self.data_dir or "")
 
     def what_to_check(self) -> str:
-        """Return a message on what to check if the platform should answer but does not."""
+        """Return a message that states what to check if the platform does not answer although it
+        should.
+        """
         if self.data_dir is None:
             return f"Check the address ({self.source}) and the network, or ask its administrator."
         return f"`aitne status` shows which part is down; its logs are in {self.data_dir}/logs."

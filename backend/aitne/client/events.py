@@ -63,8 +63,9 @@ def events(
 
 
 def messages(reply: Reply) -> Iterator[tuple[str, str]]:
-    """Yield event name and data of each message in a stream of server-sent events, and ``COMMENT``
-    for each comment."""
+    """Yield the event name and data of each message in a stream of server-sent events; for a
+    comment, ``COMMENT`` and an empty string.
+    """
     kind, data = "message", list[str]()
     for line in _lines(reply):
         if not line:
@@ -86,6 +87,6 @@ def messages(reply: Reply) -> Iterator[tuple[str, str]]:
 def _lines(reply: Reply) -> Iterator[str]:
     rest = b""
     for chunk in reply.chunks():
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
             yield line.removesuffix(b"\r").decode()

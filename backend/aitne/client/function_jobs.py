@@ -1,4 +1,4 @@
-"""The files and the job file with which a submitted function travels to its job."""
+"""Conversion of a Python function to a job: the files that are uploaded, and the job file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ _SOFTWARE = frozenset({"image", "container", "environment"})
 
 
 class FunctionCall:
-    """A function with its arguments, pickled for a job; with ``items``, for an array job."""
+    """A function with its arguments, pickled for a job. If ``items`` is set, the job is an array
+    job with one task for each item.
+    """
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class FunctionCall:
         """Pickle the function and its arguments.
 
         Raises:
-            InvalidInput: it is no function, there are no items, or a part cannot be pickled.
+            InvalidInput: ``function`` is not a function, ``items`` is empty, or a value cannot be pickled.
         """
         if not callable(function):
             raise InvalidInput(
@@ -88,16 +90,16 @@ class FunctionCall:
                 raise InvalidInput(
                     f"{name} cannot be set for a function, which is the job's program."
                 )
-        here = _session_file(session)
-        inherited = {} if here is None else dict(here)
+        session_fields = _session_file(session)
+        inherited = {} if session_fields is None else dict(session_fields)
         if _SOFTWARE & job.keys():
             inherited = {k: v for k, v in inherited.items() if k not in _SOFTWARE}
         local = session.platform.data_dir is not None
-        own_python = not _SOFTWARE & job.keys() and (here is not None or local)
+        own_python = not _SOFTWARE & job.keys() and (session_fields is not None or local)
         python = self._python or (sys.executable if own_python else "python3")
         workdir = job.pop("workdir", None)
         if workdir is None and self._sync is None:
-            workdir = os.getcwd() if here is not None else "~"
+            workdir = os.getcwd() if session_fields is not None else "~"
         self._workdir = workdir
         resources = dict(job.pop("resources", {}))
         nodes, gpus = job.pop("nodes"), job.pop("gpus", None)
@@ -113,10 +115,11 @@ class FunctionCall:
         return {**file, "commands": [command], **({"resources": resources} if resources else {})}
 
     def upload(self, trees: Trees) -> str:
-        """Upload the files of the job, and return the digest of their tree. Contents that the
-        platform has are not sent again.
+        """Upload the files of the job and return the digest of their tree. File contents that the
+        platform already has are not transferred again.
 
-        Raises ``InvalidInput`` if they exceed its limits, and the errors of ``client.trees.upload``.
+        Raises ``InvalidInput`` if the files exceed the platform's limits, and the errors of
+        ``client.trees.upload``.
         """
         call = {
             "python": sys.version_info[:2],
@@ -183,8 +186,9 @@ def _without_cloudpickle(error: ModuleNotFoundError) -> InvalidInput:
 
 
 def _session_file(session: ApiSession) -> Mapping[str, Any] | None:
-    """Return the fields that jobs inherit from the session in which this program runs; None outside
-    of sessions."""
+    """Return the job-file fields of the session in which this program runs, which its jobs inherit;
+    None if the program does not run in a session.
+    """
     session_id = os.environ.get("AITNE_SESSION") or os.environ.get("AITNE_SESSION_ID")
     if not session_id:
         return None
@@ -202,8 +206,9 @@ def _source(name: str) -> bytes:
 
 @functools.cache
 def _library() -> bytes:
-    """Return a zip file with what the runner imports, and those parts of ``aitne`` that programs use
-    in jobs."""
+    """Return a zip file with the modules that the runner imports, and the parts of ``aitne`` that
+    programs in jobs use.
+    """
     import cloudpickle
 
     own, pickler = Path(__file__).parents[1], Path(cloudpickle.__file__).parent

@@ -1,13 +1,13 @@
-"""Program that runs a submitted function in its job and writes what it returns or raises.
+"""Program that runs a submitted function in its job and writes the return value or exception.
 
-It travels with the function, in the folder ``.aitne-function`` of the job's tree, and is started by
-any Python that the job has. It therefore uses only the standard library and syntax that all
-versions of Python since 3.6 have, and compares the version before it loads anything: loading a
-function of another minor version can end the process.
+It is part of the job's tree, in the folder ``.aitne-function``, and is started by the Python
+interpreter of the job. It therefore uses only the standard library and the syntax of Python 3.6. It
+checks the version of Python before it loads the function, because bytecode of another minor version
+can crash the interpreter.
 
-The result is a file in the attempt's folder: a line of JSON, then the pickle. Rank 0 of a job that
-completed has written ``result.0``; the first rank on which the function raised an exception has
-written ``result.error``. For tasks of an array the names begin with ``result-<task>``.
+The result is a file in the folder of the attempt: one line of JSON, followed by the pickle. A rank
+on which the function returned writes ``result.<rank>``; the first rank on which it raised an
+exception writes ``result.error``. In an array job the names begin with ``result-<task>``.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ FORMAT = 1
 
 
 def main() -> None:
-    """Run the function that lies beside this file."""
+    """Load the function from the folder of this file, call it, and write its result."""
     folder = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(folder, "call.json"), encoding="utf-8") as file:
         call = json.load(file)
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _pickling(folder: str, call: "dict[str, Any]") -> "Any":
-    """Return the module that reads and writes pickles, and complete the path of modules."""
+    """Import the pickling module and extend ``sys.path`` with the job's modules."""
     if os.path.abspath(sys.path[0]) == folder:
         del sys.path[0]
     # The cloudpickle that wrote the function reads it; all else of the job's Python comes first.
@@ -84,7 +84,7 @@ def _restart() -> int:
 
 
 def _forget_earlier_runs() -> None:
-    """Remove the exception of a run that the scheduler has started again since."""
+    """Delete the exception of an earlier run of this attempt, which the scheduler has restarted."""
     if _restart() == 0:
         return
     try:
@@ -99,11 +99,11 @@ def _forget_earlier_runs() -> None:
             os.unlink(_place("error"))
 
 
-def _check_version(wanted: "list[int]") -> None:
+def _check_version(required: "list[int]") -> None:
     found = list(sys.version_info[:2])
-    if found != wanted:
+    if found != required:
         _refuse(
-            f"The function was submitted from Python {wanted[0]}.{wanted[1]}, and {sys.executable} "
+            f"The function was submitted from Python {required[0]}.{required[1]}, and {sys.executable} "
             f"of this job is Python {found[0]}.{found[1]}. Functions can only travel between equal "
             "versions: submit it with `python=` and the path of such a Python, or with an image or "
             "environment that has one."
@@ -147,7 +147,9 @@ def _load(folder: str, call: "dict[str, Any]", pickling: "Any") -> "Any":
 
 
 def _raised(error: BaseException, pickling: "Any") -> "NoReturn":
-    """Record an exception, and end the process as a program ends that an exception ends."""
+    """Print the traceback, write the exception to the result file, and exit with status 1, as
+    Python does for an uncaught exception.
+    """
     frames = error.__traceback__ and error.__traceback__.tb_next
     text = "".join(traceback.format_exception(type(error), error, frames))
     sys.stderr.write(text)
@@ -174,7 +176,7 @@ def _refuse(sentence: str) -> "NoReturn":
 
 
 def _write_error(header: "dict[str, object]", data: bytes = b"") -> None:
-    """Write ``result.error``, unless another rank has done so before."""
+    """Write ``result.error`` unless another rank has already written it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         descriptor = os.open(_place("error"), flags, 0o600)
@@ -184,9 +186,9 @@ def _write_error(header: "dict[str, object]", data: bytes = b"") -> None:
 
 
 def _write(descriptor: int, header: "dict[str, object]", data: bytes) -> None:
-    facts = {"format": FORMAT, "python": sys.version_info[:2], "restart": _restart()}
+    common = {"format": FORMAT, "python": sys.version_info[:2], "restart": _restart()}
     with os.fdopen(descriptor, "wb") as file:
-        file.write(json.dumps({**header, **facts, "bytes": len(data)}).encode() + b"\n")
+        file.write(json.dumps({**header, **common, "bytes": len(data)}).encode() + b"\n")
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

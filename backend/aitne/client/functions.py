@@ -41,20 +41,29 @@ class Functions:
         sync: str | os.PathLike[str] | None = None,
         **job: Any,
     ) -> Future[T]:
-        """Submit a job that calls ``fn(*args, **kwargs)``, and return a future of the result.
+        """Submit a job that calls ``fn(*args, **kwargs)``, and return a future of its result. The
+        function and its arguments are pickled and sent with the job.
 
-        The function and its arguments travel with the job. ``gpus`` is the number, or such as
-        ``"a100:2"``, on each node. With ``ranks_per_node``, or several nodes, the function is
-        called on each rank. ``python`` is the Python that runs it, of the same minor version as
-        this one. ``sync`` is a folder whose files travel too; modules in it can be imported.
-        ``job`` has further fields of a job file.
+        Args:
+            fn: function to call; on each rank if the job has ranks.
+            kwargs: keyword arguments of the call; None: none.
+            nodes: number of nodes.
+            gpus: GPUs on each node: a number, or a type and number such as ``"a100:2"``.
+            ranks_per_node: number of ranks on each node; None: no ranks on a single node; on
+                several nodes, one for each GPU, or one without GPUs.
+            max_duration: time limit, such as ``"4h"``.
+            python: Python interpreter of the job, of the same minor version as this one. None: this
+                interpreter in a session or on the platform's machine, unless the job specifies
+                software of its own; otherwise ``python3``.
+            sync: folder whose files are uploaded with the job; modules in it can be imported.
+            job: further fields of a job file.
 
-        In a session, the job has the session's project, image or environment, datasets, variables
-        and secrets, and starts in the present folder, unless given otherwise.
+        In a session, the job inherits project, image or environment, datasets, variables and
+        secrets of the session and starts in the current folder, unless arguments specify otherwise.
 
         Raises:
-            InvalidInput: a value cannot be pickled, which is named with its path, or is too large;
-                or the platform refuses the job. Nothing was submitted.
+            InvalidInput: a value cannot be pickled (the message names it) or is too large, or the
+                platform rejects the job. Nothing was submitted.
         """
         from aitne.client.function_jobs import FunctionCall
         from aitne.client.futures import Future
@@ -112,11 +121,12 @@ class Functions:
         return self._array(record.id, call.tasks)
 
     def future(self, job_id: str) -> Future[Any]:
-        """Return the future of a job that ``submit`` or ``map`` submitted, also in an earlier
-        process. ``job_id`` is the id of the job, or of a task of an array job.
+        """Return the future of a job that ``submit`` or ``map`` created earlier, possibly in
+        another process. ``job_id`` is the ID of the job or of a task of an array job.
 
-        Loading a result runs code, so it must be a job of the client's own user. Raises
-        ``NotFound``; ``NotAllowed`` for a job of another user; ``InvalidInput`` for an array job.
+        Results are pickles, which can execute code when they are loaded; therefore only jobs of the
+        client's own user are accepted. Raises ``NotFound``, ``NotAllowed`` for a job of another
+        user, and ``InvalidInput`` for an array job.
         """
         from aitne.client.futures import Future
         from aitne.core.errors import InvalidInput
@@ -129,8 +139,10 @@ class Functions:
         return self._watched(Future(self._jobs, job.id))
 
     def futures(self, job_id: str) -> FutureArray[Any]:
-        """Return the futures of an array job that ``map`` submitted, also in an earlier process.
-        Raises the errors of ``future``; ``InvalidInput`` if it is not an array job."""
+        """Return the futures of an array job that ``map`` created earlier, possibly in another
+        process. Raises the errors of ``future``, and ``InvalidInput`` if the job is not an array
+        job.
+        """
         from aitne.core.errors import InvalidInput
 
         job = self._own(job_id)

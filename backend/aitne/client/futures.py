@@ -36,11 +36,11 @@ QUOTED_BYTES, QUOTED_LINES = 8_192, 20
 
 
 class Future(concurrent.futures.Future[T]):
-    """Result of a function that runs in a job, which may not exist yet.
+    """Result of a function that runs in a job.
 
-    ``concurrent.futures.wait`` and ``as_completed`` accept it, and ``await`` waits for it. It is
-    done when its job has ended; a job in the state UNKNOWN has not. Callbacks run in the thread
-    that follows the jobs, and must not wait for other futures.
+    It supports ``concurrent.futures.wait``, ``as_completed`` and ``await``. It is done when the job
+    has ended (a job in the state UNKNOWN has not ended). Callbacks run in the thread that watches
+    the jobs and must not wait for other futures.
     """
 
     def __init__(self, jobs: Jobs, job_id: str) -> None:
@@ -62,17 +62,17 @@ class Future(concurrent.futures.Future[T]):
         return self._jobs.get(self.job_id)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait until the job has ended and return what the function returned; of a function on
-        several ranks, what it returned on rank 0.
+        """Wait until the job has ended, and return the return value of the function. If the
+        function runs on several ranks, the value of rank 0 is returned.
 
-        If the function raised an exception, that exception is raised, with the traceback of the
-        job as its cause.
+        An exception of the function is raised again here; its ``__cause__`` is the traceback in the
+        job.
 
         Raises:
-            WaitTimeout: the job has not ended within ``timeout`` seconds (None: no limit). It is a
-                ``TimeoutError``, and the job continues.
-            JobNotCompleted: the job ended otherwise; its subclasses say how.
-            ResultUnusable: the result cannot be loaded here.
+            WaitTimeout: the job has not ended within ``timeout`` seconds (None: no limit). It is also a
+                ``TimeoutError``. The job continues.
+            JobNotCompleted: the job ended in another way; the subclass states how.
+            ResultUnusable: the result cannot be loaded in this process.
         """
         outcome = self._loaded(timeout)
         if outcome.error is not None:
@@ -90,18 +90,20 @@ class Future(concurrent.futures.Future[T]):
         return [first, *others]
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait as ``result`` does, and return the exception that it would raise; None if it would
-        return. Raises ``WaitTimeout``."""
+        """Wait like ``result``, and return the exception that ``result`` would raise; None if the
+        function returned a value. Raises ``WaitTimeout``.
+        """
         return self._loaded(timeout).error
 
     def log(self, max_bytes: int = LOG_BYTES) -> str:
-        """Return the last ``max_bytes`` of what the job has printed so far."""
+        """Return the last ``max_bytes`` bytes of the job's log as text."""
         chunks = self._jobs.logs(self.job_id, tail=max_bytes)
         return b"".join(chunks).decode("utf-8", "replace")
 
     def cancel(self) -> bool:
-        """Request cancellation of the job, also while it runs; it ends a moment later. Return False
-        if it has ended already."""
+        """Request cancellation of the job, which may be running. The job ends shortly afterwards.
+        Return False if it has already ended.
+        """
         return not self._jobs.cancel(self.job_id).ended
 
     def cancelled(self) -> bool:
@@ -160,7 +162,7 @@ class Future(concurrent.futures.Future[T]):
             except Conflict as error:
                 return _Outcome(error=error)
             else:
-                if outcome.whole:
+                if outcome.complete:
                     return outcome
         return _Outcome(error=error_of(job, self._last_lines()))
 
@@ -198,8 +200,11 @@ class FutureArray(Sequence[Future[T]], Generic[T]):
         return f"<FutureArray of job {self.job_id}: {done} of {len(self)} done>"
 
     def results(self, timeout: float | None = None) -> list[T]:
-        """Wait for all tasks and return what the function returned for each item. Raises what the
-        first task that failed raises, by index, when all have ended; and ``WaitTimeout``."""
+        """Wait until all tasks have ended, and return the results in the order of the items.
+
+        ``timeout`` is the maximum time in seconds; None: no limit. If tasks failed, the error of
+        the failed task with the lowest index is raised. Raises ``WaitTimeout``.
+        """
         pending = concurrent.futures.wait(self, timeout).not_done
         if pending:
             raise WaitTimeout(
@@ -214,14 +219,16 @@ class FutureArray(Sequence[Future[T]], Generic[T]):
 
 
 class _Outcome:
-    """Value or exception of a function. ``whole`` is False if the file breaks off."""
+    """Value or exception of a function. ``complete`` is False if the result file is truncated or
+    invalid.
+    """
 
     def __init__(
-        self, value: object = None, error: BaseException | None = None, *, whole: bool = True
+        self, value: object = None, error: BaseException | None = None, *, complete: bool = True
     ) -> None:
         self.value = value
         self.error = error
-        self.whole = whole
+        self.complete = complete
 
     def checked(self) -> Any:
         """Return the value or raise the error."""
@@ -231,16 +238,16 @@ class _Outcome:
 
 
 def _read(content: bytes, job: Job | None = None) -> _Outcome:
-    """Return the outcome that the content of a result file describes."""
+    """Parse a result file. ``job`` is the job that wrote it."""
     line, _, data = content.partition(b"\n")
     try:
         header = json.loads(line)
-        whole = header["format"] == FORMAT and len(data) == header["bytes"]
+        complete = header["format"] == FORMAT and len(data) == header["bytes"]
         kind, python = header["kind"], list(header["python"])
     except (ValueError, KeyError, TypeError):
-        return _Outcome(whole=False)
-    if not whole:
-        return _Outcome(whole=False)
+        return _Outcome(complete=False)
+    if not complete:
+        return _Outcome(complete=False)
     if kind == "refused" and job is not None:
         return _Outcome(error=FunctionRefused(str(header.get("message")), job))
     here = list(sys.version_info[:2])

@@ -63,8 +63,8 @@ class CertificateRejected(ConnectionFailed):
 
 
 def tls_context(ca_file: str | None, authority: str | None = None) -> ssl.SSLContext:
-    """Return a TLS context that trusts the system's CAs, those in the PEM file ``ca_file`` and the
-    one whose certificate ``authority`` has as text in PEM format; None: no others.
+    """Return a TLS context that trusts the system's CAs and, in addition, the CAs in the PEM file
+    ``ca_file`` and in the PEM text ``authority`` (None: none).
 
     Raises ``ValueError`` if the file cannot be read.
     """

@@ -23,10 +23,16 @@ class ArtifactRecord(Record):
     """File or Docker image from which one container runtime starts an image."""
 
     runtime: str
+    """Container runtime, such as ``apptainer`` or ``docker``."""
     digest: str
+    """Digest of the file, or the image ID in Docker."""
     size_bytes: int
     path: str | None
+    """Absolute path of the file; None: Docker's own image store contains the image."""
     mtime_ns: int | None
+    """Modification time of the file when it was verified, in nanoseconds since 1970; None: no
+    file.
+    """
 
 
 class PackageRecord(Record):
@@ -35,6 +41,7 @@ class PackageRecord(Record):
     name: str
     version: str
     source: str
+    """Package manager, such as ``debian`` or ``python``."""
 
 
 class ImageRecord(Record, artifacts=ArtifactRecord, packages=PackageRecord):
@@ -44,16 +51,24 @@ class ImageRecord(Record, artifacts=ArtifactRecord, packages=PackageRecord):
     version: str
     description: str
     apps: dict[str, dict[str, Any]]
+    """Apps that sessions can start in the image, by name."""
     needs: dict[str, Any]
+    """Requirements on the node, such as ``{"cuda": "12.6"}``."""
     env: dict[str, str]
+    """Environment variables that the image sets."""
     artifacts: list[ArtifactRecord]
+    """Files or Docker images, at most one for each container runtime."""
     packages: list[PackageRecord]
     state: str
+    """``offered`` or ``retired``."""
     projects: list[str]
+    """Projects whose members may use the image; empty: all users may use it."""
     created_at: datetime
     created_by: str
     verified_at: datetime | None
+    """Time of the last verification; None: never verified."""
     damage: str | None
+    """Problem that the last verification found; None: no problem."""
 
     @property
     def reference(self) -> str:
@@ -62,7 +77,7 @@ class ImageRecord(Record, artifacts=ArtifactRecord, packages=PackageRecord):
 
     @property
     def offered(self) -> bool:
-        """Return whether new jobs may use the image."""
+        """Return whether new jobs may use the image: it is not retired, and no damage is known."""
         return self.state == "offered" and self.damage is None
 
 
@@ -124,8 +139,9 @@ class Images:
         return self._change(reference, {"projects": [*projects]})
 
     def note_verification(self, reference: str, damage: str | None) -> ImageRecord:
-        """Record the result of a verification; administrators only. ``damage`` describes what is
-        wrong; None: the image is intact. Raises ``NotFound``."""
+        """Store the result of a verification; administrators only. ``damage`` describes the problem
+        that was found; None: the image is intact. Raises ``NotFound``.
+        """
         path = f"{self._path(reference)}/verification"
         return ImageRecord(
             self._session.json("POST", path, body={"damage": damage}, repeatable=True)

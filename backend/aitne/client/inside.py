@@ -25,11 +25,11 @@ MAX_MESSAGE = 1_000
 ASK_EVERY_S = 60.0
 TIMEOUT_S = 10.0
 _asked: dict[str, tuple[float, datetime | None]] = {}
-"""Time limits that the platform has told, by job, with the time of the answer."""
+"""Cached ends of time limits by job ID: pairs of the query time (monotonic clock) and the end."""
 
 
 class RunningJob:
-    """The job in which this program runs, and the place of this process in it."""
+    """Job in which this program runs."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Read the variables that the platform sets in a job. Raises ``InvalidInput`` outside of
@@ -63,12 +63,13 @@ class RunningJob:
 
     @property
     def expires_at(self) -> datetime | None:
-        """Time at which the job reaches its time limit, which can be extended meanwhile; None if
-        neither platform nor scheduler tell it. The platform is asked once a minute at most."""
-        told = _asked.get(self.id)
-        if told is None or time.monotonic() - told[0] > ASK_EVERY_S:
-            told = _asked[self.id] = (time.monotonic(), self._ask())
-        return told[1]
+        """Time at which the job reaches its time limit; None: unknown. The time limit can be
+        extended while the job runs. The value is cached for a minute.
+        """
+        cached = _asked.get(self.id)
+        if cached is None or time.monotonic() - cached[0] > ASK_EVERY_S:
+            cached = _asked[self.id] = (time.monotonic(), self._ask())
+        return cached[1]
 
     @property
     def time_left_s(self) -> float | None:
@@ -89,18 +90,20 @@ class RunningJob:
 
 
 def job() -> RunningJob:
-    """Return the job in which this program runs: its id, nodes, ranks, this process's rank, and the
-    time left. Raises ``InvalidInput`` outside of jobs."""
+    """Return the job in which this program runs: its ID, nodes and ranks, the rank of this process,
+    and the remaining time. Raises ``InvalidInput`` if the program does not run in a job.
+    """
     return RunningJob(os.environ)
 
 
 def notify(text: str) -> None:
-    """Send a message to the owner of the job in which this program runs, as a notification: in the
-    portal, by mail or by webhooks, as the owner has chosen.
+    """Send a notification to the owner of the job in which this program runs. The owner's settings
+    determine whether it is sent by mail or to webhooks.
 
     Raises:
-        InvalidInput: this is no job, or the text is empty or has more than 1,000 characters.
-        Conflict: the platform refuses it, because too many were sent, or the job has ended.
+        InvalidInput: the program does not run in a job, or the text is empty or has more than 1,000
+            characters.
+        Conflict: the platform rejects the message, for example because the job has sent too many.
         Unavailable: the platform does not answer.
     """
     if not text.strip() or len(text) > MAX_MESSAGE:
@@ -111,23 +114,25 @@ def notify(text: str) -> None:
     _send(running, "POST", "message", {"text": text, "task": running.task})
 
 
-def _send(job: RunningJob, method: str, what: str, body: Mapping[str, Any] | None = None) -> bytes:
+def _send(
+    job: RunningJob, method: str, endpoint: str, body: Mapping[str, Any] | None = None
+) -> bytes:
     """Send a request with the job token and return the answer. Raises ``Conflict`` and
     ``Unavailable``."""
     try:
         with open(f"{job.folder}/agent.json", encoding="utf-8") as file:
-            facts = json.load(file)
+            agent_spec = json.load(file)
         with open(f"{job.folder}/token", encoding="utf-8") as file:
             token = file.read().strip()
     except (OSError, ValueError) as error:
         raise Conflict(f"The files of the job in {job.folder} cannot be read: {error}.") from error
-    url = facts.get("platform_url")
+    url = agent_spec.get("platform_url")
     if not url:
         raise Conflict("The platform has no address that jobs reach.")
-    transport = HttpTransport(url, authority=facts.get("authority"))
+    transport = HttpTransport(url, authority=agent_spec.get("authority"))
     data = None if body is None else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    path = f"/agent/v1/jobs/{job.array_id or job.id}/{what}"
+    path = f"/agent/v1/jobs/{job.array_id or job.id}/{endpoint}"
     try:
         reply = transport.send(method, path, headers=headers, body=data, timeout_s=TIMEOUT_S)
         try:

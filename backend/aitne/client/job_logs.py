@@ -78,7 +78,7 @@ class JobLogs:
         patience = RequestBackoff(self._session)
         while True:
             position = {"offset": offset} if tail is None else {"tail": tail}
-            whole = False
+            stream_ended = False
             try:
                 reply = self._session.stream(
                     f"/jobs/{segment(job_id)}/logs",
@@ -93,7 +93,7 @@ class JobLogs:
                         yield chunk
                 finally:
                     reply.close()
-                whole = True
+                stream_ended = True
             except ConnectionFailed as failure:
                 if failure.reason != SILENCE:  # a program may well be silent for long
                     patience.after(failure, repeatable=True)
@@ -102,7 +102,7 @@ class JobLogs:
             # when the platform stops: the log read so far may then be incomplete.
             restarted = job.attempt != attempt
             attempt = job.attempt
-            if job.ended and (whole or not restarted):
+            if job.ended and (stream_ended or not restarted):
                 if not restarted:
                     yield from self.logs(job_id, task=task, offset=offset)
                 return

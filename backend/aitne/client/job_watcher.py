@@ -1,4 +1,4 @@
-"""Notice of the end of many jobs over one event stream."""
+"""Detection of the end of jobs, with one event stream for all watched jobs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ log = logging.getLogger("aitne")
 
 
 class JobWatcher:
-    """Thread that follows the event stream of one user while jobs are watched, and calls back when
-    one of them has ended. All callbacks are called in this thread or in the one that adds a job.
+    """Thread that follows the user's event stream while jobs are watched, and calls a function when
+    a watched job ends. Callbacks run in this thread, or in the thread that calls ``add``.
     """
 
     def __init__(self, session: ApiSession) -> None:
@@ -68,11 +68,11 @@ class JobWatcher:
                 self._later.setdefault(job_id, self._session.clock())
 
     def _run(self) -> None:
-        told = False
+        warned = False
         while True:
             try:
                 for event in events(self._session, until=self._idle):
-                    told = False
+                    warned = False
                     if event is None:
                         with self._lock:
                             self._streams = True
@@ -84,9 +84,9 @@ class JobWatcher:
                         self._hear(event)
                 return
             except Unavailable as error:
-                if not told:
+                if not warned:
                     log.warning("%s Waiting for jobs continues.", error.message)
-                told = True
+                warned = True
             except AitneError as error:
                 self._give_up(error)
                 return
@@ -95,8 +95,9 @@ class JobWatcher:
                 raise
 
     def _idle(self) -> bool:
-        """Return whether no job is watched, so that the stream and the thread end. Called from
-        time to time; looks after jobs that may have been started again."""
+        """Read ended jobs again that may have been retried meanwhile. Return True if no job is
+        watched any more, so that the stream and the thread can end.
+        """
         now = self._session.clock()
         late = [job_id for job_id, at in list(self._later.items()) if now - at > LATER_S]
         for job_id in late:

@@ -52,15 +52,20 @@ def token_for_password(
 
 
 class DeviceCodes(Record):
-    """Codes of a login that has begun: ``user_code`` is shown to the user, who confirms it in the
-    portal."""
+    """Codes of a login that the user confirms in the portal (RFC 8628)."""
 
     device_code: str
+    """Secret with which the client requests the token."""
     user_code: str
+    """Code that the user enters in the portal."""
     verification_uri: str
+    """URL of the portal page on which the code is entered."""
     verification_uri_complete: str
+    """The same URL with the code filled in."""
     expires_in: int
+    """Validity of the codes in seconds."""
     interval: int
+    """Minimum time between two requests for the token, in seconds."""
 
 
 def begin_device_login(session: ApiSession, token_name: str) -> DeviceCodes:

@@ -67,8 +67,9 @@ class Progress:
 
 
 class FolderManifest:
-    """Manifest of a folder. If there are ``problems``, no manifest could be made and ``text`` is
-    empty."""
+    """Manifest of a folder. If ``problems`` is not empty, the manifest could not be created and
+    ``text`` is empty.
+    """
 
     def __init__(
         self,
@@ -87,8 +88,9 @@ class FolderManifest:
         self.digest = hashlib.sha256(self.text).hexdigest()
 
     def forget(self) -> None:
-        """Delete the journal with the checksums, so that a later run for this folder reads all
-        files again."""
+        """Delete the journal with the checksums. A later run for this folder then reads all files
+        again.
+        """
         if self._journal is not None:
             self._journal.remove()
 
@@ -157,17 +159,22 @@ def make(
     heard: Listener | None = None,
     workers: int | None = None,
 ) -> FolderManifest:
-    """Create the manifest of the folder ``path``, which may be a symbolic link, by reading all of
+    """Create the manifest of the folder ``path`` (which may be a symbolic link) by reading all of
     its files.
 
-    ``listed`` is called with the folder's contents before the first file is read, and may raise.
-    ``heard`` is a progress callback. ``workers`` is the number of threads; None: one for each CPU.
-    Files that changed before the last file was read are among the ``problems`` of the result. The
-    journal in ``journal_dir`` is kept until ``FolderManifest.forget``, so that files need not be
-    read again if the manifest cannot be used.
+    Args:
+        listed: called with the numbers of files, links and bytes before the first file is read; it
+            may raise an error to stop.
+        journal_dir: folder for the journal of checksums, with which an interrupted run resumes;
+            None: no journal. The journal is kept until ``FolderManifest.forget`` is called, so that
+            files need not be read again if the manifest cannot be used.
+        heard: progress callback.
+        workers: number of threads; None: one for each CPU.
+
+    Files that change while the manifest is created are listed in ``problems`` of the result.
 
     Raises:
-        InvalidInput: there is no such folder, it cannot be read, or it has no files.
+        InvalidInput: the folder does not exist, cannot be read, or contains no files.
     """
     run = _Run(path, heard, workers)
     before = run.scan(stamps=True)
@@ -207,13 +214,13 @@ def verify(
     heard: Listener | None = None,
     workers: int | None = None,
 ) -> Verification:
-    """Compare every file in the folder ``path`` with a manifest, whose text is given in chunks.
+    """Compare every file in the folder ``path`` with a manifest.
 
-    ``journal_dir``, ``heard`` (a progress callback) and ``workers`` have the same meaning as in
-    ``make``.
+    ``text`` is the manifest in chunks of any size. ``journal_dir``, ``heard`` and ``workers`` have
+    the same meaning as in ``make``.
 
     Raises:
-        InvalidInput: there is no such folder, or it cannot be read.
+        InvalidInput: the folder does not exist or cannot be read.
         ManifestError: the text is not a manifest.
     """
     run = _Run(path, heard, workers)
@@ -288,7 +295,7 @@ class _Run:
 
 
 class _Comparison:
-    """Comparison of a folder with a manifest. Differences are collected in ``found``."""
+    """Comparison of a folder with a manifest. ``found`` is the list of differences."""
 
     def __init__(self, tree: Tree) -> None:
         self.found: list[ManifestDifference] = []
@@ -316,9 +323,9 @@ class _Comparison:
             else:
                 target = tree.links.pop(path, None)
                 if target is None:
-                    there = path in tree.files
+                    is_file = path in tree.files
                     tree.files.pop(path, None)
-                    self._absent(path, there or None, "a file instead of a link")
+                    self._absent(path, is_file or None, "a file instead of a link")
                 elif target != entry.target:
                     self._differs(
                         path, f"points to {escape(target)} instead of {escape(entry.target)}"

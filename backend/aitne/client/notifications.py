@@ -21,57 +21,82 @@ class NotificationRecord(Record):
     """One notification; ``read_at`` is None while it is unread."""
 
     id: int
+    """Number of the notification; newer notifications have higher numbers."""
     kind: str
+    """Kind of the event, such as ``job_finished``."""
     level: str
     title: str
     text: str
     job_id: str | None
+    """ID of the job that the notification is about; None: it is not about a job."""
     path: str
+    """Path of the portal page with details."""
     data: dict[str, Any]
+    """Values that occur in ``text``, by name."""
     created_at: datetime
     read_at: datetime | None
+    """Time at which it was marked as read; None: unread."""
 
 
 class WebhookRecord(Record):
-    """Webhook: URL that receives notifications. ``secret`` is set only after creation or
-    rotation."""
+    """Webhook: a URL that receives notifications."""
 
     id: str
     url: str
     created_at: datetime
     enabled: bool
+    """Whether notifications are sent to the webhook."""
     failures: int
+    """Number of consecutive deliveries that failed."""
     disabled_reason: str | None
+    """Reason why the webhook was disabled; None: enabled."""
     secret: str | None
+    """Key that signs the messages. It is returned only when the webhook is created or the key is
+    rotated, and is None otherwise.
+    """
     disabled_why: str | None  # deprecated
+    """Deprecated alias of ``disabled_reason``."""
 
 
 class DeliveryRecord(Record):
-    """Delivery of a notification by mail or to a webhook. ``state`` is ``waiting``, ``sent`` or
-    ``failed``."""
+    """Delivery of one notification by mail or to a webhook."""
 
     id: int
     kind: str
+    """Kind of the notification; ``test`` for a test message."""
     title: str
     state: str
+    """``waiting``, ``sent`` or ``failed``. A failed delivery is not retried."""
     attempts: int
+    """Number of attempts so far."""
     status: int | None
+    """Status code of the last response; None: no response."""
     error: str | None
+    """Reason why the last attempt failed; None: it succeeded, or there was no attempt."""
     created_at: datetime
     next_attempt_at: datetime | None
+    """Time of the next attempt; None: the delivery has ended."""
     finished_at: datetime | None
+    """Time at which the message was sent or the last attempt failed; None: the delivery
+    continues.
+    """
     tries: int  # deprecated
+    """Deprecated alias of ``attempts``."""
     next_try_at: datetime | None  # deprecated
+    """Deprecated alias of ``next_attempt_at``."""
 
 
 class NotificationSettingsRecord(Record):
-    """Notification settings of the user: mail address, and for each kind the channels, with
-    defaults filled in."""
+    """Notification settings of the user."""
 
     channels: list[str]
+    """Channels that this site offers, such as ``browser`` and ``mail``."""
     mail: str | None
+    """Mail address for notifications; None: no mail is sent."""
     choices: dict[str, Any]
+    """For each kind of notification, whether it is sent on each channel. Defaults are filled in."""
     quiet_until: datetime | None
+    """Time until which notifications appear only in the portal's inbox; None: no restriction."""
 
 
 class Notifications:
@@ -93,8 +118,9 @@ class Notifications:
         )
 
     def mark_read(self, ids: Sequence[int] | None = None) -> int:
-        """Mark the notifications ``ids`` as read, or all if it is None, and return the number of
-        those still unread."""
+        """Mark the notifications ``ids`` as read (None: all), and return the number of
+        notifications that are still unread.
+        """
         body = {} if ids is None else {"ids": [*ids]}
         answer = self._session.json("POST", "/notifications/read", body=body, repeatable=True)
         return int(answer["unread"])
@@ -115,8 +141,13 @@ class Notifications:
         mail: str | None = None,
         quiet_until: str | None = None,
     ) -> NotificationSettingsRecord:
-        """Replace the notification settings. ``choices`` has for each kind the channels to use;
-        omitted kinds and arguments get their defaults. Raises ``InvalidInput``."""
+        """Replace the notification settings of the user.
+
+        ``choices`` states for each kind of notification and each channel whether it is used;
+        omitted kinds get their defaults. ``mail`` is the mail address; None: no mail is sent.
+        ``quiet_until`` is the time until which only the portal's inbox is used; None: no
+        restriction. Raises ``InvalidInput``.
+        """
         body = {"choices": choices, "mail": mail, "quiet_until": quiet_until}
         settings = self._session.json("PUT", "/notifications/settings", body=body, repeatable=True)
         return NotificationSettingsRecord(settings)
@@ -158,7 +189,9 @@ class Webhooks:
     def update(
         self, webhook_id: str, *, url: str | None = None, enabled: bool | None = None
     ) -> WebhookRecord:
-        """Change the URL of a webhook, disable it, or enable it again. Raises ``NotFound``."""
+        """Change the URL of a webhook, or enable or disable it. Arguments that are None leave the
+        value unchanged. Raises ``NotFound``.
+        """
         changes = {"url": url, "enabled": enabled}
         body = {name: value for name, value in changes.items() if value is not None}
         path = f"/webhooks/{segment(webhook_id)}"

@@ -21,52 +21,69 @@ RESULT_S = 120.0
 
 
 class SnapshotRecord(Record):
-    """Circumstances of a job's run, to reproduce it. ``taken`` has what was recorded on the node
-    (git, environment, host); None if nothing was recorded."""
+    """Environment in which one attempt of a job ran; it allows the run to be reproduced."""
 
     attempt: int
     taken: dict[str, Any] | None
+    """Git state, packages and host as recorded on the node; None: not recorded (yet)."""
     image: str
+    """Image as ``name:version`` or the path of the user's own image; ``bare``: none."""
     image_digest: str | None
+    """Digest of the image; None: no image, or the user's own."""
     datasets: list[dict[str, Any]]
+    """Versions of the datasets that the job used."""
     modules: list[str]
+    """Environment modules that were loaded."""
     spec: dict[str, Any]
+    """Job file with all defaults filled in."""
 
 
 class WrittenFileRecord(Record):
     """A file that was changed while the job ran."""
 
     path: str
+    """Path relative to ``WrittenFilesRecord.folder``."""
     size_bytes: int
     modified_at: datetime
+    """Time of the last change, according to the file system."""
 
 
 class WrittenFilesRecord(Record, files=WrittenFileRecord):
     """Files in a job's folder that were changed while it ran, newest first."""
 
     folder: str
+    """Absolute path of the folder that was searched."""
     files: list[WrittenFileRecord]
     cut: bool
+    """Whether the list is incomplete because there were too many files."""
 
 
 class ResultsRecord(Record):
     """Metrics that a job's program recorded."""
 
     updated_at: datetime
+    """Time at which the metrics were last read on the node."""
     values: dict[str, float]
+    """Last value of each metric, by name."""
     series: dict[str, list[list[float]]]
+    """Pairs of step and value of each metric, by name. Long series are thinned."""
     sources: list[str]
+    """Files from which the metrics were read."""
     notes: list[str]
+    """Problems that occurred while the files were read, as sentences."""
 
 
 class SweepTaskRecord(Record):
     """One task of a sweep: its parameters and the metrics that it reported."""
 
     task: int
+    """Index of the task in the array job."""
     job_id: str
     state: str
     parameters: dict[str, Any]
+    """Parameter setting of the task, by name."""
     values: dict[str, float]
+    """Last value of each metric, by name."""
     started_at: datetime | None
     ended_at: datetime | None
 
@@ -75,36 +92,53 @@ class SweepRecord(Record, tasks=SweepTaskRecord):
     """A sweep with all its tasks."""
 
     job_id: str
+    """ID of the array job."""
     method: str
+    """``grid``, ``random`` or ``list``."""
     parameters: list[str]
     metric: str | None
+    """Metric by which the tasks are ranked; None: they are not ranked."""
     goal: str
+    """``min`` or ``max``: whether smaller or larger values of the metric are better."""
     stop_when: dict[str, Any] | None
+    """Condition under which the remaining tasks are cancelled (``metric``, ``goal``, ``value``);
+    None: all tasks run.
+    """
     best: int | None
+    """Index of the task with the best value so far; None: no task has a value yet."""
     tasks: list[SweepTaskRecord]
 
 
 class RerunRecord(Record):
-    """Preview of running a job again: problems that prevent it, changes since it ran, and notes."""
+    """Preview of a resubmission of an ended job."""
 
     possible: bool
+    """Whether the job can run again unchanged."""
     problems: list[dict[str, Any]]
+    """Reasons why it cannot run again, each with the field of the job file."""
     changes: list[dict[str, Any]]
+    """Differences between the environment of the last run and the current one."""
     notes: list[str]
+    """Sentences about what could not be compared."""
 
 
 class ComparisonRecord(Record):
-    """Comparison of two runs. Each section has rows with ``field``, the values ``a`` and ``b``, and
-    whether they are the ``same``."""
+    """Comparison of two jobs."""
 
     a: dict[str, Any]
     b: dict[str, Any]
     differences: int
+    """Number of fields with different values."""
     sections: list[dict[str, Any]]
+    """Sections of the comparison. Each has rows with ``field``, the values ``a`` and ``b``, and
+    ``same``, which is True if the values are equal.
+    """
 
 
 class Runs:
-    """The part of ``client.jobs`` about runs: snapshots, files, results, sweeps."""
+    """Operations on the results of jobs, as methods of ``client.jobs``: snapshots, files, metrics,
+    sweeps.
+    """
 
     _session: ApiSession
 
@@ -113,12 +147,14 @@ class Runs:
         return SnapshotRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/snapshot"))
 
     def result(self, job_id: str, *, rank: int | None = None) -> bytes:
-        """Return the file in which the submitted function of an ended job left what it returned or
-        raised. ``client.functions.future`` loads it.
+        """Return the content of the file that contains the return value or exception of a submitted
+        function. Use ``client.functions.future`` to load it.
 
-        ``rank`` is the rank whose value is wanted; None: rank 0's, or the first exception of any
-        rank if the job has not completed. Raises ``NotFound`` if there is none, ``Conflict`` if the
-        job has not ended or the file is too large.
+        ``rank`` selects the rank; None: the value of rank 0 if the job completed, otherwise the
+        first exception of any rank.
+
+        Raises ``NotFound`` if the function has no result, and ``Conflict`` if the job has not ended
+        or the file is too large.
         """
         path = f"/jobs/{segment(job_id)}/result"
         return self._session.read("GET", path, query={"rank": rank}, timeout_s=RESULT_S)[1]
@@ -134,10 +170,10 @@ class Runs:
         return ResultsRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/results"))
 
     def notebook(self, job_id: str) -> bytes:
-        """Return the executed copy of the notebook that the job runs; while it runs and after a
-        failure, the part that was executed.
+        """Return the executed copy of the notebook that the job runs. While the job runs, and after
+        a failure, it contains the cells that were executed so far.
 
-        Raises ``NotFound`` if the job runs no notebook or has not run a cell yet.
+        Raises ``NotFound`` if the job does not run a notebook or has not executed a cell yet.
         """
         return self._session.read("GET", f"/jobs/{segment(job_id)}/notebook")[1]
 
@@ -149,8 +185,9 @@ class Runs:
         return ComparisonRecord(self._session.json("GET", path))
 
     def plan_resubmit(self, job_id: str) -> RerunRecord:
-        """Return what has changed since the job ran, and whether it can run again. Nothing is
-        stored."""
+        """Check whether the job can run again, and return what has changed since its last run.
+        Nothing is submitted.
+        """
         return RerunRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/resubmit"))
 
     def sweep(self, job_id: str) -> SweepRecord:

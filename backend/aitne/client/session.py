@@ -127,8 +127,8 @@ class ApiSession:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Reply:
-        """Send a GET request and return the response, whose body the caller reads in chunks. It is
-        not repeated.
+        """Send a GET request and return the response; the caller reads its body in chunks. A failed
+        request is not repeated.
 
         Raises:
             ConnectionFailed: the connection failed; the caller may try again.
@@ -224,11 +224,11 @@ def _encoded(query: Query | None) -> str:
 
 
 class RequestBackoff:
-    """Pauses between repeated requests to a platform that does not answer, and the time limit for
-    them.
+    """Retry policy for requests to a platform that does not answer: a total time limit and
+    increasing pauses.
 
-    A supervised platform restarts its API within seconds, so a request is repeated a few times
-    after a broken connection; if no platform runs, the error is raised at once.
+    A supervised platform restarts its API within seconds, so requests are retried for some time
+    after a broken connection. If the platform is known not to run, the error is raised immediately.
     """
 
     def __init__(self, session: ApiSession, seconds: float | None = None) -> None:
@@ -237,13 +237,13 @@ class RequestBackoff:
         self.reset()
 
     def reset(self) -> None:
-        """Start again with a full time limit and short pauses, after the platform has answered."""
+        """Restart the time limit and the shortest pause, after the platform has answered."""
         self._pause_s = FIRST_PAUSE_S
         self._until: float | None = None
 
     def after(self, failure: ConnectionFailed, *, repeatable: bool) -> None:
-        """Wait before the next attempt after ``failure``, or raise an error if there should be
-        none.
+        """Sleep before the next attempt after ``failure``, or raise an error if the request must
+        not be repeated.
 
         ``repeatable`` states whether the request may safely be sent twice.
 
@@ -273,7 +273,9 @@ class RequestBackoff:
             ) from failure
 
     def pause(self) -> bool:
-        """Sleep, longer each time; return False, without sleeping, if the time limit has passed."""
+        """Sleep, longer with each call, and return True. If the time limit has passed, return False
+        without sleeping.
+        """
         now = self._session.clock()
         if self._until is None:
             self._until = now + self._seconds

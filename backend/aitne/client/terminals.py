@@ -106,13 +106,13 @@ class TerminalConnection:
                     received += len(message)
                     self._send({"type": "ack", "bytes": received})
                     continue
-                facts = self._parsed(message)
-                if facts["type"] == "ack":
+                message_fields = self._parsed(message)
+                if message_fields["type"] == "ack":
                     with self._room:
-                        self._on_its_way = self._written - int(facts["bytes"])
+                        self._on_its_way = self._written - int(message_fields["bytes"])
                         self._room.notify_all()
-                elif facts["type"] == "exit":
-                    self.exit_code, self.reason = facts["code"], facts["reason"]
+                elif message_fields["type"] == "exit":
+                    self.exit_code, self.reason = message_fields["code"], message_fields["reason"]
                     return
         finally:
             with self._room:
@@ -173,13 +173,13 @@ class TerminalConnection:
         return self._parsed(message if isinstance(message, str) else "{}")
 
     def _parsed(self, message: str) -> Any:
-        facts = json.loads(message)
-        if facts.get("type") == "error":
+        message_fields = json.loads(message)
+        if message_fields.get("type") == "error":
             from aitne.client.errors import from_problem
 
-            problem = facts["problem"]
+            problem = message_fields["problem"]
             raise from_problem(problem["status"], {}, json.dumps(problem).encode())
-        return facts
+        return message_fields
 
 
 def attach(

@@ -54,8 +54,9 @@ async def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 async def stream(
     make: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
 ) -> AsyncIterator[T]:
-    """Yield the items of the iterator that ``make`` returns. Each item is fetched in a thread when
-    it is requested."""
+    """Iterate asynchronously over the iterator that ``make(*args, **kwargs)`` returns. Each item is
+    fetched in a thread when it is requested.
+    """
     items = await call(make, *args, **kwargs)
     try:
         while (item := await call(next, items, _END)) is not _END:

@@ -25,7 +25,9 @@ OFTEN = 1_000
 
 
 class TreeProblem:
-    """Entry for which a folder cannot become a dataset, or cannot be compared with one."""
+    """Entry of a folder that cannot be part of a dataset, or that could not be compared with a
+    manifest.
+    """
 
     __slots__ = ("kind", "path", "reason")
 
@@ -38,7 +40,7 @@ class TreeProblem:
 
 
 class Tree:
-    """Contents of a folder as a scan found them, by path relative to the folder."""
+    """Result of a scan of a folder. Paths are relative to the folder."""
 
     def __init__(self) -> None:
         self.files: dict[bytes, Stamp | None] = {}

@@ -25,21 +25,29 @@ class TreeLimitsRecord(Record):
     """Limits of the platform for uploaded working trees."""
 
     max_files: int
+    """Maximum number of files and links of one tree."""
     max_bytes: int
+    """Maximum size of one tree."""
     quota_bytes: int
+    """Maximum total size of all trees of the user."""
 
 
 class TreeRecord(Record):
     """Uploaded working tree. A job file refers to it by its ``digest``, in the field ``tree``."""
 
     digest: str
+    """SHA-256 that identifies the tree."""
     files: int
+    """Number of files and links."""
     size_bytes: int
     commit: str | None
+    """Git commit that was checked out; None: not a git repository, or no commit yet."""
     dirty: bool | None
+    """Whether there were uncommitted changes; None if ``commit`` is None."""
     uploaded_files: int
-    """Number of files whose contents the platform did not have before."""
+    """Number of file contents that this upload transferred; the platform had the others already."""
     uploaded_bytes: int
+    """Size of the file contents that this upload transferred."""
 
 
 class Trees:
@@ -59,17 +67,18 @@ class Trees:
         files: Mapping[str, bytes] | None = None,
         heard: Callable[[Progress], None] | None = None,
     ) -> TreeRecord:
-        """Upload a folder as a working tree for jobs, and return its record. Contents that the
-        platform has are not sent again.
+        """Upload a folder as a working tree for jobs and return its record. File contents that the
+        platform already has are not transferred again.
 
-        In a git repository the files are those that git tracks or would add, elsewhere all files,
-        in both cases without those that ``.aitneignore`` in the folder lists. ``files`` are added,
-        contents by path; without a folder (None) they are all. ``heard`` is a progress callback.
+        In a git repository, the tree contains the files that git tracks or would add; elsewhere, it
+        contains all files. Paths listed in the folder's ``.aitneignore`` are left out. ``files``
+        maps the paths of additional files to their contents; if ``folder`` is None, the tree
+        contains only these. ``heard`` is a progress callback.
 
         Raises:
             InvalidInput: the folder cannot be read, is too large, or was changed meanwhile.
             Conflict: the user's working trees would exceed the quota.
-            Unreachable: the platform does not answer. What was uploaded is not uploaded again.
+            Unreachable: the platform does not answer. A later call continues the upload.
         """
         from aitne.client.manifests import Progress
         from aitne.client.working_tree import WorkingTree, collect

@@ -172,9 +172,9 @@ def test_result_of_another_version_of_python_is_not_loaded(runs: Runner) -> None
 
 def test_result_that_breaks_off_is_no_result(runs: Runner) -> None:
     content = runs(lambda: "long enough").files["result.0"]
-    assert futures._read(content).whole
-    assert not futures._read(content[:-1]).whole
-    assert not futures._read(b"").whole
+    assert futures._read(content).complete
+    assert not futures._read(content[:-1]).complete
+    assert not futures._read(b"").complete
 
 
 def test_task_gets_its_item(runs: Runner) -> None:
