@@ -317,8 +317,8 @@ class LogLineRecord(Record):
 
 
 class RemedyRecord(Record):
-    """An action that may prevent the failure. A resubmission is only proposed with resources
-    that all limits permit.
+    """Action that may prevent the failure. A resubmission is proposed only with resources that
+    all limits permit.
     """
 
     kind: str

@@ -40,12 +40,17 @@ class AuditChain:
     """State of checking entries from old to new, up to the first entry that breaks the chain."""
 
     entries: int = 0
+    """Number of entries that were checked and found valid."""
     first: int | None = None
+    """Number of the first checked entry; None: no entry yet."""
     last: int | None = None
+    """Number of the last valid entry; None: no entry yet."""
     last_hash: str | None = None
+    """Hash of the last valid entry; None: no entry yet."""
     gaps: int = 0
     """Number of places where entries are missing, as in an export with a filter."""
     broken: ChainBreak | None = None
+    """First entry that breaks the chain; None: no such entry."""
 
     @property
     def intact(self) -> bool:
@@ -53,9 +58,10 @@ class AuditChain:
         return self.broken is None and not self.gaps and self.first in (None, 1)
 
     def follow(self, entries: Iterable[Mapping[str, Any]], *, filtered: bool = False) -> bool:
-        """Check the next entries, and return False if one breaks the chain.
+        """Check further entries, oldest first, and return False if one breaks the chain.
 
-        With ``filtered``, entries may be missing between the others.
+        ``filtered`` states that entries may be missing, as in a filtered export; each gap is
+        counted in ``gaps``.
         """
         return all(self._check(entry, filtered) for entry in entries)
 

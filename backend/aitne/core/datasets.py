@@ -50,8 +50,8 @@ _PLAIN = re.compile(rb"[ -\[\]-~]*")
 
 
 class ManifestError(InvalidInput):
-    """Error: a manifest, or a text that should become one, violates a rule of the format. ``line``
-    is the line number, counted from 1.
+    """A manifest, or a list of entries for one, violates the format. ``line`` is the line number,
+    from 1.
     """
 
     code = "invalid_manifest"
@@ -69,8 +69,11 @@ class ManifestFile(NamedTuple):
     """
 
     path: bytes
+    """Path relative to the dataset."""
     size: int
+    """Size in bytes."""
     sha256: str
+    """SHA-256 of the content, in hexadecimal."""
 
 
 class ManifestLink(NamedTuple):
@@ -78,6 +81,7 @@ class ManifestLink(NamedTuple):
 
     path: bytes
     target: bytes
+    """Target of the link, as stored in the link."""
 
 
 Entry = ManifestFile | ManifestLink
@@ -89,9 +93,11 @@ class Summary(NamedTuple):
     """
 
     digest: str
+    """SHA-256 of the manifest's text, which identifies the manifest."""
     files: int
     links: int
     size_bytes: int
+    """Total size of all files."""
 
 
 def escape(path: bytes) -> str:
@@ -176,14 +182,16 @@ def check_target(path: bytes, target: bytes) -> None:
 
 
 class PathOrder:
-    """Check that the entries of a manifest are sorted; it remembers only the last one."""
+    """Check that paths are passed in the order of a manifest. Only the previous path is kept in
+    memory.
+    """
 
     def __init__(self) -> None:
         self._path = b""
         self._key = b""
 
     def check(self, path: bytes) -> None:
-        """Raise ``ValueError`` if ``path`` must not come after the path of the previous call."""
+        """Raise ``ValueError`` if ``path`` may not follow the path of the previous call."""
         key = order(path)
         if key <= self._key:
             if path == self._path:
@@ -223,12 +231,13 @@ def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
-    """Yield the entries of a manifest, whose text may be divided into chunks of any size; only one
-    line is kept in memory.
+    """Parse a manifest and yield its entries. Only one line is kept in memory.
+
+    ``chunks`` is the text, divided into chunks of any size.
 
     Raises:
-        ManifestError: the text is not a complete manifest in its canonical form. Entries before the
-            wrong line were yielded already, so none should be used before the end was reached.
+        ManifestError: the text is not a complete manifest in canonical form. Entries before the
+            invalid line have been yielded already; do not use any entry before the iteration ends.
     """
     ordered = PathOrder()
     for number, line in _lines(chunks):
@@ -248,10 +257,10 @@ def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
 
 
 def summarize(chunks: Iterable[bytes]) -> Summary:
-    """Read a whole manifest, check its format strictly, and return its summary.
+    """Parse and validate a manifest, and return its summary.
 
     Raises:
-        ManifestError: the text is not a complete manifest in its canonical form.
+        ManifestError: the text is not a complete manifest in canonical form.
     """
     digest = hashlib.sha256()
 
@@ -306,8 +315,8 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def pack(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the text compressed with gzip, as it is sent and stored; the same text always results
-    in the same bytes.
+    """Compress a manifest with gzip and yield the result. The same text always gives the same
+    bytes.
     """
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
     for chunk in chunks:
@@ -318,10 +327,10 @@ def pack(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def unpack(chunks: Iterable[bytes], *, most_bytes: int) -> Iterator[bytes]:
-    """Yield the decompressed text, at most ``most_bytes`` bytes of it.
+    """Decompress gzip data and yield the text. ``most_bytes`` is the maximum size of the text.
 
     Raises:
-        ManifestError: the input is not one complete gzip stream, or its content is larger.
+        ManifestError: the input is not one complete gzip stream, or the text is larger.
     """
     unpacker = zlib.decompressobj(31)
     remaining = most_bytes

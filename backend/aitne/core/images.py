@@ -40,8 +40,11 @@ class DriverMatch:
     """Nodes with the requested GPUs, grouped by whether their GPU driver can run the image."""
 
     able: tuple[str, ...]
+    """Names of the nodes whose driver can run the image."""
     too_old: tuple[str, ...]
+    """Names of the nodes whose driver supports only earlier CUDA releases."""
     unknown: tuple[str, ...]
+    """Names of the nodes whose driver is unknown."""
     newest: Release | None
     """Latest CUDA release among the nodes whose driver is too old; None if there are none."""
 

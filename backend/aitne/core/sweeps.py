@@ -97,14 +97,14 @@ def _draw(choices: RangeSpec | Sequence[Scalar], at: float) -> Scalar:
     if not isinstance(choices, RangeSpec):
         return choices[int(at * len(choices))]
     low, high = choices.min, choices.max
-    whole = choices.type is NumberType.INT
-    if whole:
+    integers = choices.type is NumberType.INT
+    if integers:
         high += 1
     if choices.log:
         value = math.exp(math.log(low) + at * (math.log(high) - math.log(low)))
     else:
         value = low * (1 - at) + high * at
-    if whole:
+    if integers:
         return min(int(choices.max), max(int(low), math.floor(value)))
     return min(high, max(low, float(f"{value:.{_DIGITS}g}")))
 

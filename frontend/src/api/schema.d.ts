@@ -4664,7 +4664,7 @@ export interface components {
             total: number;
             /** @description Number that could be allocated to a job now. */
             free: number;
-            /** @description Amount in use. */
+            /** @description Number of GPUs that are allocated to jobs. */
             used: number;
             /** @description Number on nodes that start no jobs. */
             unavailable: number;
@@ -7809,8 +7809,8 @@ export interface components {
             reason: string;
         };
         /**
-         * @description An action that may prevent the failure. A resubmission is only proposed with resources that
-         *     all limits permit.
+         * @description Action that may prevent the failure. A resubmission is proposed only with resources that all
+         *     limits permit.
          */
         Remedy: {
             /** @description Kind of the action. */

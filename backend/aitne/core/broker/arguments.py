@@ -12,14 +12,14 @@ AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00-\x1f\x7f]+$", max_length=
 
 
 class Args(Strict):
-    """Arguments of a verb. The audit log contains only what ``about`` returns: the Unix account and
-    the job.
+    """Base class of the arguments of a verb. The audit log stores only the values that ``about``
+    returns, never the arguments themselves.
     """
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """Unix account for which the broker acts, and the job; each is None if the verb has
-        none.
+        """Return the Unix account for which the broker acts, and the job; each is None if the verb
+        does not concern one.
         """
         return None, None
 

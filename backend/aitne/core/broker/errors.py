@@ -27,32 +27,34 @@ def error_to_wire(error: AitneError) -> dict[str, Any]:
     """
     module = AitneError.__module__
     code = next(cls.code for cls in type(error).__mro__ if cls.__module__ == module)  # type: ignore[attr-defined]
-    facts: dict[str, Any] = {"code": code, "message": error.message}
+    fields: dict[str, Any] = {"code": code, "message": error.message}
     if isinstance(error, InvalidInput):
         problems = [[p.field, p.message, p.value, p.allowed] for p in error.problems]
-        facts.update(code=InvalidInput.code, problems=problems)
+        fields.update(code=InvalidInput.code, problems=problems)
     elif isinstance(error, SchedulerRejected):
-        facts["field"] = error.field
+        fields["field"] = error.field
     elif isinstance(error, RateLimited):
-        facts["retry_after_s"] = error.retry_after_s
+        fields["retry_after_s"] = error.retry_after_s
     elif isinstance(error, NotFound):
-        facts.update(kind=error.kind, name=error.name)
-    return facts
+        fields.update(kind=error.kind, name=error.name)
+    return fields
 
 
-def error_from_wire(facts: Mapping[str, Any]) -> AitneError:
-    """Return the error that ``error_to_wire`` converted; ``Unavailable`` if its code is unknown."""
-    code, message = facts.get("code"), str(facts.get("message"))
+def error_from_wire(fields: Mapping[str, Any]) -> AitneError:
+    """Return the error that ``error_to_wire`` has converted to ``fields``; ``Unavailable`` if this
+    release does not know its code.
+    """
+    code, message = fields.get("code"), str(fields.get("message"))
     if code == InvalidInput.code:
         return InvalidInput(
-            message, [FieldProblem(*problem) for problem in facts.get("problems") or ()]
+            message, [FieldProblem(*problem) for problem in fields.get("problems") or ()]
         )
     if code == SchedulerRejected.code:
-        return SchedulerRejected(message, facts.get("field"))
+        return SchedulerRejected(message, fields.get("field"))
     if code == RateLimited.code:
-        return RateLimited(message, float(facts.get("retry_after_s") or 1.0))
+        return RateLimited(message, float(fields.get("retry_after_s") or 1.0))
     if code == NotFound.code:
-        return NotFound(str(facts.get("kind")), facts.get("name"))
+        return NotFound(str(fields.get("kind")), fields.get("name"))
     error_class = _CLASSES.get(str(code))
     return Unavailable(f"{message} ({code})") if error_class is None else error_class(message)
 

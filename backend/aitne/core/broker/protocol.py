@@ -153,11 +153,12 @@ class FindArgs(Args):
 
 
 class PollArgs(Args):
-    """Arguments of the verb ``poll``: the generation (version of the answer) that the caller
-    already has, if any.
-    """
+    """Arguments of the verb ``poll``."""
 
     since: str | None = Field(None, max_length=100)
+    """Generation of the answer that the caller has; None: the caller has none, so all records are
+    returned.
+    """
 
 
 class RunArgs(Args):
@@ -293,43 +294,45 @@ class SubmitResult(Frozen):
 
 
 class ForecastResult(Frozen):
-    """Result of ``forecast``: when the scheduler expects the job to start; None if it makes no
-    forecast.
-    """
+    """Result of the verb ``forecast``."""
 
     forecast: Forecast | None
+    """Expected start of the job; None: the scheduler cannot predict it."""
 
 
 class FindResult(Frozen):
-    """Result of the verb ``find``: records of the jobs, and the number of seconds after a
-    submission without an answer during which the job may still appear. The adapter may learn that
-    number only during a query.
-    """
+    """Result of the verb ``find``. Both values come from the scheduler adapter."""
 
     jobs: list[SchedulerJob]
+    """Records of the jobs in the scheduler."""
     settle_s: float
+    """Time in seconds for which a job may still appear in the scheduler after a submission that was
+    not answered.
+    """
 
 
 class PollResult(Frozen):
-    """Result of ``poll``: changes since the caller's generation, or all records if ``full`` is
-    True.
+    """Result of the verb ``poll``: the records that changed since the caller's last poll.
 
-    A record is immutable and has a number. A record that changed is removed and sent again with a
-    new number.
+    Records are immutable and numbered. If a record changes, its number is removed, and the new
+    record is sent with a new number.
     """
 
     generation: str
+    """Version of this answer, which the caller sends as ``since`` with the next poll."""
     full: bool
+    """Whether the answer contains all records, which replace those of the caller."""
     gone: list[int]
+    """Numbers of removed records; empty if ``full`` is True."""
     new: list[tuple[int, SchedulerJob]]
+    """New records with their numbers."""
 
 
 class ChangedResult(Frozen):
-    """Result of ``changed``: True if the scheduler reported a change, False if it reported none
-    within a short time.
-    """
+    """Result of the verb ``changed``."""
 
     changed: bool
+    """Whether the scheduler reported a change; False if it reported none within a few seconds."""
 
 
 class AttachResult(Frozen):

@@ -19,14 +19,18 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Result of a check: ``problems`` if the cluster can never run the request; ``reason`` if it
-    can, but not start it now.
-    """
+    """Result of the comparison of a request with the nodes of the cluster."""
 
     fits: bool
+    """Whether the cluster could run the request if no other job used it."""
     starts_now: bool
+    """Whether enough resources are free to start the request now."""
     reason: str | None = None
+    """Reason why the request cannot start now, as a sentence; None: it can start, or can
+    never run.
+    """
     problems: tuple[FieldProblem, ...] = ()
+    """Reasons why the cluster can never run the request; empty if it can."""
     notes: tuple[str, ...] = ()
     """Notes for the user about a request without problems."""
     able: tuple[Node, ...] = ()
@@ -38,10 +42,10 @@ class Fit:
 
 
 def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
-    """Compare the request with the total resources of each node, then with the free resources.
+    """Compare a request with the nodes: first with their total resources, then with the free
+    resources.
 
-    If no node is known, nothing can be decided: the result has no problems, and the request is
-    pending.
+    If no node is known, the request is treated as pending and has no problems.
     """
     if not nodes:
         return Fit(True, False, "No node has reported to the platform yet.")

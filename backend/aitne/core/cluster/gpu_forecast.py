@@ -36,6 +36,7 @@ class GpuCapacity(Frozen):
     free: int
     """Number that could be allocated to a job now."""
     used: int
+    """Number of GPUs that are allocated to jobs."""
     unavailable: int
     """Number on nodes that start no jobs."""
     end_unknown: int
@@ -53,10 +54,13 @@ class GpuCapacity(Frozen):
 def capacity(
     nodes: Sequence[Node], uses: Sequence[GpuUse], awaited: Sequence[GpuUse], now: datetime
 ) -> tuple[GpuCapacity, ...]:
-    """Return, for each GPU type in alphabetical order, the total, the number that is free, and a
-    forecast.
+    """Return the capacity and the forecast of each GPU type, in alphabetical order.
 
-    ``uses`` are the GPUs of running jobs, ``awaited`` those that pending jobs request.
+    Args:
+        nodes: all nodes of the cluster.
+        uses: GPUs that running jobs hold.
+        awaited: GPUs that pending jobs request.
+        now: time at which the forecast begins.
     """
     types = sorted(
         {gpu.type for node in nodes for gpu in node.gpus if gpu.total}, key=lambda name: name or ""
@@ -67,9 +71,10 @@ def capacity(
 
 
 def waits(nodes: Sequence[Node], uses: Sequence[GpuUse], now: datetime) -> dict[str, float]:
-    """Return the time in seconds after which all GPUs in use on a node are released at the latest, by
-    the name of the node. Nodes on which no GPU is in use, or GPUs by jobs whose end is unknown, are
-    not in it.
+    """Return, by node name, the maximum time in seconds until all GPUs in use on the node are
+    released.
+
+    Nodes without GPUs in use are omitted, and so are nodes with GPUs of jobs whose end is unknown.
     """
     held: Counter[str] = Counter()
     ends: dict[str, float] = {}

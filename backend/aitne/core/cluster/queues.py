@@ -21,13 +21,13 @@ _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 @dataclass(frozen=True, slots=True)
 class NodeSelection:
-    """Nodes on which a job may run according to its Slurm options, and the problems with these
-    options.
-    """
+    """Nodes on which a job may run according to its Slurm options."""
 
     nodes: tuple[Node, ...]
     problems: tuple[FieldProblem, ...] = ()
+    """Problems with the options; the job must not be submitted if there are any."""
     partitions: tuple[Partition, ...] = field(default=())
+    """Partitions that the job names, or the default partition."""
 
 
 def choose_queue(
@@ -40,8 +40,17 @@ def choose_queue(
     array: str | None,
     extra_allowed: Sequence[str],
 ) -> NodeSelection:
-    """Return the nodes and partitions that the job may use, and problems. Nothing is a problem if
-    ``cluster`` is empty.
+    """Check a job's Slurm options against the cluster, and return the nodes and partitions that it
+    may use. Options are compared only with what the scheduler has reported about the cluster.
+
+    Args:
+        slurm: Slurm options of the job.
+        cluster: snapshot of the cluster.
+        project: project of the job, which is its Slurm account unless the options name another.
+        wanted_nodes: number of nodes that the job requests.
+        max_duration_s: time limit in seconds.
+        array: array specification; None: not an array job.
+        extra_allowed: sbatch options that the site permits in ``slurm.extra``.
     """
     problems = [*_extra_problems(slurm, extra_allowed), *_array_problems(array, cluster)]
     partitions, unknown = _partitions(slurm, cluster)
@@ -84,8 +93,9 @@ def _limit_problems(
     wanted_nodes: int,
     max_duration_s: int,
 ) -> list[FieldProblem]:
-    """Return the problems with the limits of the partition that has the fewest; a job that names
-    several partitions needs only one without problems.
+    """Return the problems with the limits of the partitions. If the job names several partitions,
+    the problems of the one with the fewest are returned, because one suitable partition is
+    sufficient.
     """
     account = slurm.account or project
     best: list[FieldProblem] | None = None

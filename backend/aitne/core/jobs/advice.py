@@ -66,11 +66,17 @@ def advise(
     limit: str | None,
     all_users: bool = False,
 ) -> tuple[Advice, ...]:
-    """Return advice for a queued job; empty if no action would help, as far as is known.
+    """Return advice on how a pending job could start earlier; empty if no useful action is known.
 
-    ``nodes`` are those that the job may use. ``running`` are the running jobs of its owner or, with
-    ``all_users``, of all users. ``before`` are the jobs that must complete first, and ``limit``
-    names the limit of its project or QOS that keeps it pending, if there is one.
+    Args:
+        job: the pending job.
+        nodes: nodes that the job may use.
+        gpus: capacity and forecast of each GPU type.
+        running: running jobs of the owner or, with ``all_users``, of all users.
+        before: jobs that must complete before the job can start.
+        limit: sentence about the limit of a project or QOS that keeps the job pending; None: no
+            such limit.
+        all_users: whether the advice may name jobs of other users.
     """
     if before:
         return (Advice(text="It starts when these have completed:", jobs=_named(before, job)),)
@@ -84,13 +90,13 @@ def advise(
         )
         return (Advice(text=f"No node is large enough now. What would fit: {allowed}."),)
     if limit is not None:
-        there = [other for other in running if other.project == job.project]
-        return (Advice(text=limit), *_largest_running(job, there, all_users=all_users))
+        same_project = [other for other in running if other.project == job.project]
+        return (Advice(text=limit), *_largest_running(job, same_project, all_users=all_users))
     if match.starts_now or match.away:
         return ()
     names = {node.name for node in able(resources, nodes)}
-    there = [other for other in running if names.intersection(other.nodes)]
-    held = _largest_running(job, there, all_users=all_users)
+    same_nodes = [other for other in running if names.intersection(other.nodes)]
+    held = _largest_running(job, same_nodes, all_users=all_users)
     return (*_gpus(job, nodes, gpus), *_smaller(resources, nodes), *held)
 
 
@@ -107,8 +113,8 @@ def _named(jobs: Iterable[Job], waiting: Job) -> tuple[NamedJob, ...]:
 
 
 def _largest_running(waiting: Job, jobs: Sequence[Job], *, all_users: bool) -> Iterator[Advice]:
-    """Yield advice that names the largest of the running jobs ``jobs``; nothing if there are none.
-    Jobs are compared by GPUs, then by CPUs. ``all_users`` is whether they may belong to others.
+    """Yield advice that names the largest of the running jobs, compared by GPUs and then by CPUs;
+    nothing if ``jobs`` is empty. ``all_users`` states whether the jobs may belong to other users.
     """
     if not jobs:
         return
@@ -150,8 +156,8 @@ def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) ->
 
 
 def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
-    """Yield advice to request less: the largest part of the request that fits into the free
-    resources of one node.
+    """Yield advice to request fewer resources, so that the request fits into the free resources of
+    one node.
     """
     if resources.nodes > 1 or resources.gres:
         return

@@ -58,15 +58,16 @@ MAX_MESSAGE = 1_000
 
 
 class AgentApp(Frozen):
-    """An app that the agent starts. ``argv`` is its complete command line, apart from arguments of
-    the hand-over.
-    """
+    """App that the agent starts."""
 
     name: str
     kind: str
     argv: tuple[str, ...]
+    """Command line without the arguments of the hand-over."""
     readiness_path: str
+    """Path of the HTTP request with which the agent checks that the app answers."""
     timeout_s: int
+    """Seconds after which an app that does not answer counts as failed."""
 
 
 class AgentNeed(Frozen):
@@ -175,8 +176,8 @@ class AgentSpec(Frozen):
     another node.
     """
     leader: tuple[str, ...] = ()
-    """Command of the first node that runs a notebook, and beside it the ranks of the node; empty
-    for a job without both.
+    """Command of the first node that runs a notebook together with the ranks of that node; empty if
+    the job does not have both a notebook and ranks.
     """
     explains_failure: bool = False
     """Whether the program writes why it fails to ``failure.json`` in the job's folder:
@@ -246,8 +247,8 @@ class AgentSample(Sample):
     written_bytes: int | None = Field(None, ge=0, le=1 << 62, exclude=True)
     """Bytes that they have written to storage."""
     node_cpu_power_w: float | None = Field(None, ge=0, le=1e18, exclude=True)
-    """Mean power of the node's CPUs and memory since the previous sample (RAPL), whichever jobs used
-    it.
+    """Mean power of the node's CPUs and memory since the previous sample, in watts (RAPL). It
+    includes the load of other jobs.
     """
 
 
@@ -275,8 +276,8 @@ class AgentReport(Frozen):
     idle_s: float | None = Field(None, ge=0)
     """Seconds for which the agent has seen no activity in the session."""
     ranks_ended: str | None = Field(None, max_length=2_000)
-    """Reason why the ranks of a session have ended, as a sentence without full stop; the session
-    continues. None: they have not ended, or the job is no session.
+    """Reason why the ranks of a session have ended, as a sentence without a full stop; the session
+    continues. None: they have not ended, or the job is not a session.
     """
     profile: dict[str, Any] | None = None
     """Profile of the ranks' collectives, from their runtime (``core.models.profile``); a later one
@@ -356,9 +357,10 @@ class SessionStatus(Frozen):
 
 
 class SessionExtension(Strict):
-    """Seconds by which the session is extended, as requested from its own page."""
+    """Request to extend a session, sent by the session's own page."""
 
     duration_s: int = Field(ge=1, le=7 * 86_400)
+    """Additional time in seconds."""
 
 
 class ProgramStatus(Frozen):
@@ -392,8 +394,8 @@ class IssuedCertificate(Frozen):
 
 
 class Handover(Frozen):
-    """Environment and arguments from JupyterHub for the single-user server. ``env`` is passed as
-    environment variables, never as arguments.
+    """Environment variables and arguments that JupyterHub passes to the single-user server. The
+    variables are never passed as arguments, which other users could read.
     """
 
     env: dict[str, str]

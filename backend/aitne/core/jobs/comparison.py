@@ -34,12 +34,14 @@ _DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class ComparisonInput:
-    """Data of one of the two jobs to compare."""
+    """Data about one of the two jobs that are compared."""
 
     job: Job
     snapshot: Snapshot
     samples: Sequence[Sample] = ()
+    """Samples of its resource usage; empty: not measured."""
     values: Mapping[str, float] | None = None
+    """Last value of each metric that the job recorded; None: it recorded none."""
     image_packages: Mapping[str, str] | None = None
     """Version of each package in the image's software bill; None if there is no software bill."""
 
@@ -105,8 +107,8 @@ def _section(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Section:
 
 
 def _close(a: Cell, b: Cell) -> bool:
-    """Return whether two numbers differ so little that repeated runs of one job could measure
-    both.
+    """Return whether the difference of two numbers is within the usual variation between runs of
+    one job.
     """
     if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
         return False

@@ -46,16 +46,16 @@ class BindRoot(Frozen):
 
 
 def check_binds(binds: Sequence[Bind], roots: Sequence[BindRoot]) -> None:
-    """Check that every bind mount is below a permitted folder (``roots``), has the target that the
+    """Check that each bind mount is below a permitted folder (``roots``), has the target that the
     folder prescribes, and is writable only if the folder is.
 
-    If permitted folders are nested, the rules of the deepest one that contains the bind mount
-    apply.
+    If permitted folders are nested, the innermost one that contains the source of the bind mount
+    applies.
 
     Raises:
-        InvalidInput: a bind mount is below no permitted folder, has a wrong target, is writable in
-            a read-only folder, covers a system folder, has the target of another one, or is hidden
-            by a later one.
+        InvalidInput: a bind mount is not below a permitted folder, has a wrong target, is writable
+            in a read-only folder, covers a system folder, has the same target as another one, or is
+            hidden by a later one.
     """
     check_paths(binds)
     for bind in binds:

@@ -53,8 +53,8 @@ class RemedyKind(StrEnum):
 
 
 class Remedy(Frozen):
-    """An action that may prevent the failure. A resubmission is only proposed with resources that
-    all limits permit.
+    """Action that may prevent the failure. A resubmission is proposed only with resources that all
+    limits permit.
     """
 
     kind: RemedyKind = Field(description="Kind of the action.")

@@ -31,9 +31,7 @@ def fill(pattern: str, values: Values) -> str:
 
 
 def path_of(pattern: str, values: Values) -> str:
-    """Return the path with all wildcards replaced. Letters that are no wildcards are not
-    changed.
-    """
+    """Return the path with all wildcards replaced. Other letters after ``%`` are left unchanged."""
 
     def text(match: re.Match[str]) -> str:
         if match[1]:

@@ -197,8 +197,8 @@ def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOpt
 
 
 def _long(prefix: str) -> str | None:
-    """Return the full name of an option, which may be shortened if that is unambiguous; None if
-    there is no such option.
+    """Return the full name of an option, which may be abbreviated to an unambiguous prefix; None if
+    the option does not exist or the prefix is ambiguous.
     """
     options = sbatch_options.KNOWN
     meant = (

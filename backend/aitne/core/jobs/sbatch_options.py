@@ -42,13 +42,13 @@ class Note(Frozen):
 
 
 class SbatchOption(NamedTuple):
-    """Option as it is written in the script. ``value`` is None if it was written without a
-    value.
-    """
+    """Option of a batch script."""
 
     line: int
+    """Line number in the script, from 1."""
     name: str
     value: str | None
+    """Value of the option; None: written without a value."""
 
 
 @dataclass
@@ -56,16 +56,21 @@ class SbatchConversion:
     """State of a conversion: fields, options and notes collected so far."""
 
     fields: dict[str, Any] = field(default_factory=dict)
+    """Fields of the job file outside the sections below."""
     slurm: dict[str, Any] = field(default_factory=dict)
+    """Fields of the section ``slurm``."""
     placement: dict[str, Any] = field(default_factory=dict)
+    """Fields of the section ``placement``."""
     extra: dict[str, str] = field(default_factory=dict)
     """Values of the options that are copied to ``slurm.extra``, by name."""
     env: dict[str, str] = field(default_factory=dict)
+    """Environment variables of the job."""
     amounts: dict[str, SbatchOption] = field(default_factory=dict)
     """Options about nodes, tasks, CPUs, memory and GPUs by name; they are converted together
     because they depend on each other.
     """
     notes: list[Note] = field(default_factory=list)
+    """Notes on options that were omitted or changed."""
     logs: dict[str, SbatchOption] = field(default_factory=dict)
     """Options about files for stdout and stderr, by name."""
     lines: dict[str, int] = field(default_factory=dict)
@@ -86,10 +91,10 @@ class SbatchConversion:
 
 
 def take(wish: SbatchConversion, option: SbatchOption) -> None:
-    """Convert one option of the script, or add a note why it is not converted.
+    """Convert one option of the script, or add a note that states why it is not converted.
 
     Raises:
-        ValueError: with this option the script is no job that the platform could run.
+        ValueError: the platform cannot run a job with this option.
     """
     name = option.name
     if name in AMOUNTS:

@@ -74,24 +74,25 @@ def render_script(
     """Return the batch script of one attempt. For an array, ``job_id`` is the ID of the array job.
 
     ``agent`` is the command that starts the agent; the job folder is appended as its last argument.
-    ``placement`` describes on which nodes the job may run, by a word for each fact.
+    ``placement`` maps names to values that are written into the comment at the top of the script;
+    None: none.
 
     Raises:
-        ValueError: a value that must be a plain word or an array specification is not one.
+        ValueError: a value contains characters that are not permitted in the script.
     """
-    facts = {
+    summary_fields = {
         "nodes": _describe(resources),
         **{name: _checked(_PLACEMENT, text) for name, text in (placement or {}).items()},
         "time limit": format_duration(time_limit_s),
         "project": _checked(_WORD, project),
     }
     if array is not None:
-        facts["tasks"] = _checked(_ARRAY, array)
+        summary_fields["tasks"] = _checked(_ARRAY, array)
     return _TEMPLATE.format(
         what="session" if session else "job",
         job_id=job_id,
         attempt=int(attempt),
-        facts="\n".join(f"#   {name:<11} {text}" for name, text in facts.items()),
+        facts="\n".join(f"#   {name:<11} {text}" for name, text in summary_fields.items()),
         session=f"export AITNE_SESSION_ID={job_id}\n" if session else "",
         project=_checked(_WORD, project),
         job_dir=shlex.quote(job_dir),

@@ -109,10 +109,11 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 
 
 def check_transition(old: JobState, new: JobState) -> None:
-    """Check that the transition from ``old`` to ``new`` is permitted or is no change.
+    """Check that the state machine permits the transition from ``old`` to ``new``. Equal states are
+    permitted.
 
     Raises:
-        IllegalTransition: the state machine has no such transition.
+        IllegalTransition: the state machine does not permit the transition.
     """
     if old is not new and new not in TRANSITIONS[old]:
         allowed = ", ".join(sorted(TRANSITIONS[old]))
@@ -180,10 +181,14 @@ STATE_OF_REASON: dict[TerminationReason, JobState] = {
 def retries(
     reason: TerminationReason, on: frozenset[TerminationReason], runs: int, max_retries: int
 ) -> bool:
-    """Return whether a run that ended for ``reason`` is followed by another; ``runs`` is its
-    number, counted from 1.
+    """Return whether another run follows a run that ended for ``reason``.
 
-    ``on`` and ``max_retries`` are the job's retry policy: the reasons, and the number of further
-    runs. Both new attempts by the platform and restarts by the scheduler count as runs.
+    Args:
+        reason: reason why the run ended.
+        on: reasons after which the job's retry policy permits another run.
+        runs: number of runs so far, including this one.
+        max_retries: maximum number of further runs in the job's retry policy.
+
+    New attempts by the platform and restarts by the scheduler both count as runs.
     """
     return reason in RETRYABLE and reason in on and runs <= max_retries

@@ -171,7 +171,7 @@ class Accounting(Protocol):
         not undone.
 
         Raises:
-            NotAllowed: the account in use is no administrator of accounting, or the broker must not
+            NotAllowed: the account in use is not an administrator of accounting, or the broker must not
                 act for one of the users.
             SchedulerRejected: the scheduler rejected a change, which the message names.
         """

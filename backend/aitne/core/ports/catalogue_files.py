@@ -29,7 +29,7 @@ class Manifests(Protocol):
         deleted.
 
         Raises:
-            ManifestError: the upload is no manifest, or too large.
+            ManifestError: the upload is not a manifest, or is too large.
             InvalidInput: the upload has another digest.
             RateLimited: the user, or too many users, are uploading at this moment.
             Unavailable: the disk is full or cannot be written.
@@ -76,7 +76,7 @@ class ImageFiles(Protocol):
         digest.
 
         Raises:
-            InvalidInput: the file lies outside the images' folder, is no regular file, could be
+            InvalidInput: the file is outside the images' folder, is not a regular file, could be
                 changed by other accounts than the platform's and root, cannot be read, or has
                 another digest.
         """

@@ -40,7 +40,7 @@ class OutsideLog(OutsideRun):
     (``core.jobs.log_pattern``).
     """
     task: int | None = None
-    """Index of the array's task whose log it is; None if the job is no array."""
+    """Index of the array's task whose log it is; None if the job is not an array."""
     seal: str | None = None
     """Signature of the broker which proves that the scheduler reported the path; None without a
     broker.

@@ -108,11 +108,11 @@ class AgentFrameDecoder:
                 _, kind, size = _HEAD.unpack_from(self._data)
                 if size > MAX_FRAME_BYTES:
                     raise ValueError("a frame is too long")
-                whole = _HEAD.size + size + 1
-                if len(self._data) < whole:
+                frame_length = _HEAD.size + size + 1
+                if len(self._data) < frame_length:
                     return
-                content = bytes(self._data[_HEAD.size : whole - 1])
-                del self._data[:whole]
+                content = bytes(self._data[_HEAD.size : frame_length - 1])
+                del self._data[:frame_length]
                 yield kind, content
                 continue
             end = self._data.find(b"\n")

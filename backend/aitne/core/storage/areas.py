@@ -102,7 +102,7 @@ def allowed_roots(areas: Sequence[Area], further: Iterable[object] = ()) -> tupl
 
 
 def within(path: str, roots: Iterable[str]) -> bool:
-    """Return whether ``path`` is one of the roots or lies below one, judged by the names alone.
+    """Return whether ``path`` is one of the roots or below one. Only the names are compared.
 
     Components are compared: ``/scratch/al`` is not within ``/scratch/alice``. The result is False
     for a path or root that is not absolute or contains ``..``. Links are not followed: to consider

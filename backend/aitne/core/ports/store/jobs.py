@@ -62,7 +62,7 @@ class JobStore(Protocol):
     async def get_job(self, job_id: UUID) -> Job:
         """Return a job, or a task of an array even if the task has no row of its own.
 
-        Raises ``NotFound``, also for the ID of a task group, which is no job.
+        Raises ``NotFound``, also for the ID of a task group, which is not a job.
         """
         ...
 
@@ -249,7 +249,7 @@ class JobStore(Protocol):
         """Set the maximum number of concurrent tasks in the specification of an array, and add a
         THROTTLE item to the outbox.
 
-        Raises ``NotFound``; ``InvalidInput`` if the job is no array; ``Conflict`` if it has ended.
+        Raises ``NotFound``; ``InvalidInput`` if the job is not an array; ``Conflict`` if it has ended.
         """
         ...
 
