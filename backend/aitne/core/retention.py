@@ -49,10 +49,12 @@ class RetentionSettings(Strict):
 
 
 class KeepTimes(NamedTuple):
-    """Seconds for which jobs are kept after their end; None: without limit."""
+    """Retention of ended jobs in seconds; None: unlimited."""
 
     ended_s: int | None
+    """Retention of jobs that completed or were cancelled."""
     failed_s: int | None
+    """Retention of jobs that failed."""
 
     def expired(self, state: JobState, ended_at: datetime | None, now: datetime) -> bool:
         """Return whether the retention of a job in this state, which ended at ``ended_at``, is over

@@ -4683,7 +4683,7 @@ export interface components {
             type: string | null;
             /** @description Number of these GPUs on the node. */
             total: number;
-            /** @description Amount in use. */
+            /** @description Number of these GPUs that are allocated to jobs. */
             used: number;
         };
         /** @description GPUs per node with their default and maximum for this template. */
@@ -4725,7 +4725,7 @@ export interface components {
             name: string;
             /** @description Number of units on the node. */
             total: number;
-            /** @description Amount in use. */
+            /** @description Number of units that are allocated to jobs. */
             used: number;
         };
         /** @description Health of the platform: the state of every part, the worst first. */

@@ -20,3 +20,4 @@ class CheckPasswordResult(Frozen):
     """Result of ``check_password``: whether the password is correct and the account may log in now."""
 
     right: bool
+    """Whether the password is correct and the account may log in now."""

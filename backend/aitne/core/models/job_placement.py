@@ -46,12 +46,14 @@ class BoundRank(Frozen):
 
 
 class ReportedCosts(Frozen):
-    """A cost of the given and of the chosen order, as the agent has computed it."""
+    """Cost of two orders of the job's nodes, as computed by the agent."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     given: Count
+    """Cost of the order in which the scheduler lists the nodes."""
     chosen: Count
+    """Cost of the order in which the ranks are numbered."""
 
 
 class ReportedPlacement(Frozen):
@@ -60,7 +62,9 @@ class ReportedPlacement(Frozen):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     given: tuple[Name, ...] = Field(min_length=1, max_length=_MOST_NODES)
+    """Nodes in the order in which the scheduler lists them."""
     order: tuple[Name, ...] = Field(min_length=1, max_length=_MOST_NODES)
+    """Nodes in the order in which the ranks are numbered."""
     reason: str = Field(max_length=2_000)
     crossings: ReportedCosts | None = None
     busiest_uplink: ReportedCosts | None = None
@@ -76,8 +80,9 @@ class ReportedPlacement(Frozen):
         return self
 
     def order_of(self, nodes: Sequence[str]) -> tuple[str, ...]:
-        """Return the order of the nodes of the job; ``nodes`` themselves if the report is about
-        others."""
+        """Return the order of the job's nodes. If the report names other nodes than ``nodes``,
+        ``nodes`` is returned unchanged.
+        """
         return self.order if set(nodes) == set(self.order) else tuple(nodes)
 
 

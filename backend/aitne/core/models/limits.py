@@ -169,20 +169,24 @@ class Usage(Frozen):
 
 
 class Gauge(Frozen):
-    """Amount of a resource that is in use, and its limit (None: no limit)."""
+    """Use and limit of one resource."""
 
     limit: int | None
+    """Maximum amount; None: no limit."""
     used: int
+    """Amount in use."""
 
 
 class AssociationUse(Frozen):
-    """Limits of one account or of one of its users, and the current use of each, as slurmctld
-    counts it.
+    """Limits of an account, or of one user in an account, with the current use of each as counted
+    by slurmctld.
     """
 
     account: str
     user: str | None = None
+    """Name of the user; None: the account as a whole."""
     parent: str | None = None
+    """Parent account; None for the root account."""
     tres: dict[str, Gauge] = Field(default_factory=dict)
     """GrpTRES by Slurm's name; ``mem`` in MiB. Resources that are neither limited nor in use are
     omitted.
@@ -192,11 +196,15 @@ class AssociationUse(Frozen):
     per_job: dict[str, int] = Field(default_factory=dict)
     """MaxTRESPerJob by Slurm's name; ``mem`` in MiB."""
     grp_jobs: Gauge = Gauge(limit=None, used=0)
+    """GrpJobs: running jobs of the account."""
     grp_submitted: Gauge = Gauge(limit=None, used=0)
+    """GrpSubmitJobs: pending and running jobs of the account."""
     max_jobs: Gauge = Gauge(limit=None, used=0)
     """Limit and number of running jobs of this user alone."""
     max_submitted: Gauge = Gauge(limit=None, used=0)
+    """Limit and number of pending and running jobs of this user alone."""
     max_wall_s: int | None = None
+    """Maximum time limit of a job in seconds; None: no limit."""
 
 
 class QosUse(Frozen):
@@ -204,12 +212,15 @@ class QosUse(Frozen):
 
     name: str
     tres: dict[str, Gauge] = Field(default_factory=dict)
+    """GrpTRES by Slurm's name; ``mem`` in MiB."""
     per_job: dict[str, int] = Field(default_factory=dict)
+    """MaxTRESPerJob by Slurm's name; ``mem`` in MiB."""
     per_user: dict[str, int] = Field(default_factory=dict)
     """MaxTRESPerUser by Slurm's name."""
     used_by: dict[str, dict[str, int]] = Field(default_factory=dict)
     """TRES in use by each user, by user name and then Slurm's name."""
     max_wall_s: int | None = None
+    """Maximum time limit of a job in seconds; None: no limit."""
 
 
 class LimitUsage(Frozen):

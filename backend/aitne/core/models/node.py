@@ -46,6 +46,7 @@ class GpuCount(Frozen):
     total: int
     """Number of these GPUs on the node."""
     used: int
+    """Number of these GPUs that are allocated to jobs."""
 
 
 class GresCount(Frozen):
@@ -55,6 +56,7 @@ class GresCount(Frozen):
     total: int
     """Number of units on the node."""
     used: int
+    """Number of units that are allocated to jobs."""
 
 
 class Node(Frozen):
@@ -103,19 +105,31 @@ class Partition(Frozen):
     """A queue with its own limits (https://slurm.schedmd.com/slurm.conf.html, PARTITION)."""
 
     name: str
+    """Name of the partition."""
     up: bool = True
+    """Whether jobs can start in the partition."""
     default: bool = False
+    """Whether jobs that do not name a partition use this one."""
     nodes: tuple[str, ...] = ()
+    """Names of its nodes."""
     max_time_s: int | None = None
+    """Maximum time limit of a job in seconds; None: no maximum."""
     default_time_s: int | None = None
+    """Time limit in seconds of jobs that do not set one; None: no default."""
     max_nodes: int | None = None
+    """Maximum number of nodes of a job; None: no maximum."""
     min_nodes: int = 1
+    """Minimum number of nodes of a job."""
     allow_accounts: tuple[str, ...] | None = None
     """Accounts that may use the partition; None means all."""
     deny_accounts: tuple[str, ...] = ()
+    """Accounts that may not use the partition."""
     allow_qos: tuple[str, ...] | None = None
+    """QOS that jobs may use in the partition; None: all."""
     allow_groups: tuple[str, ...] | None = None
+    """Unix groups whose members may use the partition; None: all."""
     exclusive: bool = False
+    """Whether each job gets whole nodes."""
 
 
 class Reservation(Frozen):
@@ -159,7 +173,9 @@ class Cluster(Frozen):
     max_switch_wait_s: int | None = None
     """Longest time for which a job waits for a number of leaves; None: without a limit."""
     memory_held_by: Holder = Holder.NOBODY
+    """Mechanism that enforces memory limits."""
     cpus_held_by: Holder = Holder.NOBODY
+    """Mechanism that enforces CPU limits."""
     started_at: UtcTime | None = None
     """Start of the scheduler with its current configuration; None: unknown."""
     agent_cgroups: tuple[str, ...] | None = None
@@ -167,6 +183,7 @@ class Cluster(Frozen):
     until an agent tries.
     """
     seen_at: UtcTime | None = None
+    """Time at which the scheduler reported this state; None: it has not reported yet."""
 
 
 class SchedulerStatus(Frozen):

@@ -31,11 +31,13 @@ class ReportedDevice(Frozen):
 
     name: DeviceName
     pci: str | None = Field(None, pattern=r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+    """PCI address; None: unknown."""
     numa: Index | None = None
+    """Number of the NUMA node that the device is attached to; None: unknown."""
 
 
 class ReportedNode(Frozen):
-    """Parts of a node, and its Python, since a boot."""
+    """Description of a node, valid until its next boot."""
 
     boot_id: str = Field(pattern=r"^[0-9a-f-]{36}$")
     python: str = Field(pattern=r"^3\.[0-9]{1,3}$")
@@ -43,6 +45,7 @@ class ReportedNode(Frozen):
     gpus: tuple[ReportedDevice, ...] = Field(max_length=MOST_GPUS)
     nics: tuple[ReportedDevice, ...] = Field(max_length=MOST_NICS)
     links: tuple[tuple[DeviceName, DeviceName, LinkKind], ...] = Field(max_length=_MOST_LINKS)
+    """Links between pairs of devices: the names of both devices and the kind of the link."""
 
     @field_validator("numa_nodes")
     @classmethod

@@ -153,7 +153,9 @@ class Webhook(Frozen):
     failures: int = 0
     """Number of consecutive messages that could not be delivered."""
     disabled_at: UtcTime | None = None
+    """Time at which the webhook was disabled; None: it is enabled."""
     disabled_why: str | None = None
+    """Reason why it was disabled, as a sentence; None: it is enabled."""
 
 
 class DeliveryState(StrEnum):
@@ -166,28 +168,36 @@ class DeliveryState(StrEnum):
 
 
 class Delivery(Frozen):
-    """Message to a user on one channel, with its state and number of attempts."""
+    """One message to a user on one channel, with the state of its delivery."""
 
     id: int
     channel: str
+    """Name of the channel, such as ``mail``."""
     owner: UserName
     target: str = ""
+    """Destination on the channel, such as the ID of a webhook; empty if the user determines it."""
     message: dict[str, Any]
     state: DeliveryState = DeliveryState.WAITING
     tries: int = 0
+    """Number of attempts so far."""
     status: int | None = None
+    """Status code of the receiver's last response; None: no response."""
     error: str | None = None
+    """Reason why the last attempt failed; None: it succeeded, or there was no attempt."""
     created_at: UtcTime
     available_at: UtcTime
+    """Time from which the next attempt may be made."""
     finished_at: UtcTime | None = None
+    """Time at which the delivery succeeded or finally failed; None: it is still waiting."""
 
 
 class NewDelivery(Frozen):
-    """Message to a user on one channel that is to be sent."""
+    """Message that is to be sent to a user on one channel."""
 
     channel: str
     owner: UserName
     target: str = ""
+    """Destination on the channel, such as the ID of a webhook; empty if the user determines it."""
     message: dict[str, Any]
 
 
@@ -198,8 +208,11 @@ class NewNotification(Frozen):
     event_id: int
     notice: NotificationContent
     inbox: bool = True
+    """Whether the notification is stored in the user's inbox."""
     popup: bool = True
+    """Whether open pages of the portal show the notification as a pop-up."""
     deliveries: tuple[NewDelivery, ...] = ()
+    """Messages to send on other channels."""
 
 
 def message_of(
@@ -223,10 +236,14 @@ def message_of(
 
 
 class SessionActivity(Frozen):
-    """Last activity of a session, as its agent observed it, and the warnings that were sent."""
+    """Last activity of a session as reported by its agent, and the warnings sent since."""
 
     job_id: UUID
     active_at: UtcTime
+    """Time of the last activity."""
     seen_at: UtcTime
+    """Time at which the agent reported it."""
     warned: int = 0
+    """Number of warnings sent since the last activity."""
     warned_at: UtcTime | None = None
+    """Time of the first of these warnings; None: no warning."""

@@ -43,10 +43,12 @@ class SignIn(Frozen):
 
 
 class OpenSignIn(Frozen):
-    """Valid sign-in, with the user as whom its requests are made."""
+    """Valid login in a browser, and the user for whom its requests are made."""
 
     user: User
+    """User for whom requests are made; during an impersonation, the impersonated user."""
     csrf: str
+    """CSRF token that changing requests must contain."""
     sign_in: SignIn
     token_expires_at: UtcTime | None = None
     """Expiry of the access token with which the sign-in was created; None: the token does not
@@ -64,11 +66,12 @@ class OpenSignIn(Frozen):
 
 
 class LoginAttempt(Frozen):
-    """Number of failed logins under a name, and the time until which the name is locked."""
+    """Result of counting a login attempt under a name."""
 
     failures: int
     """Number of failed logins, including this one, which is subtracted again if it succeeds."""
     locked_until: UtcTime | None
+    """Time until which the name is locked; None: it is not locked."""
     counted: bool
     """Whether the login is counted and checked; False if the name was locked before."""
 
@@ -82,4 +85,8 @@ class SecondFactor(Frozen):
     salt: str
     created_at: UtcTime
     confirmed_at: UtcTime | None = None
+    """Time at which the user confirmed the factor with a code; None: not confirmed, so not required
+    yet.
+    """
     last_step: int = 0
+    """Time step of the last code that was used; codes of this and earlier steps are rejected."""

@@ -124,9 +124,13 @@ class PathFacts(Frozen):
     kind: str | None = None
     """Kind of object: ``file``, ``folder`` or ``other``; None if the path does not exist."""
     readable: bool = False
+    """Whether the account may read the path."""
     writable: bool = False
+    """Whether the account may write to the path."""
     size_bytes: int | None = None
+    """Size in bytes; None: unknown."""
     mtime_ns: int | None = None
+    """Modification time in nanoseconds since 1970; None: unknown."""
     commit: str | None = None
     """Commit that is checked out, if the path is the top folder of a git working copy; None
     otherwise.
@@ -138,7 +142,7 @@ class PathFacts(Frozen):
 
     @property
     def nothing_there(self) -> bool:
-        """Return whether the path certainly does not exist; False if the file system does not
+        """Return whether the path is known not to exist. False if the file system does not
         answer.
         """
         return self.kind is None and self.problem == _NOTHING_THERE

@@ -28,8 +28,11 @@ class NodeAvailability:
     gpus: int = 0
     """Number of its GPUs."""
     free_gpus: int = 0
+    """Number of its GPUs that are not allocated."""
     wait_s: float | None = 0.0
-    """Time until it can take a job: 0 now, later with all its GPUs; None: not in sight."""
+    """Seconds until the node can run a job: 0 if now; None if unknown. For values above 0, all of
+    its GPUs are free then.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +65,14 @@ class Placement:
     order: RankOrder
     candidate: Candidate
     reason: str
+    """Reason for the choice, as a sentence."""
     alternatives: tuple[Candidate, ...]
     """The next best candidates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Insufficient:
-    """There are not enough free nodes at present."""
+    """Result if too few nodes are free at present."""
 
     missing: int
     """Number of nodes that are missing."""
@@ -79,7 +83,7 @@ class Insufficient:
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """The cluster can never hold the job."""
+    """Result if the cluster can never run the job."""
 
     limit: str
     """What is exceeded: ``nodes``, ``gpus_per_node`` or ``max_leaves``."""

@@ -22,7 +22,7 @@ MAX_LOST_NODES = 64
 
 
 class JobLocation(Frozen):
-    """Job folder of one attempt, and the Unix account that owns it."""
+    """Job folder of one attempt, with the account under which it is accessed."""
 
     job_id: UUID
     """ID of the job; for an array task, the ID of its array job."""
@@ -39,13 +39,14 @@ class JobLocation(Frozen):
 
 
 class LogChunk(Frozen):
-    """Part of a job's log: ``data`` begins at byte ``offset`` of the log, which now has ``size``
-    bytes.
-    """
+    """Part of a job's log, or of another file in its folder."""
 
     data: bytes
+    """Content of the part."""
     offset: int
+    """Offset of the first byte of ``data`` in the file."""
     size: int
+    """Size of the whole file in bytes when it was read."""
 
 
 CLOSED = "platform"
@@ -55,22 +56,21 @@ started and never will.
 
 
 class Fence(Frozen):
-    """Content of an attempt's fence, which identifies the run that executes or has executed the
-    attempt.
-
-    ``owner`` is the run's scheduler ID (or ``CLOSED``); ``restart_count`` is the number of times
-    that the scheduler had requeued it.
-    """
+    """Content of the fence file of an attempt, which names the run that executes the attempt."""
 
     owner: str
+    """Scheduler ID of the run; ``CLOSED`` if the platform has closed the fence."""
     restart_count: int
+    """Number of times that the scheduler had requeued the run."""
 
 
 class ProgramOutcome(Frozen):
     """Outcome of a run's program, as the agent recorded it in the job folder before it exited."""
 
     owner: str
+    """Scheduler ID of the run."""
     restart_count: int
+    """Number of times that the scheduler had requeued the run."""
     exit_code: int
     interrupted: bool = False
     """Whether the program was asked to end: by a cancellation, a preemption, a requeue or its time
@@ -89,6 +89,7 @@ class FolderSize(Frozen):
     """Disk space and number of files of a job folder."""
 
     size_bytes: int
+    """Disk space in bytes."""
     files: int
     """Number of files and folders, including the job folder; 0 if the folder does not exist."""
 

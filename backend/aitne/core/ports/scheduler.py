@@ -144,11 +144,14 @@ class SchedulerJob(Frozen):
 
 
 class Forecast(Frozen):
-    """Prediction of the scheduler when and where a job would start if it were submitted now."""
+    """Prediction of the scheduler for a job that would be submitted now."""
 
     starts_at: UtcTime | None = None
+    """Expected start time; None: unknown."""
     nodes: tuple[str, ...] = ()
+    """Nodes on which the job would start; empty: unknown."""
     partition: str | None = None
+    """Partition in which the job would start; None: unknown."""
 
 
 class SchedulerCapabilities(Frozen):
@@ -258,18 +261,18 @@ class Scheduler(Protocol):
         """Return all records of these attempts, including those of ended attempts in accounting.
 
         The scheduler has no record of an attempt that is missing in the answer. Each task of an
-        array has a record of its own. For a cancelled job, ``pending_reason`` names the account
-        that cancelled it, if the scheduler knows that.
+        array has its own record. For a cancelled job, ``pending_reason`` names the account that
+        cancelled it, if known.
         """
         ...
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return the records of all jobs of the platform that are live or have ended recently, with
-        one query.
+        """Return the records of all jobs of the platform that are live or ended recently, with one
+        query.
 
-        A job without a record may still exist in the scheduler. An array has one record for each
-        task, or a common record for tasks that do not differ. A record that has not changed since
-        the previous poll is the same Python object.
+        A missing record does not prove that the job has ended. An array has one record for each
+        task, or one common record for several tasks that do not differ. If a record has not changed
+        since the previous poll, the same Python object is returned.
         """
         ...
 

@@ -43,14 +43,12 @@ class LimitRequest:
 
 @dataclass(frozen=True, slots=True)
 class LimitVerdict:
-    """Result of comparing a job with the limits.
-
-    ``problems``: limits under which the job could never run. ``waits_for``: the limit that would
-    keep it pending now; None if there is none.
-    """
+    """Result of comparing a job with the limits."""
 
     problems: tuple[FieldProblem, ...] = ()
+    """Limits that the job exceeds even if no other job runs; it could never start."""
     waits_for: str | None = None
+    """Limit that would keep the job pending now, as a sentence; None: no such limit."""
 
 
 def compare(request: LimitRequest, look: LimitUsage) -> LimitVerdict:

@@ -80,6 +80,7 @@ class Exited(Frozen):
     """Message of the agent when the shell or SSH server has ended, or was not started."""
 
     code: int
+    """Exit code of the shell or SSH server."""
     refused: str | None = None
     """Reason why nothing was started, without a full stop; None if the program was started."""
 

@@ -125,7 +125,9 @@ class Rule:
     """
 
     allowed: frozenset[Relation]
+    """Relations to the object, any of which permits the action."""
     scope: Scope
+    """Scope that an access token needs for the action."""
     seen_with: PolicyAction | None = None
     """Action whose rule determines which users may know that the object exists; None: this action's
     own rule does.
@@ -263,12 +265,11 @@ _OWN_IN_SESSIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision on whether an action is permitted. ``visible`` tells whether the actor may know that
-    the object exists.
-    """
+    """Decision whether an action is permitted."""
 
     allowed: bool
     visible: bool
+    """Whether the actor may know that the object exists."""
     reason: str = ""
     """Reason for a refusal, as a sentence; empty if the action is permitted."""
 

@@ -34,24 +34,23 @@ class DeleteRefusal(StrEnum):
 
 
 class DeleteRequest(NamedTuple):
-    """Outcome of the request to delete one job: the job, and the reason for a refusal (None: the
-    deletion was requested).
-    """
+    """Outcome of the request to delete one job."""
 
     job: Job
     refusal: DeleteRefusal | None
+    """Reason why the job cannot be deleted; None: the deletion was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderResult:
-    """Result of measuring or removing the folder of an ended job: its ``size``, or the time
-    ``due_at`` of the next attempt.
-    """
+    """Result of measuring or removing the folder of an ended job."""
 
     job_id: UUID
     attempt: int
     size: FolderSize | None = None
+    """Measured size; None: not measured."""
     due_at: datetime | None = None
+    """Time of the next attempt; None: no further attempt."""
     problem: str | None = None
     """Reason why the folder of a job to be deleted could not be removed; None if there is none."""
 

@@ -35,17 +35,19 @@ class ProjectChange:
 
 
 class StoredMonth(NamedTuple):
-    """Usage of one month by project and user; ``source`` (such as Slurm's accounting) reported it
-    at ``taken_at``.
-    """
+    """Usage of one month by project and user."""
 
     taken_at: datetime
+    """Time at which the source reported the usage."""
     source: str
+    """Source of the figures, such as Slurm's accounting."""
     rows: Sequence[Usage]
 
 
 class JobTime(NamedTuple):
-    """Period in which one job had an allocation, with the job's project, user and resources."""
+    """Period in which a job had an allocation. ``cpus`` and ``gpus`` are the numbers on each
+    node.
+    """
 
     project: str
     user: str
@@ -53,9 +55,10 @@ class JobTime(NamedTuple):
     cpus: int
     gpus: int
     gpu_type: str | None
-    """GPU type of the job; CPUs and GPUs in this record are those of each node."""
+    """GPU type of the job; None: it requested no type."""
     started_at: datetime
     ended_at: datetime | None
+    """End of the allocation; None: the job is still running."""
 
 
 class WaitTime(NamedTuple):

@@ -12,9 +12,10 @@ from aitne.core.models.cluster_load import ClusterLoad
 
 @dataclass(frozen=True, slots=True)
 class LoadSums:
-    """Sums over the samples in the interval that begins at ``time``."""
+    """Sums over the samples of one interval, from which averages are computed."""
 
     time: datetime
+    """Start of the interval."""
     samples: int
     """Number of samples; at least 1."""
     sums: Mapping[str, float]
@@ -26,8 +27,8 @@ class QueuedJobs:
     """Jobs of one partition that have not ended. Each task of an array is a job."""
 
     partition: str | None
-    """Partition according to the scheduler, or several of them, separated by commas, for pending jobs that may
-    run in any of these; None if the scheduler has not assigned one.
+    """Partition of the jobs. For pending jobs that may run in several partitions, the names are
+    separated by commas. None: the scheduler has not assigned a partition.
     """
     waiting: int
     """Number of jobs without an allocation."""
@@ -42,14 +43,16 @@ class WaitSums:
     """Times for which jobs of one partition were pending, as counts and sums."""
 
     partition: str | None
+    """Partition of the jobs; None: unknown."""
     jobs: int
     """Number of jobs that started in the period."""
     total_s: float
     """Sum of their wait times in seconds."""
     longest_s: float
+    """Longest wait time in seconds."""
     counts: tuple[int, ...]
-    """Number of jobs whose wait time is shorter than each of the requested bounds, but not shorter than the bound
-    before; last, the number of all longer ones.
+    """Histogram of the wait times: for each requested bound, the number of jobs that waited shorter
+    than the bound but not shorter than the previous one; then the number of all other jobs.
     """
 
 

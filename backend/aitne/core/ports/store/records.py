@@ -26,13 +26,13 @@ an exception, nothing is changed.
 
 
 class Page(Frozen, Generic[T]):
-    """Page of a list. ``next_cursor`` is an opaque text that requests the next page; None on the
-    last page. ``total`` is the number of matching items on all pages.
-    """
+    """Page of a list."""
 
     items: tuple[T, ...]
     next_cursor: str | None = None
+    """Opaque text with which the next page is requested; None: this is the last page."""
     total: int
+    """Number of matching items on all pages."""
 
 
 class Idempotency(Frozen):
@@ -61,17 +61,18 @@ class CreatedJob(Frozen):
 
     job: Job
     replayed: bool
+    """Whether an earlier request with the same idempotency key created the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """Job to store: its database row, for an array job the rows of its tasks, and the idempotency
-    key of the request.
-    """
+    """Job that is to be stored."""
 
     job: Job
     tasks: Sequence[Job] = ()
+    """Database rows of an array job's tasks; empty for other jobs."""
     idempotency: Idempotency | None = None
+    """Idempotency key of the request; None: it had no key."""
 
 
 class QueuePosition(Frozen):
@@ -100,28 +101,32 @@ class OutboxKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransitionRequest:
-    """Change of one job's state or fields; ``JobStore.apply`` makes many of them in one
+    """Change of the state or of fields of one job. ``JobStore.apply`` makes many of them in one
     transaction.
-
-    ``to`` None: the state stays. ``since``: the state changes only if it is one of these; otherwise
-    it stays, and ``changes`` are written only with ``anyway``. ``with_tasks``: the same change is
-    made to the tasks of an array job in this attempt, whose scheduler IDs are derived from the
-    array's.
     """
 
     job_id: UUID
     to: JobState | None
+    """New state; None: the state is not changed."""
     changes: JobChanges | None = None
+    """Fields to change; None: none."""
     attempt: int | None = None
+    """Attempt that the job must be in; None: any."""
     version: int | None = None
+    """Version that the row must have; None: any."""
     since: frozenset[JobState] | None = None
+    """States in which the new state is applied; in other states it is ignored. None: all states."""
     anyway: bool = False
+    """Whether ``changes`` are written even if ``since`` prevents the new state."""
     with_tasks: bool = False
+    """Whether the tasks of an array job that are in this attempt get the same change. Their
+    scheduler IDs are derived from the array's.
+    """
 
 
 class OutboxItem(Frozen):
-    """Action on a job that the controller must carry out in the scheduler at least once, an entry
-    of the outbox.
+    """Entry of the outbox: an action that the controller must carry out in the scheduler at least
+    once.
     """
 
     id: int
@@ -129,15 +134,19 @@ class OutboxItem(Frozen):
     job_id: UUID
     attempt: int
     data: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the action, such as ``time_limit_s``."""
     tries: int = 0
+    """Number of times that the item was reserved."""
     created_at: datetime
 
 
 class Lease(Frozen):
-    """The lease that makes one controller the leader. Each new holder gets a higher ``epoch``."""
+    """Lease that makes one controller the leader."""
 
     holder: str
+    """Name of the controller that holds the lease."""
     epoch: int
+    """Number of the leadership; each new holder gets a higher one."""
     expires_at: datetime
     expired: bool = False
     """Whether the lease has expired, by the clock of the database if it has one."""
