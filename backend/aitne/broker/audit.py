@@ -37,11 +37,11 @@ class BrokerAuditLog:
         except OSError as error:
             raise SetupError(f"The audit log {self._path} cannot be written: {error}") from error
 
-    def write(self, **facts: Any) -> None:
-        """Append an entry with these fields. Never raises; after a failure the attribute
-        ``trouble`` holds the reason.
+    def write(self, **fields: Any) -> None:
+        """Append an entry with these fields and the current time. Never raises; if the entry cannot
+        be written, the attribute ``trouble`` contains the reason.
         """
-        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **fields})
         try:
             self._follow_rotation()
             data = line.encode() + b"\n"

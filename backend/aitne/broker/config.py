@@ -81,13 +81,13 @@ def load_config(path: Path) -> BrokerConfig:
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            facts = os.fstat(file)
+            status = os.fstat(file)
             text = os.read(file, _MOST_BYTES).decode()
         finally:
             os.close(file)
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(f"{path} cannot be read: {error}") from error
-    if facts.st_uid != 0 or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SetupError(
             f"Accounts other than root can write {path}, so nothing is started. "
             f"`chown root {path}; chmod go-w {path}` corrects this."

@@ -203,10 +203,8 @@ class _Helper:
         return 0.0 if self._queued else time.monotonic() - self._used_at
 
     def may_go(self, after_s: float) -> bool:
-        """Return True if the helper can be closed.
-
-        That is the case if it has ended, or if it has been idle for more than ``after_s`` seconds
-        and is not blocked in the kernel.
+        """Return whether the helper can be closed: it has ended, or it has been idle for more than
+        ``after_s`` seconds and is not blocked in the kernel.
         """
         return self.ended or (self.idle_s > after_s and not self._stuck)
 
@@ -218,8 +216,8 @@ class _Helper:
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def gone(self) -> None:
-        """Wait briefly for the helper's process to end, since the kernel closes its connection
-        slightly earlier.
+        """Wait briefly for the end of the helper's process, because the kernel closes the
+        connection shortly before it.
         """
         if self._process is not None:
             # A concurrent request may have noticed the end first and closed the descriptor.
@@ -230,8 +228,8 @@ class _Helper:
         """Send a request to the helper and return its answer.
 
         Raises:
-            Unavailable: the helper does not answer within ``timeout_s``. _Gone: the helper has
-                closed the connection.
+            Unavailable: the helper does not answer within ``timeout_s`` seconds.
+            _Gone: the helper has closed the connection.
         """
         if self._stuck:
             raise self._hangs()

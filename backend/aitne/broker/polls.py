@@ -71,11 +71,11 @@ class SharedQuery(Generic[T]):
 
 
 class Generations:
-    """Numbered versions (generations) of the scheduler's list of jobs. A caller that names the
-    generation it has gets only the records that have changed since.
+    """List of the scheduler's jobs with numbered versions (generations). A caller that names the
+    generation it already has gets only the records that have changed since then.
 
-    The scheduler's port promises that an unchanged record is the same object, so comparing two
-    polls costs one lookup per record.
+    The scheduler adapter returns the same object for an unchanged record, so two polls are compared
+    by object identity, with one lookup for each record.
     """
 
     def __init__(self) -> None:
@@ -90,8 +90,8 @@ class Generations:
         self._forgotten_before = 0
 
     def update(self, records: Sequence[SchedulerJob]) -> None:
-        """Store the records of a poll; if they differ from the previous ones, they become a new
-        generation.
+        """Store the records of a poll. If they differ from the previous ones, a new generation
+        begins.
         """
         present: dict[int, int] = {}
         fresh: list[SchedulerJob] = []
@@ -120,8 +120,8 @@ class Generations:
             self._forgotten_before = self._gone.popleft()[0]
 
     def since(self, caller_generation: str | None) -> PollResult:
-        """Return the changes since the generation that the caller has; all records if it is None,
-        too old, or one of another broker process.
+        """Return the changes since ``caller_generation``. All records are returned if it is None,
+        too old, or from another broker process.
         """
         generation = f"{self._origin}:{self._generation}"
         base = self._known(caller_generation)

@@ -402,33 +402,33 @@ class _Connection:
         self._writer = writer
         self._draining = asyncio.Lock()
 
-    async def send(self, line: bytes, beside: socket.socket | None = None) -> None:
-        """Send a line to the peer.
+    async def send(self, line: bytes, passed_socket: socket.socket | None = None) -> None:
+        """Send a line to the peer. Errors of the connection are ignored.
 
-        ``beside`` is a socket that is passed to the peer with the line and then closed here.
+        ``passed_socket`` is a socket that is passed to the peer with the line (SCM_RIGHTS) and then
+        closed here; None: no socket.
         """
         try:
             with suppress(OSError):  # the peer may have closed the connection
-                if beside is not None:
-                    line = await self._hand_over(line, beside)
+                if passed_socket is not None:
+                    line = await self._hand_over(line, passed_socket)
                 self._writer.write(line)
                 async with self._draining:
                     await self._writer.drain()
         finally:
-            if beside is not None:
-                beside.close()
+            if passed_socket is not None:
+                passed_socket.close()
 
-    async def _hand_over(self, line: bytes, beside: socket.socket) -> bytes:
-        """Send the line's first byte together with the socket, after all pending data.
-
-        Return the rest of the line, which is still to be sent.
+    async def _hand_over(self, line: bytes, passed_socket: socket.socket) -> bytes:
+        """Send the first byte of the line together with the socket, after all data that was written
+        before. Return the rest of the line, which the caller sends.
         """
         async with self._draining:
             self._writer.transport.set_write_buffer_limits(0)  # drained means sent, then
             await self._writer.drain()
             raw = self._writer.get_extra_info("socket")
             with socket.socket(fileno=os.dup(raw.fileno())) as connection:
-                socket.send_fds(connection, [line[:1]], [beside.fileno()])
+                socket.send_fds(connection, [line[:1]], [passed_socket.fileno()])
         return line[1:]
 
     async def let_read(self, timeout_s: float) -> None:
@@ -447,17 +447,16 @@ class _Connection:
         await self.send(json.dumps(answer).encode() + b"\n")
 
 
-def _invalid(what: str, error: ValidationError) -> InvalidInput:
-    """Return an error that names the invalid fields, but not their values.
-
-    The values may be secrets.
+def _invalid(summary: str, error: ValidationError) -> InvalidInput:
+    """Return an error that names the invalid fields but not their values, which may be secrets.
+    ``summary`` is the beginning of the message.
     """
     problems = [
         FieldProblem(_field(part["loc"]), message_of(part), allowed=allowed_by(part))
         for part in error.errors(include_input=False, include_url=False)
     ]
     details = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
-    return InvalidInput(f"{what}: {details}", problems[:20])
+    return InvalidInput(f"{summary}: {details}", problems[:20])
 
 
 def _field(location: tuple[int | str, ...]) -> str:
