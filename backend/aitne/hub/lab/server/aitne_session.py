@@ -130,17 +130,17 @@ def configure(url: str, token: str, authority: str | None) -> None:
         _platform["jobs"] = PlatformApi(f"{base.rstrip('/')}/api/v1", own, authority)
 
 
-def batch_file(session: dict[str, Any], notebook: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the job file that runs ``notebook`` with the software, data and resources of the
-    session.
+def batch_file(session: dict[str, Any], notebook: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return a job file that runs ``notebook`` with the software, data and resources of the
+    session. The working folder is the folder of the notebook.
 
-    ``session`` is the session's job file; ``asked`` has the page's ``nodes``, ``gpu`` and
-    ``max_duration``, each optional. The working folder is the notebook's, as for its kernel.
+    ``session`` is the session's job file. ``options`` are the page's choices ``nodes``, ``gpu`` and
+    ``max_duration``; omitted or None: as in the session.
     """
     resources = dict(session.get("resources") or {})
-    resources |= {name: asked[name] for name in ("nodes", "gpu") if asked.get(name) is not None}
+    resources |= {name: options[name] for name in ("nodes", "gpu") if options.get(name) is not None}
     inherited = {name: session[name] for name in _INHERITED if session.get(name)}
-    limit = asked.get("max_duration") or session.get("max_duration")
+    limit = options.get("max_duration") or session.get("max_duration")
     return inherited | {
         "type": "job",
         "name": os.path.basename(notebook),
@@ -151,25 +151,25 @@ def batch_file(session: dict[str, Any], notebook: str, asked: dict[str, Any]) ->
     }
 
 
-def submit(api: PlatformApi, session: str, root: str, asked: dict[str, Any]) -> tuple[int, bytes]:
-    """Submit the notebook ``asked["path"]`` below the folder ``root`` as a batch job; return status
-    and body of the platform's response.
+def submit(api: PlatformApi, session: str, root: str, options: dict[str, Any]) -> tuple[int, bytes]:
+    """Submit the notebook ``options["path"]``, relative to the folder ``root``, as a batch job.
+    Return the status and the body of the platform's response.
 
-    Blocks, as ``PlatformApi.ask``, and raises the same errors.
+    Blocks and raises the same errors as ``PlatformApi.ask``.
     """
-    path = str(asked.get("path")).strip("/")
+    path = str(options.get("path")).strip("/")
     notebook = os.path.join(os.path.abspath(root), path)
     if not notebook.endswith(".ipynb") or not os.path.isfile(notebook):
         return 404, json.dumps({"detail": f"There is no notebook {path}. Save it first."}).encode()
     status, body = api.ask(f"/jobs/{session}/file")
     if status != _OK:
         return status, body
-    return api.ask("/jobs", batch_file(json.loads(body), notebook, asked), _key(asked))
+    return api.ask("/jobs", batch_file(json.loads(body), notebook, options), _key(options))
 
 
-def _key(asked: dict[str, Any]) -> str | None:
-    """Remove the idempotency key from what a page requests, and return it; None without one."""
-    key = asked.pop("key", None)
+def _key(options: dict[str, Any]) -> str | None:
+    """Remove the idempotency key from the page's request and return it; None if there is none."""
+    key = options.pop("key", None)
     return key if isinstance(key, str) and _KEY.fullmatch(key) else None
 
 
@@ -290,9 +290,9 @@ class RanksHandler(_Handler):
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
         """Start the ranks that the page requests for this session."""
-        asked = self.fields()
+        options = self.fields()
         path = f"/sessions/{_session()}/ranks"
-        await self.answer_of(self.api("jobs").ask, path, asked, _key(asked))
+        await self.answer_of(self.api("jobs").ask, path, options, _key(options))
 
 
 class ReleaseHandler(_Handler):
