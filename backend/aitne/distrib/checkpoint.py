@@ -46,6 +46,7 @@ class Checkpoint:
     """
 
     step: int
+    """Number of training steps before the checkpoint."""
     state: Any
     """State common to all ranks, which rank 0 passed to ``save``."""
     own: Any
@@ -119,12 +120,12 @@ class Checkpointer:
                 that ``weights_only`` forbids.
         """
         rank, size = _who()
-        whole = self._whole(rank, size)
-        if whole is None:
+        checkpoints = self._complete_steps(rank, size)
+        if checkpoints is None:
             return None
-        if not whole:
+        if not checkpoints:
             raise CheckpointError(f"no checkpoint in {self.folder} is complete on every rank")
-        step, parts = whole[0]
+        step, parts = checkpoints[0]
         rank_state = None
         if parts == size:
             rank_state = self._read(_name(step, rank), map_location, weights_only)
@@ -203,10 +204,10 @@ class Checkpointer:
         )
         return sorted(steps, reverse=True)
 
-    def _whole(self, rank: int, size: int) -> list[tuple[int, int]] | None:
-        """Return the checkpoints that are complete on all ranks, newest first: pairs of the step
-        and the number of ranks with state of their own. Return None if the folder has no
-        checkpoint.
+    def _complete_steps(self, rank: int, size: int) -> list[tuple[int, int]] | None:
+        """Return the checkpoints that are complete on all ranks, newest first, as pairs of the step
+        and the number of ranks with state of their own. Return None if the folder contains no
+        checkpoint. Every rank must call this.
         """
         complete: list[tuple[int, int]] = []
         there: list[int] = []
@@ -231,8 +232,8 @@ class Checkpointer:
         return [(step, parts) for step, parts in complete if step in everywhere]
 
     def _checked(self, name: str) -> int | None:
-        """Verify a file and return the number of ranks with state of their own that it states;
-        return None, and report the reason on stderr, if the file is incomplete.
+        """Verify a file. Return the number of ranks with state of their own that it states; if the
+        file is incomplete, report the reason on stderr and return None.
         """
         path = self.folder / name
         try:

@@ -131,12 +131,12 @@ class Control:
             self._put(peer, _packed(_BYE, None))
 
     def enter(self) -> bool:
-        """Let the calling thread read the connections instead of the reading thread; return whether
-        it may. This saves waking the reading thread for a message that the caller waits for.
+        """Let the calling thread read the connections in place of the reading thread, which saves
+        waking that thread for a message that the caller waits for. Return whether it may.
 
-        If True, the caller must use ``read`` and then ``leave``. The result is False if another
-        caller reads already, or if there are no other ranks. The caller must not hold a lock that a
-        message handler acquires.
+        If the result is True, the caller must call ``read`` and then ``leave``. It is False if
+        another caller is reading, or if there are no other ranks. The caller must not hold a lock
+        that a message handler acquires.
         """
         if self._thread is None:
             return False

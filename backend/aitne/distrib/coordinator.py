@@ -29,8 +29,11 @@ class RequestKey(NamedTuple):
     """
 
     set_id: int
+    """Number of the process set."""
     kind: str
+    """Kind of the collective, such as ``allreduce``."""
     name: str
+    """Name of the collective; not used if ``number`` is 0 or more."""
     number: int
     """Sequence number of a request without a name; -1 if the request has a name."""
 
@@ -45,12 +48,14 @@ class RequestKey(NamedTuple):
 
 @dataclass
 class Response:
-    """Decision of the coordinator for the ranks of a process set: collectives to execute together,
-    or an error.
+    """Decision of the coordinator for one process set: collectives that are executed together, or
+    an error.
     """
 
     kind: str
+    """Kind of the collectives."""
     members: tuple[int, ...]
+    """Ranks of the process set."""
     asks: list[RequestMetadata]
     """Metadata of the requests that this response answers; several if they are allreduces to be
     executed as one."""
@@ -77,14 +82,15 @@ class _Waiting:
 
 
 class IncompleteRequest(NamedTuple):
-    """Request that some ranks have submitted (``present``) and others have not (``missing``);
-    ``since`` is the clock time of the first submission.
-    """
+    """Request that some ranks of the process set have not submitted yet."""
 
     key: RequestKey
     since: float
+    """Time of the first submission, by the coordinator's clock, in seconds."""
     present: tuple[int, ...]
+    """Ranks that have submitted the request."""
     missing: tuple[int, ...]
+    """Ranks that have not submitted the request."""
 
 
 class CollectiveCoordinator:

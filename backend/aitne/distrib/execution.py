@@ -26,17 +26,17 @@ Tensors = tuple[torch.Tensor, ...]
 
 @dataclass
 class ExecutableResponse:
-    """Response of the coordinator on rank 0 together with this rank's own requests, ready to be
-    executed.
-    """
+    """Response of the coordinator together with this rank's own requests, ready for execution."""
 
     kind: str
     set_id: int
+    """Number of the process set."""
     requests: list[Request | None]
     """This rank's requests; an item is None if this rank has joined and takes part with zeros."""
     asks: list[RequestMetadata]
     """Metadata of the requests that are None in ``requests``, in the same order."""
     data: Any = None
+    """Data of the response; see ``Response.data`` in ``coordinator``."""
     rows: list[str] = field(default_factory=list)
     """Names of the requests in Horovod's timeline; empty if the timeline is not recorded."""
 

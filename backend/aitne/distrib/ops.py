@@ -6,10 +6,12 @@ ranks submit different operations under one name, all of them raise ``HorovodInt
 
 Common arguments:
 
-- ``op``: ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``. -
-``average``: the deprecated form of ``op``. - ``prescale_factor``, ``postscale_factor``: values are
-multiplied by these before and after the reduction. - ``compression``: a class of ``Compression``. -
-``process_set``: the ranks that take part.
+- ``op``: ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``.
+- ``average``: deprecated form of ``op``: True for ``Average``, False for ``Sum``.
+- ``prescale_factor``, ``postscale_factor``: factors by which values are multiplied before and after
+  the reduction.
+- ``compression``: a class of ``Compression``.
+- ``process_set``: ranks that take part.
 
 All functions raise ``HorovodInternalError`` if ``init`` was not called, if ranks disagree or if the
 connection to a rank is lost, and ``ValueError`` for a name that is in use or a tensor of an

@@ -383,8 +383,8 @@ def _names_of(
 
 def _compressor(compression: Any) -> tuple[str, Callable[[], Any], bool, bool]:
     """Return four properties of the argument ``compression``: its name, the function that creates a
-    compressor, whether error feedback is used, and whether it must get each gradient alone and in
-    its own shape.
+    compressor, whether error feedback is used, and whether each gradient is compressed separately
+    in its original shape.
     """
     if isinstance(compression, str):
         plugin: Any = COMPRESSORS.get(compression)

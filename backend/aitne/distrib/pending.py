@@ -26,11 +26,14 @@ class PendingRequest:
     """Point on a GPU stream at which the input tensors contain their values; None if they contain
     them already."""
     done: bool = False
+    """Whether the request has been executed or has failed."""
     result: Any = None
+    """Result of the request; None until it is done."""
     finished: CompletionEvent | None = None
     """Point on a GPU stream at which the results are complete; None if they are complete as soon as
     the request is done."""
     error: str | None = None
+    """Message of the error; None: the request has not failed."""
 
 
 class Requests:

@@ -122,7 +122,7 @@ class Agreement:
             self._ended = (self._ended[0] + 1, 0)
 
     def leave(self) -> None:
-        """Report that this rank makes no more steps and takes part in no further agreement."""
+        """Report that this rank ends its training loop and takes part in no further agreement."""
         self._link.send(0, "stop.gone", None)
 
     def _proposed(self, _sender: int, proposal: list[int]) -> None:

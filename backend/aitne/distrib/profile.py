@@ -180,8 +180,8 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _bounds(low: int, high: int | None) -> str:
-    """Return a range of message sizes as the profiler hvprof prints it: each range starts at the
-    end of the previous one. ``high`` is None for the last range.
+    """Return a range of message sizes in the notation of the profiler hvprof, in which each range
+    begins at the end of the previous one. ``high`` None: no upper bound.
     """
     if high is None:
         return f"> {describe_bytes(low - 1)}"

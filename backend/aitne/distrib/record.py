@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 
 class CollectiveRecord(NamedTuple):
-    """Record of one collective that this rank has executed: operation, bytes, number of ranks,
-    start and end. Times are in nanoseconds of ``time.monotonic_ns()``.
+    """Record of one collective that this rank has executed. Times are values of
+    ``time.monotonic_ns()``.
     """
 
     op: str
@@ -18,8 +18,11 @@ class CollectiveRecord(NamedTuple):
     nbytes: int
     """Number of bytes that this rank contributes to the collective."""
     ranks: int
+    """Number of ranks that took part."""
     t0_ns: int
+    """Start of the collective."""
     t1_ns: int
+    """End of the collective."""
 
 
 class Recorder(Protocol):

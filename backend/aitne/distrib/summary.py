@@ -72,15 +72,18 @@ def covered(begins: Times, ends: Times) -> int:
 
 @dataclass
 class Cell:
-    """Totals for the collectives of one operation and one range of message sizes: number, bytes and
-    times in nanoseconds.
-    """
+    """Totals of the collectives of one operation and one range of message sizes."""
 
     count: int = 0
+    """Number of collectives."""
     nbytes: int = 0
+    """Number of bytes that this rank contributed."""
     time_ns: int = 0
+    """Total duration in nanoseconds."""
     fastest_ns: int = 0
+    """Duration of the shortest collective in nanoseconds."""
     slowest_ns: int = 0
+    """Duration of the longest collective in nanoseconds."""
     ranks: int = 0
     """Number of ranks that took part in the latest collective."""
 
@@ -99,11 +102,12 @@ class Cell:
 
 @dataclass
 class Span:
-    """Totals of a rank over an observed time: how much of it was communication, blocked the
-    training thread, or was communication hidden behind computation. Times are in nanoseconds.
+    """Totals of a rank over an observed period. Times are in nanoseconds; the module's docstring
+    defines them.
     """
 
     watched_ns: int = 0
+    """Length of the observed period."""
     communicating_ns: int = 0
     blocked_ns: int = 0
     hidden_ns: int = 0

@@ -18,15 +18,16 @@ from aitne.distrib.transport.base import Reduction, Transport, TransportError
 
 @dataclass
 class Bucket:
-    """Group of gradients that one collective exchanges: one flat tensor, with the place of each
-    gradient in it.
-    """
+    """Group of gradients that are exchanged by one collective, as parts of one flat tensor."""
 
     index: int
     """Number of the bucket, from 0. All ranks exchange the buckets in this order."""
     flat: torch.Tensor
+    """One-dimensional tensor with the gradients of all parameters."""
     parameters: Sequence[torch.nn.Parameter]
+    """Parameters whose gradients are in the bucket."""
     names: Sequence[str]
+    """Names of these parameters."""
     offsets: Sequence[int]
     """Offset of each parameter's gradient in ``flat``, in elements. The gradients fill ``flat``
     completely."""
@@ -43,6 +44,7 @@ class StrategySettings:
     """Transport for the buckets; nothing else uses it while a step's buckets are being exchanged.
     """
     recorder: Recorder
+    """Receiver of a record for each collective."""
     compressor: Callable[[], BucketCompressor]
     """Function that creates the compressor of a bucket."""
     failure: Callable[[TransportError], HorovodInternalError]
@@ -51,6 +53,7 @@ class StrategySettings:
     error_feedback: bool = False
     """Whether the compression errors of a step are added to the next step's gradients."""
     op: Reduction = Reduction.SUM
+    """Reduction over the ranks."""
     prescale: float = 1.0
     """Factor by which every gradient is multiplied before it is sent."""
     postscale: float = 1.0

@@ -41,15 +41,18 @@ Connect: TypeAlias = Callable[[Group, str], Transport]
 
 @dataclass(frozen=True)
 class LinkReport:
-    """Result of measuring the links between ranks, equal on all ranks."""
+    """Result of measuring the links between ranks. It is equal on all ranks."""
 
     links: tuple[RankLink, ...]
+    """All measured links."""
     slow: tuple[RankLink, ...]
+    """Links that are much slower than others of the same kind, slowest first."""
     left_out: int
     """Number of pairs of ranks that were not measured for lack of time."""
     ring_bytes_per_s: float
     """Bus bandwidth of an allreduce among all ranks, in bytes per second."""
     took_s: float
+    """Duration of the measurement in seconds."""
 
 
 def connect(group: Group, device: str) -> Transport:
