@@ -104,10 +104,10 @@ def ending(job: Job) -> str:
 
 
 def check(job: Job) -> None:
-    """Check that the job succeeded. If it is a sweep that has reached its goal, a message says so.
+    """Check that the job succeeded. If a sweep has reached its goal, print a message about it.
 
     Raises:
-        JobFailed: the job did not succeed; the message has the reason.
+        JobFailed: the job did not succeed; the message states the reason.
     """
     if job.ok and job.reason == "goal_reached":
         output.say(output.plain(ending(job)))

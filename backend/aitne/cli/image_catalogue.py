@@ -57,7 +57,7 @@ def platform_settings(client: Client) -> Settings:
 
 
 def runtimes_without(client: Client, name: str, version: str, runtimes: Sequence[str]) -> list[str]:
-    """Return those of ``runtimes`` for which the catalogue has no artifact of this version.
+    """Return the ``runtimes`` for which the catalogue has no artifact of this version yet.
 
     Raises ``Conflict`` if the version is damaged or retired.
     """
@@ -79,8 +79,9 @@ def runtimes_without(client: Client, name: str, version: str, runtimes: Sequence
 def register(
     client: Client, image: dict[str, object], made: BuildResult, projects: Sequence[str]
 ) -> ImageRecord:
-    """Register a new image in the catalogue and return it. If the platform rejects it, its files
-    are removed."""
+    """Register a new image in the catalogue and return it. If the platform rejects the image, the
+    files in ``made`` are removed.
+    """
     from aitne.adapters.images.store import remove
     from aitne.core.errors import AitneError, Unavailable
 

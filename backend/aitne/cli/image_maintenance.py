@@ -43,11 +43,11 @@ def matching(images: Sequence[ImageRecord], reference: str | None) -> list[Image
 
 
 def damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
-    """Compare an image's files with their digests and return the damage as a sentence; None means
-    that they are intact.
+    """Compare the files of an image with their digests. Return the damage as a sentence; None: the
+    files are intact.
 
     Raises:
-        SetupError: the damage is unknown, because Docker does not answer or a file cannot be
+        SetupError: the files could not be checked, because Docker does not answer or a file cannot be
             read.
     """
 

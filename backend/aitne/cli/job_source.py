@@ -76,8 +76,9 @@ class JobFileSource:
         self._lines = lines
 
     def line_of(self, field: str) -> int | None:
-        """Return the line number of a field such as ``resources.gpu``, or of its nearest parent
-        that is in the file; None if neither is."""
+        """Return the line number of a field such as ``resources.gpu``. If the file does not contain
+        the field, return that of its nearest parent; None if it contains neither.
+        """
         while field:
             if field in self._lines:
                 return self._lines[field]
@@ -138,8 +139,9 @@ def read_all(path: str) -> list[JobFileSource]:
 
 
 def parse_value(text: str) -> Any:
-    """Return a value that is written as in a job file: ``0.1`` is a number, ``[1, 2]`` a list. What
-    is no YAML is text."""
+    """Parse a value as in a job file: ``0.1`` is a number, ``[1, 2]`` a list. A text that is not
+    valid YAML is returned unchanged.
+    """
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, KeyError, RecursionError):

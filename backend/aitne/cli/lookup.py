@@ -104,8 +104,9 @@ def _ambiguous(text: str, jobs: Sequence[Job], remedy: str) -> Ambiguous:
 def _named(
     client: Client, name: str, kind: str | None, states: Sequence[str] = ()
 ) -> Sequence[Job]:
-    """Return the jobs whose name is exactly ``name``, newest first. ``kind`` and ``states``
-    restrict them if given."""
+    """Return the jobs whose name is exactly ``name``, newest first. ``kind`` is the type of the
+    jobs (None: all), ``states`` their states (empty: all).
+    """
     for limit in (100, LOOKED_THROUGH):
         listed = list(
             client.jobs.list(

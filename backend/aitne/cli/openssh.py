@@ -102,8 +102,8 @@ def proxy(client: Client, host: str) -> int:
 
 
 def find_host(client: Client, host: str) -> tuple[Job, str | None]:
-    """Return the job and the node that a host name stands for: ``JOB.aitne`` (node None) or
-    ``NODE.JOB.aitne``. Upper and lower case are not distinguished, because ssh may change them.
+    """Parse a host name and return the job and the node. ``JOB.aitne`` names a job (the node is
+    None), ``NODE.JOB.aitne`` one of its nodes. The case is ignored, because ssh may change it.
 
     Raises:
         NotFound: no unfinished job has that name.

@@ -29,8 +29,8 @@ WORDS = {
 
 
 def sync_note(client: Client) -> str:
-    """Return a sentence, preceded by a space, that changed limits apply after a sync of Slurm's
-    accounts; empty if they apply at once.
+    """Return a sentence, with a leading space, which says that changed limits apply only after
+    Slurm's accounts are synchronized; empty if they apply immediately.
     """
     after_sync = client.me().platform.limits_applied == "after_sync"
     return " Slurm has it after `aitne admin sync`." if after_sync else ""

@@ -47,8 +47,9 @@ QUICK = {
 
 
 def run(argv: list[str]) -> int | None:
-    """Run a simple command line and return its exit status. Return None, without doing anything, if
-    Typer has to parse it."""
+    """Run a simple command line and return its exit status. If Typer must parse the command line,
+    do nothing and return None.
+    """
     command = QUICK.get(argv[0]) if argv else None
     arguments = None if command is None else read(command, argv[1:])
     if command is None or arguments is None:

@@ -67,8 +67,9 @@ def _name(facts: AreaFactsRecord) -> str:
 
 
 def _quota(facts: AreaFactsRecord) -> QuotaRecord | None:
-    """Return the quota to show for an area: for a project's folder the project's if it has one,
-    otherwise the user's. None if there is no quota."""
+    """Return the quota to display for an area: for a project's folder, the project's quota or,
+    without one, the user's; otherwise the user's quota. None: no quota.
+    """
     if facts.area.project is not None:
         return facts.project_quota or facts.user_quota
     return facts.user_quota
