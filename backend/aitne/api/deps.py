@@ -69,11 +69,11 @@ WrittenDep = Annotated[JobViewCache, Depends(get_written)]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Authenticated actor of a request; ``csrf`` is the CSRF token of a browser's login, None if an
-    access token was sent."""
+    """Authenticated sender of a request."""
 
     actor: Actor
     csrf: str | None = None
+    """CSRF token of the browser's login; None: the request was authenticated by an access token."""
     acting_until: datetime | None = None
     """Time until which an administrator acts as another user; None without impersonation."""
 

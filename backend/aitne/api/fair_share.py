@@ -54,11 +54,15 @@ class RunningRequest:
 
     user: str
     heavy: bool
+    """Whether the user had used much of the event loop's time when the request began."""
     began: float
+    """Time at which the request began, by the queue's clock."""
     loop_s: float = 0.0
     """Seconds for which this request has run on the event loop so far."""
     counted: bool = False
+    """Whether the request currently counts as running."""
     ended: bool = False
+    """Whether the request has ended."""
 
 
 @dataclass(slots=True)

@@ -45,9 +45,9 @@ async def authorize(
         session = await platform.identity.actor_of_session(cookie or "")
         refuse_impersonation(session.actor, "open their sessions")
     except NotAuthenticated:
-        here = request.url.path + "?" + request.url.query
+        current_path = request.url.path + "?" + request.url.query
         return RedirectResponse(
-            f"{platform.settings.portal_url}/login?next={quote(here, safe='')}", 302
+            f"{platform.settings.portal_url}/login?next={quote(current_path, safe='')}", 302
         )
     code = await platform.oauth.issue_code(session.actor, redirect_uri, code_challenge)
     return _back(redirect_uri, state, code=code)

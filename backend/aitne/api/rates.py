@@ -74,18 +74,17 @@ class TokenBuckets:
         bucket.tokens -= 1
 
     def give_back(self, key: str) -> None:
-        """Put a token that was taken back into the bucket of ``key``."""
+        """Return a token that was taken from the bucket of ``key``."""
         if (bucket := self._buckets.get(key)) is not None:
             bucket.tokens += 1
 
 
 class JobRates:
-    """Rate limits of the requests of agents and of programs in jobs.
+    """Rate limits for the requests of agents and of programs in jobs.
 
-    A job token counts against its own buckets only after it was accepted once. Before that, requests
-    count against the bucket of the client's network, until their token is accepted: a sender of
-    invalid tokens uses up no share of another sender, a job whose token is known is not affected by
-    what its node sends, and many jobs can start on one node.
+    Requests with an accepted job token count against buckets of that token. Requests with an
+    unknown token count against the bucket of the client's network, so that invalid tokens do not
+    affect jobs whose token is known, and many jobs can start on one node at the same time.
     """
 
     def __init__(self, per_minute: int, burst: int, clock: Callable[[], float]) -> None:
@@ -95,11 +94,10 @@ class JobRates:
         """Hashes of the tokens that were accepted, the most recent last."""
 
     def take(self, sender: str, token_hash: str, network: str) -> bool:
-        """Count a request before its token is checked. Return True if it counts against
+        """Count a request before its token is checked, and return whether it counts against
         ``network``. Raises ``RateLimited``.
 
-        ``sender`` is the part of the job that sends the request. Its requests do not use up the
-        limit of the others.
+        ``sender`` is the part of the job that sends the request; each part has a limit of its own.
         """
         if token_hash in self._known:
             self._accepted.take(f"{sender}:{token_hash}")
@@ -108,8 +106,9 @@ class JobRates:
         return True
 
     def accept(self, token_hash: str, counted_network: str | None) -> None:
-        """Remember that a token was accepted. ``counted_network`` is the network against which its
-        request was counted, which it no longer is; None: it was counted against the job."""
+        """Record that a token was accepted. ``counted_network`` is the network against which the
+        request was counted; that is undone. None: the request was counted against the job.
+        """
         if counted_network is not None:
             self._unknown.give_back(counted_network)
         self._known[token_hash] = None
@@ -118,7 +117,7 @@ class JobRates:
             self._known.popitem(last=False)
 
     def reject(self, token_hash: str) -> None:
-        """Forget a token that is not accepted, or no longer."""
+        """Record that a token is invalid or no longer valid."""
         self._known.pop(token_hash, None)
 
 
