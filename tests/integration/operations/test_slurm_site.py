@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from pwd import getpwnam
 
 import pytest
 
@@ -30,6 +34,25 @@ def test_doctor_sees_each_node_by_a_job(slurm_platform: RunningPlatform) -> None
     assert "NVML" in checks["node-gpus"]["message"]
 
 
+@pytest.fixture
+def dataset(slurm_platform: RunningPlatform) -> Iterator[None]:
+    """A dataset of alice in her home."""
+    alice = getpwnam("alice")
+    folder = Path(alice.pw_dir, "words")
+    folder.mkdir()
+    (folder / "one.txt").write_text("of a dataset\n")
+    for path in (folder, folder / "one.txt"):
+        os.chown(path, alice.pw_uid, alice.pw_gid)
+    added = slurm_platform.aitne(
+        *("dataset", "add", "words", str(folder), "--version", "1.0", "--yes"),
+        env={"AITNE_TOKEN": slurm_platform.token_of("alice"), "AITNE_URL": slurm_platform.url},
+    )
+    assert added.returncode == 0, added.stderr
+    yield
+    shutil.rmtree(folder)
+
+
+@pytest.mark.usefixtures("dataset")
 def test_acceptance_passes_as_a_user_of_slurm(
     slurm_platform: RunningPlatform, tmp_path: Path
 ) -> None:
@@ -46,6 +69,7 @@ def test_acceptance_passes_as_a_user_of_slurm(
         "mpi",
         "ranks",
         "session",
+        "dataset",
         "cancel",
         "agent-killed",
     ):
