@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -43,9 +46,25 @@ class Inventory:
         self, playbook: str, *options: str, password: str = "correct", timeout_s: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Run a playbook of ``ansible/``, with ``password`` as the vault password."""
+        argv = ["ansible-playbook", "--inventory", str(self.folder), playbook, *options]
+        return self._run(argv, password, timeout_s)
+
+    def value(self, name: str, host: str, variables: Mapping[str, object]) -> Any:
+        """Return the value of one of ``variables``, which may be templates, on a machine; nothing connects to it."""
+        file = self.folder.parent / f"{self.folder.name}-variables.json"
+        file.write_text(json.dumps(variables))
+        argv = ["ansible", host, "--inventory", str(self.folder), "--playbook-dir", str(FOLDER)]
+        argv += ["--extra-vars", f"@{file}", "--module-name", "debug", "--args", f"var={name}"]
+        done = self._run(argv)
+        assert done.returncode == 0, said(done)
+        return yaml.safe_load(done.stdout.partition("=>")[2])[name]
+
+    def _run(
+        self, argv: list[str], password: str = "correct", timeout_s: float = 300
+    ) -> subprocess.CompletedProcess[str]:
         word = self.folder.parent / f"{self.folder.name}-password"
         word.write_text(password)
-        argv = [program("ansible-playbook"), "--inventory", str(self.folder), playbook, *options]
+        argv = [program(argv[0]), *argv[1:]]
         environment = {
             **os.environ,
             "ANSIBLE_VAULT_PASSWORD_FILE": str(word),
