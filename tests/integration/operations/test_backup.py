@@ -209,9 +209,10 @@ def test_commands_of_the_handbook_back_up_and_restore(source: Settings, tmp_path
                 target = source.data_dir
             made = next(folder.glob("*.tar"), folder)
             typed = command.replace("/var/lib/aitne", str(target))
-            typed = re.sub(r"/srv/backups/\S+", str(made), typed).replace(
+            typed = re.sub(r"/srv/backups/\S+|BACKUP", str(made), typed).replace(
                 "/srv/backups", str(folder)
             )
+            typed = typed.replace("/tmp/drill", str(tmp_path / "drill"))
             yes = ["--yes"] if "restore" in typed else []
             done = subprocess.run(
                 [str(AITNE), *shlex.split(typed), *yes],
@@ -224,8 +225,8 @@ def test_commands_of_the_handbook_back_up_and_restore(source: Settings, tmp_path
             printed.append(done.stdout.strip())
     assert printed[0] == str(tmp_path / "aitne-backup-key.pub")
     assert printed[1] == str(next(folder.glob("*.tar")))
-    assert len(printed) == 6
-    for restored in (source.data_dir, tmp_path / "standby"):
+    assert len(printed) == 7
+    for restored in (source.data_dir, tmp_path / "standby", tmp_path / "drill"):
         jobs, restorations = asyncio.run(stored(f"sqlite:///{restored / 'aitne.db'}"))
         assert (jobs, restorations) == ({job}, 1)
 

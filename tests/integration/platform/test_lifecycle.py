@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +18,7 @@ from aitne.client import Client
 from aitne.core.jobs.states import JobState
 from aitne.supervisor import control
 from tests.support import realtime
+from tests.support.documents import typed_lines
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.waiting import eventually
@@ -151,6 +155,15 @@ def test_a_silent_portal_ends_nothing(work: Work) -> None:
     assert work.platform.pids()["api"] == api
 
 
+def drill(command: str, data_dir: Path, backup: str = "", port: int = 0) -> list[str]:
+    """Return the arguments of a command of the handbook's drill, such as ``up``, with the values of this test."""
+    lines = typed_lines("docs/handbook/backup.md")
+    (line,) = (each for each in lines if re.match(rf"aitne {command} .*/tmp/drill\b", each))
+    for name, value in {"/tmp/drill": data_dir, "BACKUP": backup, "8200": port}.items():
+        line = line.replace(name, str(value))
+    return shlex.split(line)[1:]
+
+
 def test_platform_restored_in_another_directory_finds_its_work(work: Work) -> None:
     platform, old = work.platform, work.platform.data_dir
     gate = platform.home / "gate"
@@ -160,28 +173,31 @@ def test_platform_restored_in_another_directory_finds_its_work(work: Work) -> No
         job = {"commands": [command], "resources": {"cpu": 1, "memory": "32M"}}
         return str(work.client.jobs.create(job).id)
 
-    def admin(*arguments: str, status: int = 0) -> str:
-        done = platform.aitne("admin", *arguments)
+    def aitne(*arguments: str, status: int = 0) -> str:
+        done = platform.aitne(*arguments, timeout_s=240)
         assert done.returncode == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
     known = waiting("known")
     eventually("it runs", lambda: work.client.jobs.get(known).state == JobState.RUNNING)
-    to = ["--to", str(old.with_name("backups")), "--data-dir", str(old)]
-    path = json.loads(admin("backup", *to, "--yes", "--json"))["path"]
+    key = platform.home / "aitne-backup-key"
+    aitne("admin", "backup", "key", str(key))
+    to = ["--to", str(old.with_name("backups")), "--recipient", f"{key}.pub"]
+    to += ["--data-dir", str(old)]
+    path = json.loads(aitne("admin", "backup", *to, "--yes", "--json"))["path"]
     later = waiting("later")
     eventually("it runs", lambda: work.client.jobs.get(later).state == JobState.RUNNING)
-    assert json.loads(admin("verify", path, "--json"))["valid"] is True
+    assert json.loads(aitne("admin", "verify", path, "--json"))["valid"] is True
 
     new = old.with_name("restored")
-    restore = ["restore", path, "--data-dir", str(new), "--yes"]
-    assert f"A platform runs in {old}" in admin(*restore, status=1)
+    restore = drill("admin restore", new, path)
+    assert f"A platform runs in {old}" in aitne(*restore, status=1)
     assert not new.exists()
     platform.kill("supervisor")
     eventually("it is gone", lambda: control.status(old) is None)
-    admin(*restore)
+    aitne(*restore)
+    aitne(*drill("up", new, port=platform.port))
     platform.data_dir = new
-    platform.start()
 
     eventually("the route is there", work.notebook.reachable)
     work.notebook.connect()
@@ -205,7 +221,8 @@ def test_labs_shut_down_completes_the_session(work: Work) -> None:
 
 def test_down_ends_what_is_left(work: Work) -> None:
     assert work.client.jobs.get(work.job).state == JobState.RUNNING
-    work.platform.stop()
+    done = work.platform.aitne(*drill("down", work.platform.data_dir))
+    assert done.returncode == 0, done.stderr
     command = work.platform.start_in_foreground()
     assert work.client.jobs.get(work.job).state == JobState.CANCELLED
     command.send_signal(signal.SIGINT)
