@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ from tests.machines.software import registries
 from tests.support import realtime
 from tests.support.absence import AbsenceMeter
 from tests.support.ansible import Inventory, program, recap, said
+from tests.support.documents import typed_lines
 from tests.support.notebook import Notebook
 from tests.support.releases import next_release
 from tests.support.waiting import eventually
@@ -97,6 +99,36 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         first = made.play("first run")
         assert first.returncode == 0, first.stdout[-6000:] + first.stderr
         yield made
+
+
+def administrator_commands() -> list[str]:
+    """The commands of the handbook that create the first administrator and its link."""
+    lines = typed_lines("docs/handbook/install.md")
+    return [line for line in lines if " admin user " in line]
+
+
+def return_commands(release: str, backup: str) -> list[str]:
+    """The commands of the handbook that return to an earlier release, for root."""
+    lines = typed_lines("docs/handbook/upgrade.md")
+    begin, end = (lines.index(f"sudo systemctl {verb} aitne") for verb in ("stop", "start"))
+    replaced = (line.replace("BACKUP", backup) for line in lines[begin : end + 1])
+    return [line.removeprefix("sudo ").replace("0.1.0", release) for line in replaced]
+
+
+def test_first_administrator_logs_in(site: Site) -> None:
+    create, link = administrator_commands()
+    created = json.loads(site.portal.run(["bash", "-c", create]).stdout)
+    assert (created["name"], created["role"]) == ("grace", "admin")
+    address = site.portal.run(["bash", "-c", link]).stdout.strip()
+    assert address.startswith(f"{PORTAL}/")
+    password = "a password of an administrator"
+    with site.network().browser() as browser:
+        body = {"token": address.partition("#token=")[2], "password": password}
+        browser.post(f"{PORTAL}/api/v1/auth/reset", json=body).raise_for_status()
+        body = {"username": "grace", "password": password}
+        origin = {"Origin": PORTAL}
+        browser.post(f"{PORTAL}/api/v1/auth/login", json=body, headers=origin).raise_for_status()
+        assert browser.get(f"{PORTAL}/api/v1/me").json()["user"]["role"] == "admin"
 
 
 def test_user_has_a_notebook_and_a_batch_job_with_a_dataset_on_nodes_over_https(
@@ -277,12 +309,8 @@ def test_upgrade_as_root_and_both_ways_back_keep_session_and_job(site: Site) -> 
 
         found = re.search(r"The backup is (\S+)\.\s", said(upgraded))
         assert found is not None, said(upgraded)
-        earlier = f"/opt/aitne/releases/{present}/bin/aitne"
-        place = ["--data-dir", "/var/lib/aitne", "--replace", "--yes"]
-        site.portal.run(["systemctl", "stop", "aitne"])
-        site.portal.run([earlier, "admin", "restore", found[1], *place], timeout_s=300)
-        site.portal.run(["ln", "-sfn", f"releases/{present}", "/opt/aitne/current"])
-        site.portal.run(["systemctl", "start", "aitne"], timeout_s=300)
+        for command in return_commands(present, found[1]):
+            site.portal.run(shlex.split(command), timeout_s=300)
         assert site.version() == present
         check_work_goes_on()
 
