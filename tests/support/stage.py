@@ -73,6 +73,7 @@ from aitne.services.platform.health import HealthService
 from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.maintenance import MaintenanceService
 from aitne.services.platform.measurements import Measurements
+from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.process_restarts import ProcessRestarts
 from aitne.services.projects.invitations import InvitationService
 from aitne.services.projects.life_cycle import ProjectLife
@@ -319,8 +320,11 @@ def make_stage(
         trusted=not settings.capabilities.remote,
         certificates=session_signer(settings) if settings.tls.enabled else None,
     )
+    presented = PresentedCertificates(settings, probes)
     health = HealthService(
-        HealthChecks(store, settings, probes, cluster, events, TEMPLATES, clock, topologies),
+        HealthChecks(
+            store, settings, probes, cluster, events, TEMPLATES, clock, topologies, presented
+        ),
         ProcessRestarts(store, settings.run_dir),
         clock,
     )
@@ -391,7 +395,7 @@ def make_stage(
         health=health,
         audit_checks=audit_checks,
         measurements=Measurements(
-            store, settings, probes, health, audit_checks, agents.usage, clock, fresh_s=0
+            store, settings, probes, health, audit_checks, agents.usage, presented, clock, fresh_s=0
         ),
     )
     return Stage(platform, store, clock, files, create_app(platform), accounting, attacher, outside)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +14,7 @@ from typing import TypeVar
 from typing_extensions import override
 
 from aitne.adapters.looking import TimeoutExecutor, file_system_of
+from aitne.adapters.presented_certificate import presented_certificate
 from aitne.core.errors import Unavailable
 from aitne.core.ports.probes import FilesystemSpace, Probes
 from aitne.host.http_status import http_status
@@ -53,6 +55,16 @@ class LocalProbes(Probes):
             raise Unavailable(f"{path} did not answer within {self._within_s:g} s.") from error
         except OSError as error:
             raise Unavailable(f"No process listens at {path}: {_said(error)}.") from error
+
+    @override
+    async def certificate(self, host: str, port: int) -> tuple[datetime, datetime]:
+        look = partial(presented_certificate, host, port, within_s=self._within_s)
+        try:
+            async with asyncio.timeout(self._within_s):
+                found = await asyncio.to_thread(look)
+        except TimeoutError as error:
+            raise Unavailable(f"{host}:{port}: no answer within {self._within_s:g} s.") from error
+        return found.not_valid_before_utc, found.not_valid_after_utc
 
     @override
     async def folder(self, path: Path) -> None:

@@ -83,6 +83,7 @@ from aitne.services.platform.health import HealthService
 from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.maintenance import MaintenanceService
 from aitne.services.platform.measurements import Measurements
+from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.process_restarts import ProcessRestarts
 from aitne.services.platform.secrets import read_secret
 from aitne.services.projects.import_accounts import AccountImport
@@ -290,8 +291,11 @@ def build(settings: Settings) -> PlatformServices:
         trusted=settings.capabilities.trusted,
         certificates=session_signer(settings) if settings.tls.enabled else None,
     )
+    presented = PresentedCertificates(settings, probes)
     health = HealthService(
-        HealthChecks(store, settings, probes, cluster, events, templates, utc_now, topologies),
+        HealthChecks(
+            store, settings, probes, cluster, events, templates, utc_now, topologies, presented
+        ),
         ProcessRestarts(store, settings.run_dir),
         utc_now,
     )
@@ -370,6 +374,6 @@ def build(settings: Settings) -> PlatformServices:
         health=health,
         audit_checks=audit_checks,
         measurements=Measurements(
-            store, settings, probes, health, audit_checks, agents.usage, utc_now
+            store, settings, probes, health, audit_checks, agents.usage, presented, utc_now
         ),
     )

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from cryptography import x509
 
 from aitne.adapters.probes import LocalProbes
 from aitne.core.models.check import CheckResult, CheckState
@@ -19,7 +22,9 @@ from aitne.host.account import own_account_name
 from aitne.services.platform.certificates import LIFETIME, ensure_certificates
 from aitne.services.platform.doctor_report import DoctorReport, write_report
 from aitne.services.users.isolation import SHARED_ORIGIN
+from tests.support.certificates import Authority
 from tests.support.stage import SCRAPER, Stage, open_stage
+from tests.unit.operations.planted import UNUSED_PORT, tls_server
 
 
 async def part(stage: Stage, token: str, name: str) -> dict[str, Any]:
@@ -180,6 +185,42 @@ async def test_certificates_that_end_soon_or_are_renewed_are_named(
         soon = await part(stage, root, "certificates")
         assert soon["state"] == "degraded"
         assert "api.log says why" in soon["advice"]
+
+
+async def test_certificates_of_a_reverse_proxy_are_measured(tmp_path: Path, blank: Path) -> None:
+    one_day_left = Authority(tmp_path).issue("portal", "localhost", ended_ago=-timedelta(days=1))
+    with tls_server(one_day_left) as port:
+        origins = {
+            "public_url": f"https://localhost:{port}",
+            "sessions_url": f"https://127.0.0.1:{UNUSED_PORT}",
+        }
+        async with open_stage(tmp_path, blank, **origins) as stage:
+            root = await stage.token(await stage.add_user("root", Role.ADMIN))
+            await part(stage, root, "certificates")
+            stage.clock.move((datetime.now(UTC) - stage.clock.now).total_seconds())
+            found = await part(stage, root, "certificates")
+            async with stage.client() as client:
+                text = (await client.get("/metrics", headers=SCRAPER)).text
+    assert found["state"] == "degraded"
+    assert f"The certificate of localhost:{port} expires on" in found["message"]
+    assert f"127.0.0.1:{UNUSED_PORT}: Connection refused." in found["message"]
+    assert "Start the reverse proxy" in found["advice"]
+    series = re.findall(
+        r'aitne_certificate_expiry_timestamp_seconds{certificate="(.+)"} (.+)', text
+    )
+    [(name, expiry)] = series
+    assert name == f"localhost:{port}"
+    ends = x509.load_pem_x509_certificate(one_day_left[0].read_bytes()).not_valid_after_utc
+    assert float(expiry) == ends.timestamp()
+
+
+async def test_certificate_of_a_reverse_proxy_that_is_valid_for_long_is_no_problem(
+    tmp_path: Path, blank: Path
+) -> None:
+    with tls_server(Authority(tmp_path).issue("portal", "localhost")) as port:
+        async with open_stage(tmp_path, blank, public_url=f"https://localhost:{port}") as stage:
+            root = await stage.token(await stage.add_user("root", Role.ADMIN))
+            assert (await part(stage, root, "certificates"))["state"] == "ok"
 
 
 async def test_readable_secret_is_named_until_it_is_private(stage: Stage) -> None:

@@ -181,7 +181,7 @@ FILESYSTEM_FREE_INODES = Metric(
 )
 CERTIFICATE_EXPIRY = Metric(
     "aitne_certificate_expiry_timestamp_seconds",
-    "Expiry of each certificate that the platform uses, by file name.",
+    "Expiry of each certificate that the platform uses, by file name, or by host if a reverse proxy has it.",
     ("certificate",),
 )
 BACKUP_LAST_SUCCESS = Metric(

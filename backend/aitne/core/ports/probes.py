@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +31,12 @@ class Probes(Protocol):
 
     async def socket(self, path: Path) -> None:
         """Check that a process listens at the UNIX socket ``path``."""
+        ...
+
+    async def certificate(self, host: str, port: int) -> tuple[datetime, datetime]:
+        """Return the validity period of the certificate that the server presents for ``host``,
+        trusted or not.
+        """
         ...
 
     async def folder(self, path: Path) -> None:

@@ -32,6 +32,7 @@ from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.events import EventHub
 from aitne.services.platform.health_checks import HealthChecks
+from aitne.services.platform.presented_certificates import PresentedCertificates
 
 _T = TypeVar("_T")
 _STATES = {
@@ -152,15 +153,17 @@ class CheckedHost:
     def _health(self) -> HealthChecks:
         settings, store = self.settings, self._unopened
         cluster = ClusterService(store, None, settings, utc_now)
+        probes = LocalProbes()
         return HealthChecks(
             store,
             settings,
-            LocalProbes(),
+            probes,
             cluster,
             EventHub(store),
             TemplateCatalog([builtin_folder(), *settings.templates]),
             utc_now,
             ClusterTopologies(store, cluster, settings.topology),
+            PresentedCertificates(settings, probes),
         )
 
     async def close(self) -> None:

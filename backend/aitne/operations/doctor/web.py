@@ -10,8 +10,6 @@ from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
-from cryptography import x509
-
 WITHIN_S = 4.0
 _MOST_BYTES = 1 << 20
 
@@ -54,24 +52,6 @@ def fetch(
         raise NoAnswer(f"{url}: {why(error)}.") from error
     finally:
         connection.close()
-
-
-def presented_certificate(host: str, port: int, name: str) -> x509.Certificate:
-    """Return the certificate that a server presents for ``name``, trusted or not. Raises ``NoAnswer``."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        with (
-            socket.create_connection((host, port), timeout=WITHIN_S) as line,
-            context.wrap_socket(line, server_hostname=name) as secured,
-        ):
-            presented = secured.getpeercert(binary_form=True)
-    except OSError as error:
-        raise NoAnswer(f"{host}:{port}: {why(error)}.") from error
-    if presented is None:
-        raise NoAnswer(f"{host}:{port} presents no certificate.")
-    return x509.load_der_x509_certificate(presented)
 
 
 def verification_error(host: str, port: int, name: str, context: ssl.SSLContext) -> str | None:

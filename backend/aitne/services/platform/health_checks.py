@@ -32,6 +32,7 @@ from aitne.services.platform.doctor_report import read_report, report_file
 from aitne.services.platform.events import EventHub
 from aitne.services.platform.exposed_files import exposed_files
 from aitne.services.platform.maintenance import held_because
+from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.users.isolation import isolation_notes
 from aitne.topology.hostlist import compress_hostlist
 from aitne.topology.order import MOST_NAMED
@@ -86,7 +87,9 @@ class HealthChecks:
         templates: TemplateCatalog,
         clock: Callable[[], datetime],
         topologies: ClusterTopologies,
+        presented: PresentedCertificates,
     ) -> None:
+        self._presented = presented
         self._topologies = topologies
         self._store = store
         self._settings = settings
@@ -121,6 +124,8 @@ class HealthChecks:
             checks["broker"] = self._broker
         if self._settings.tls.enabled:
             checks["certificates"] = self._certificates
+        elif self._presented:
+            checks["certificates"] = self._presented_certificates
         data_dir = self._settings.data_dir
         if backup_file(data_dir).exists():
             checks["backup"] = self._backup
@@ -302,7 +307,7 @@ class HealthChecks:
         first, begins, path = min((end, begin, path) for path, (begin, end) in periods.items())
         authorities = (authority_file(self._settings), sessions_authority_file(self._settings))
         facts: Facts = {"expires_at": first.isoformat()}
-        if first - self._clock() < min(CERTIFICATE_NOTICE, (first - begins) / 3):
+        if self._expires_soon(begins, first):
             advice = "Renew it. The platform uses the new one within a minute."
             if path in authorities:
                 advice = "Remove it with its key and restart the platform; clients must trust the new CA."
@@ -323,6 +328,30 @@ class HealthChecks:
         return HealthCheckResult(
             OK, f"The next certificate expires on {first:%Y-%m-%d}.", None, None, facts
         )
+
+    async def _presented_certificates(self) -> HealthCheckResult:
+        """Check the certificates of a reverse proxy, which are measured once an hour."""
+        found = await self._presented.get()
+        ends = [each.period[1] for each in found.values() if each.period is not None]
+        facts: Facts = {"expires_at": min(ends).isoformat() if ends else None}
+        silent = [each.problem for each in found.values() if each.period is None]
+        soon = [
+            f"The certificate of {name} expires on {each.period[1]:%Y-%m-%d}."
+            for name, each in found.items()
+            if each.period is not None and self._expires_soon(*each.period)
+        ]
+        if silent:
+            says = " ".join(["The expiry of a certificate is not known.", *silent, *soon])
+            advice = "Start the reverse proxy, or let this machine reach the address."
+            return HealthCheckResult(DEGRADED, says, advice, None, facts)
+        if soon:
+            advice = "Renew it and reload the reverse proxy; this is seen within an hour."
+            return HealthCheckResult(DEGRADED, " ".join(soon), advice, None, facts)
+        says = f"The next certificate expires on {min(ends):%Y-%m-%d}."
+        return HealthCheckResult(OK, says, None, None, facts)
+
+    def _expires_soon(self, begins: datetime, ends: datetime) -> bool:
+        return ends - self._clock() < min(CERTIFICATE_NOTICE, (ends - begins) / 3)
 
     async def _answers(self, url: str, who: str, consequence: str) -> HealthCheckResult:
         try:

@@ -34,6 +34,7 @@ from aitne.services.platform.audit_checks import AuditChecks
 from aitne.services.platform.backup_record import last_backup
 from aitne.services.platform.fresh import TtlCache
 from aitne.services.platform.health import HealthService
+from aitne.services.platform.presented_certificates import PresentedCertificates
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class Measurements:
         health: HealthService,
         audit_checks: AuditChecks,
         usage: LiveUsage,
+        presented: PresentedCertificates,
         clock: Callable[[], datetime],
         *,
         fresh_s: float = FRESH_S,
@@ -77,6 +79,7 @@ class Measurements:
         self._health = health
         self._audit_checks = audit_checks
         self._usage = usage
+        self._presented = presented
         self._clock = clock
         self._values = TtlCache(self._collect, fresh_s)
         self._ended: Mapping[JobState, int] | None = None
@@ -104,6 +107,8 @@ class Measurements:
         values[names.BACKUP_LAST_SUCCESS][()] = at
         if self._settings.tls.enabled:
             values[names.CERTIFICATE_EXPIRY] = await asyncio.to_thread(_expiry, self._settings)
+        for name, end in self._presented.last().items():
+            values[names.CERTIFICATE_EXPIRY][(name,)] = end.timestamp()
         for area, space in (await self._probes.filesystems(self._folders())).items():
             values[names.FILESYSTEM_SIZE][(area,)] = space.size_bytes
             values[names.FILESYSTEM_FREE][(area,)] = space.free_bytes

@@ -6,7 +6,8 @@ import socket
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from aitne.core.errors import SetupError
+from aitne.adapters.presented_certificate import presented_certificate
+from aitne.core.errors import SetupError, Unavailable
 from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.users.settings import is_loopback
 from aitne.operations.doctor import web
@@ -83,7 +84,7 @@ def _presented(host: CheckedHost, url: str, further_names: list[str]) -> Finding
         )
     port = parts.port or 443
     try:
-        certificate = web.presented_certificate(name, port, name)
+        certificate = presented_certificate(name, port, within_s=web.WITHIN_S)
         problem = next(
             (
                 text
@@ -92,7 +93,7 @@ def _presented(host: CheckedHost, url: str, further_names: list[str]) -> Finding
             ),
             None,
         )
-    except web.NoAnswer as error:
+    except (Unavailable, web.NoAnswer) as error:
         if not host.running:
             return unknown(f"There is no answer while the platform is not running: {error}")
         return failed(
@@ -123,6 +124,8 @@ def _presented(host: CheckedHost, url: str, further_names: list[str]) -> Finding
 @check("certificates", Subject.NETWORK, "No certificate of the platform's processes expires soon.")
 async def certificates(host: CheckedHost) -> Finding:
     """Check the expiry of the certificates in files, as the health page does."""
+    if not host.settings.tls.enabled:
+        return skipped("The platform's processes have none.")
     return await host.health("certificates")
 
 
