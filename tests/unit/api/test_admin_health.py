@@ -247,6 +247,32 @@ async def test_last_backup_and_last_doctor_are_shown(stage: Stage) -> None:
     assert (doctor["state"], "mail: It burns." in doctor["message"]) == ("degraded", True)
 
 
+async def test_each_check_of_the_doctor_is_a_metric_and_its_report_becomes_old(
+    stage: Stage,
+) -> None:
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    checks = (
+        CheckResult(name="mail", state=CheckState.WARNING, message="It smokes."),
+        CheckResult(name="dns", state=CheckState.OK, message="All names resolve."),
+    )
+    write_report(stage.settings.data_dir, DoctorReport(as_of=stage.clock.now, checks=checks))
+    assert (await part(stage, root, "doctor"))["state"] == "ok"
+    async with stage.client() as client:
+        text = (await client.get("/metrics", headers=SCRAPER)).text
+    series = re.findall(r'aitne_check_state{check="(\w+)",state="(\w+)"} (.+)', text)
+    assert len(series) == len(checks) * len(CheckState)
+    assert {(name, state) for name, state, value in series if float(value)} == {
+        ("mail", "warning"),
+        ("dns", "ok"),
+    }
+    stage.clock.move(timedelta(hours=49).total_seconds())
+    old = await part(stage, root, "doctor")
+    assert (old["state"], "2 d" in old["message"]) == ("degraded", True)
+    (stage.settings.data_dir / "doctor.json").write_text("{")
+    async with stage.client() as client:
+        assert "aitne_check" not in (await client.get("/metrics", headers=SCRAPER)).text
+
+
 async def test_each_health_check_is_a_metric(stage: Stage) -> None:
     root = await stage.token(await stage.add_user("root", Role.ADMIN))
     await part(stage, root, "controller")

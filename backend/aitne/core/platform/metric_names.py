@@ -61,6 +61,11 @@ PART_STATE = Metric(
     "State of each part of the platform: 1 for the present state (ok, unknown, degraded or down).",
     ("part", "state"),
 )
+CHECK_STATE = Metric(
+    "aitne_check_state",
+    "State of each check in the last report of `aitne admin doctor`: 1 for the state that it found.",
+    ("check", "state"),
+)
 PROCESS_UP = Metric(
     "aitne_process_up", "Whether the process runs and answers its supervisor.", ("process",)
 )

@@ -43,6 +43,8 @@ LONG_WAIT_S = 60.0
 CERTIFICATE_NOTICE = timedelta(days=30)
 OLD_BACKUP = timedelta(hours=48)
 """Age of the last backup from which on one is missing; backups are made daily."""
+OLD_REPORT = OLD_BACKUP
+"""Age from which on the report of the doctor, which a timer runs daily, says nothing any more."""
 LITTLE_SHARE = 0.10
 RATHER_LITTLE_BYTES = 50 << 30
 LITTLE_BYTES = 5 << 30
@@ -457,6 +459,12 @@ class HealthChecks:
                 None,
                 facts,
             )
+        age = self._clock() - report.as_of
+        if age > OLD_REPORT:
+            old = describe_duration(int(age.total_seconds()))
+            says = f"The last report of `aitne admin doctor` is {old} old."
+            advice = "Run it on the platform's host, and see why its timer did not."
+            return HealthCheckResult(DEGRADED, says, advice, None, facts)
         says = f"`aitne admin doctor` found no failure on {at}, and {warnings} warnings."
         return HealthCheckResult(OK, says, None, None, facts)
 

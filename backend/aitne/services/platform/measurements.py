@@ -13,11 +13,13 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 
 from aitne import __version__
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.core.jobs.states import LIVE, TERMINAL, JobState
+from aitne.core.models.check import CheckState
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.notification import DeliveryState
@@ -32,6 +34,7 @@ from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.platform import certificates
 from aitne.services.platform.audit_checks import AuditChecks
 from aitne.services.platform.backup_record import last_backup
+from aitne.services.platform.doctor_report import read_report
 from aitne.services.platform.fresh import TtlCache
 from aitne.services.platform.health import HealthService
 from aitne.services.platform.presented_certificates import PresentedCertificates
@@ -103,6 +106,10 @@ class Measurements:
         self._jobs(values)
         _processes(values, self._settings.run_dir)
         backup = last_backup(self._settings.data_dir)
+        report = await asyncio.to_thread(read_report, self._settings.data_dir)
+        if report is not None:
+            for check, state in product(report.checks, CheckState):
+                values[names.CHECK_STATE][check.name, state] = float(check.state is state)
         at = 0.0 if backup is None else backup.created_at.timestamp()
         values[names.BACKUP_LAST_SUCCESS][()] = at
         if self._settings.tls.enabled:
