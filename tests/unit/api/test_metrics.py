@@ -204,6 +204,28 @@ async def test_prometheus_that_is_away_is_not_missed_and_counters_continue(stage
     assert f"aitne_http_request_duration_{counted}" in await scrape(stage)
 
 
+def test_number_of_series_of_a_job_is_the_documented_one() -> None:
+    root = Path(__file__).parents[3]
+    count = len(JOB_METRICS)
+    handbook = (root / "docs" / "handbook" / "monitoring.md").read_text()
+    assert f"at most {count} series for each of at most {live_usage.MOST_JOBS:,} jobs" in handbook
+    config = (root / "monitoring" / "prometheus" / "prometheus.yml").read_text()
+    assert f"{count} for each job" in config
+    limit = re.search(r"sample_limit: (\d+)", config)
+    assert limit is not None
+    assert int(limit[1]) >= count * live_usage.MOST_JOBS
+
+
+async def test_ecc_errors_of_a_node_are_forgotten_with_the_node(stage: Stage) -> None:
+    await report(stage, await running(stage), gpu=[GPU])
+    assert "aitne_gpu_ecc_errors{" in await scrape(stage)
+    lease = await stage.store.current_lease("controller")
+    assert lease is not None
+    await stage.store.save_cluster(Cluster(), epoch=lease.epoch)
+    await scrape(stage)
+    assert "aitne_gpu_ecc_errors{" not in await scrape(stage)
+
+
 async def test_series_of_jobs_are_bounded_and_the_rest_is_counted(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

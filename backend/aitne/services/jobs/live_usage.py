@@ -7,7 +7,7 @@ database. After a restart of the process a job is missing until its agent's next
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
@@ -164,6 +164,12 @@ class LiveUsage:
         reported.
         """
         return self._ecc_errors
+
+    def keep_nodes(self, names: Collection[str]) -> None:
+        """Remove the ECC errors of all nodes except ``names``."""
+        self._ecc_errors = {
+            key: count for key, count in self._ecc_errors.items() if key[0] in names
+        }
 
     def _note_errors(self, sample: AgentSample) -> None:
         for gpu in sample.gpu:

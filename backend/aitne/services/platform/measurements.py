@@ -169,7 +169,9 @@ class Measurements:
             values[names.SCHEDULER_LAST_POLL][()] = last
         status = await self._store.scheduler()
         values[names.SCHEDULER_UP][()] = float(status is not None and status.responding)
-        _nodes(values, await self._store.cluster(), self._usage.cpu_power_w())
+        cluster = await self._store.cluster()
+        self._usage.keep_nodes({node.name for node in cluster.nodes})
+        _nodes(values, cluster, self._usage.cpu_power_w())
         now = self._clock()
         for backlog in await self._store.delivery_backlog():
             values[names.DELIVERIES][backlog.channel, backlog.state] = backlog.count
