@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from aitne.api.job_metrics import escape
+from aitne.api.job_metrics import escape_label_value
 
 NOW = 1_770_000_000
 """Time of the last sample, in Unix seconds."""
@@ -95,7 +95,9 @@ def _series() -> Iterator[tuple[str, dict[str, str], str]]:
     for name, labels in SERIES.items():
         for values in product(*labels.values()):
             pairs = dict(zip(labels, values, strict=True))
-            text = ",".join(f'{label}="{escape(value)}"' for label, value in pairs.items())
+            text = ",".join(
+                f'{label}="{escape_label_value(value)}"' for label, value in pairs.items()
+            )
             yield name, pairs, f"{name}{{{text}}}"
 
 

@@ -37,7 +37,7 @@ def render_jobs(usages: Iterable[LiveJobUsage]) -> bytes:
     absent.
     """
     # Two rows of the platform may have one job of the scheduler for a moment: the newest counts.
-    by_id = {escape(usage.jobid): usage for usage in usages}
+    by_id = {escape_label_value(usage.jobid): usage for usage in usages}
     lines: list[str] = []
     for metric, value_of in _METRICS:
         lines.append(f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.type}\n")
@@ -49,6 +49,6 @@ def render_jobs(usages: Iterable[LiveJobUsage]) -> bytes:
     return "".join(lines).encode()
 
 
-def escape(label: str) -> str:
-    """Return a label's value as the text format requires it between quotes."""
-    return label.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+def escape_label_value(value: str) -> str:
+    """Escape a label value for the Prometheus text format (backslash, double quote, newline)."""
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -80,8 +80,8 @@ class Tokens:
         self._session = session
 
     def list(self, *, user: str | None = None) -> list[Token]:
-        """Return the user's own tokens, or those of ``user``, which only administrators may
-        name."""
+        """Return the personal access tokens of ``user`` (None: the current user). Only
+        administrators may pass another user's name."""
         answer = self._session.json("GET", "/tokens", query={"user": user})
         return [Token(item) for item in answer["items"]]
 

@@ -40,8 +40,8 @@ class Allreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        """Return the gradients of the inputs: the gradients of the outputs, reduced over all ranks
-        by the same operation and scales.
+        """Return the input gradients: the output gradients reduced over the ranks of the process
+        set, with the same operation and scale factors.
         """
         grouped, op, scales, process_set = ctx.arguments
         reduced = Allreduce.apply(grouped, None, op, scales, process_set, *grads)

@@ -144,25 +144,29 @@ class RankKernel(IPythonParallelKernel):
 
     def pull_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
         """Send the values of variables."""
-        wanted = parent["content"]
+        request = parent["content"]
         encoder = values.Encoder(
-            same_python=platform.python_version_tuple()[:2] == tuple(wanted["python"])
+            same_python=platform.python_version_tuple()[:2] == tuple(request["python"])
         )
         try:
-            missing = [name for name in wanted["names"] if name not in self.shell.user_ns]
+            missing = [name for name in request["names"] if name not in self.shell.user_ns]
             if missing:
                 raise values.ValueTransferError(f"{missing[0]} is not defined")
-            found = {
-                name: encoder.encode(self.shell.user_ns[name], name) for name in wanted["names"]
+            encoded = {
+                name: encoder.encode(self.shell.user_ns[name], name) for name in request["names"]
             }
-            content: dict[str, Any] = {"status": "ok", "values": found}
+            content: dict[str, Any] = {"status": "ok", "values": encoded}
         except values.ValueTransferError as error:
             content = {"status": "error", "message": str(error)}
             encoder.buffers.clear()
         self._answer("pull_reply", stream, ident, parent, content, encoder.buffers)
 
     def where_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
-        """Send the line of the cell that the main thread executes. Runs on the control thread."""
+        """Reply with the line number and source text that the main thread is executing, and the
+        name of the innermost called function. Runs on the control thread.
+
+        ``line`` is None if no cell is running.
+        """
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         self._answer("where_reply", stream, ident, parent, self._place(frame))
 

@@ -13,16 +13,16 @@ ENDED_WITHIN_S = 30.0
 LOCK_EVERY_S = 0.02
 
 
-async def end_replaced(supervisor: Path, lock: Callable[[], bool]) -> None:
-    """End the platform of the supervisor that listens on the socket ``supervisor``, leave its jobs
-    running, and return when its lock is taken.
+async def stop_replaced_platform(supervisor: Path, lock: Callable[[], bool]) -> None:
+    """Stop the platform whose supervisor listens on ``supervisor`` (its jobs keep running), then
+    acquire the platform lock and return.
 
     Args:
         supervisor: path of the socket.
-        lock: takes the lock and returns True, or returns False while it is held.
+        lock: tries to acquire the lock; returns whether it succeeded.
 
     Raises:
-        PlatformStartError: it does not end.
+        PlatformStartError: the platform does not stop within ``ENDED_WITHIN_S`` seconds.
     """
     try:
         async with asyncio.timeout(ENDED_WITHIN_S):

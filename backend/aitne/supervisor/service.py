@@ -38,7 +38,7 @@ from aitne.supervisor.plan import (
     ChildPlan,
     SupervisorPlan,
 )
-from aitne.supervisor.replacement import end_replaced
+from aitne.supervisor.replacement import stop_replaced_platform
 
 SETTLING_S = 0.15
 STEADY_S = 3.0
@@ -109,7 +109,7 @@ class Supervisor:
             if main_process:
                 # The unit would end with its main process.
                 _notify(f"MAINPID={os.getpid()}")
-            await end_replaced(self._socket(), replaces)
+            await stop_replaced_platform(self._socket(), replaces)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         for number in (signal.SIGTERM, signal.SIGINT):

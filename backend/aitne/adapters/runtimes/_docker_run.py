@@ -82,7 +82,8 @@ def container_options(
                 for source, target, writable in facts["binds"]
             ),
         ],
-        # As large as a node's own /dev/shm; what lies there counts as the container's memory.
+        # Files in /dev/shm count towards the container's memory limit; the default is half of the
+        # RAM, as on the host.
         "ShmSize": half if memory is None else memory,
         "LogConfig": {"Type": "none", "Config": {}},
     }
@@ -102,13 +103,13 @@ def container_options(
         host["DeviceRequests"] = [_gpu_request(variables.get("CUDA_VISIBLE_DEVICES", ""))]
     return {
         "Image": facts["image"],
-        # An entry point of the image would be put before the program.
+        # Disable the image's entry point; Docker would prepend it to the command.
         "Entrypoint": [],
         "Cmd": list(argv),
         "User": f"{os.getuid()}:{os.getgid()}",
         "WorkingDir": facts["workdir"],
         "Env": [f"{name}={value}" for name, value in (variables | {"HOME": facts["home"]}).items()],
-        "Labels": {**facts["labels"], OWNER: identity(os.getpid())},
+        "Labels": {**facts["labels"], OWNER: process_identity(os.getpid())},
         "OpenStdin": True,
         "StdinOnce": True,
         "AttachStdin": True,
@@ -273,9 +274,10 @@ def sweep(client: docker.APIClient) -> None:
             remove(client, container["Id"])
 
 
-def identity(pid: int) -> str:
-    """Return a text that identifies the process uniquely: boot ID, PID namespace, PID and start
-    time.
+def process_identity(pid: int) -> str:
+    """Return ``<boot ID>/<PID namespace of this process>/<pid>/<start time>``.
+
+    The start time is ``None`` if the process has ended.
     """
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
@@ -297,7 +299,7 @@ def _lives(owner: str) -> bool:
     pid = number.partition("/")[0]
     if not pid.isdecimal():
         return False
-    here_boot, _, here = identity(int(pid)).partition("/")
+    here_boot, _, here = process_identity(int(pid)).partition("/")
     if here_boot == boot and not here.startswith(namespace + "/"):
         return True  # unknown here: its guard is in the other namespace
     return f"{here_boot}/{here}" == owner

@@ -177,7 +177,7 @@ def restart(
 def status(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Show the platform and its processes.
 
-    The exit status is 0 while it runs.
+    Exit status: 0 if the platform is running, 1 if it is stopped.
     """
     from aitne.cli.views import platform_status
 

@@ -143,8 +143,10 @@ class LiveJobs:
             self._drop(entry)
 
     def put(self, jobs: Iterable[Job | None]) -> None:
-        """Replace the copies of rows that this controller has changed; remove jobs that have
-        ended.
+        """Update the cached jobs after this controller has changed their rows.
+
+        Jobs that have ended are removed; None and versions that are not newer are ignored. A new
+        attempt of a job starts with an empty entry.
         """
         for job in jobs:
             if job is None:

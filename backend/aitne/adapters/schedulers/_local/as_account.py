@@ -31,7 +31,7 @@ class JobAccount:
 
     @classmethod
     def parse(cls, text: str) -> JobAccount | None:
-        """Return the account from the text that ``str`` of it gave (``uid:gid:gid,gid``); None for
+        """Parse the text form ``uid:gid:gid,gid`` (the inverse of ``str(account)``). Return None for
         an empty text.
         """
         if not text:

@@ -47,7 +47,8 @@ class CatalogStore(Protocol):
     ) -> Image:
         """Change those fields of the image whose arguments are not None, and return the image.
 
-        With ``verified_at``, the field ``damage`` is changed even if its argument is None. Raises
+        ``damage`` is written only together with ``verified_at``; None then means that the
+        verification found no damage. Without ``verified_at``, ``damage`` is ignored. Raises
         ``NotFound`` if the image or a project does not exist.
         """
         ...
