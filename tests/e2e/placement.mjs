@@ -41,7 +41,7 @@ await step("the tables have it too, and what it costs", async () => {
   same(rows.map(([node, leaf]) => [node, leaf]), rows.map(([node]) => [node, leaves[node]]), "the leaves");
   same(ordered(rows.map((row) => [row[0], row[2]])), given, "the given order");
   same(ordered(rows.map((row) => [row[0], row[3]])), order, "the chosen order");
-  const bound = await page.getByRole("table", { name: "Bindings of the ranks" }).locator("tbody tr td:nth-child(2)").allTextContents();
+  const bound = await page.getByRole("table", { name: "Rank bindings" }).locator("tbody tr td:nth-child(2)").allTextContents();
   same(bound, order, "the bound ranks");
 });
 
@@ -75,7 +75,7 @@ await step("the form of a new job says what is wrong with a mesh, and the plan h
   await page.getByTestId("compose-resources.memory").fill("200M");
   await page.getByTestId("compose-placement.nodes").fill(given.join(","));
   await page.getByTestId("compose-placement.mesh.tensor").fill("3");
-  await page.getByTestId("compose-error-placement.mesh").filter({ hasText: "it lacks distributed" }).waitFor(SLOW);
+  await page.getByTestId("compose-error-placement.mesh").filter({ hasText: "the job is not distributed" }).waitFor(SLOW);
   await page.getByTestId("compose-placement.mesh.tensor").fill("");
   const plan = page.getByTestId("plan-placement");
   await plan.getByText(order.join(", "), { exact: true }).waitFor(SLOW);

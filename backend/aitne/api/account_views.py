@@ -94,10 +94,11 @@ class AccountView(Frozen):
     display_name: str = Field(description="The full name.")
     mail: str | None = Field(description="Mail address for notifications.")
     role: Role = Field(description="Role on the platform.")
-    default_project: str = Field(description="Project of jobs that name none.")
+    default_project: str = Field(description="Project of jobs that do not specify one.")
     created_at: UtcTime = Field(description="Time at which the account was created.")
     source: str = Field(
-        description="Identity source; `password` is the platform itself.", examples=["ldap"]
+        description="Identity source; `password`: the account is managed by the platform itself.",
+        examples=["ldap"],
     )
     has_password: bool = Field(description="Whether the platform stores a password of the account.")
     second_factor: FactorView = Field(description="State of the second factor.")

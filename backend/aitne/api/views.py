@@ -250,7 +250,7 @@ class MeUser(Frozen):
     display_name: str
     role: Role
     default_project: str
-    """Project to which jobs belong that name no project."""
+    """Project of jobs that do not specify a project."""
 
 
 class PlatformInfo(Frozen):
@@ -328,7 +328,11 @@ class NewToken(Strict):
 class TokenSecret(Token):
     """A new token with its secret, which is shown only once."""
 
-    model_config = ConfigDict(json_schema_extra={"description": "Shown once: it is not stored."})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "description": "Personal access token. `token`, the secret, is returned only when the token is created."
+        }
+    )
 
     token: str
 

@@ -367,7 +367,7 @@ class PartitionRecord(Record, gpus=GpuSumRecord):
 
 
 class Token(Record):
-    """Shown once: it is not stored."""
+    """Personal access token. `token`, the secret, is returned only when the token is created."""
 
     id: str
     owner: str

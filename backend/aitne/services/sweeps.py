@@ -36,7 +36,7 @@ class SweepService:
         """Cancel all tasks of the sweep that have not ended, except the best one so far.
 
         Raises:
-            NotFound: there is no such job, or the job is no sweep.
+            NotFound: there is no such job, or the job is not a sweep.
             NotAllowed: the sweep belongs to another user.
             Conflict: the sweep has ended.
         """
@@ -72,7 +72,7 @@ class SweepService:
         ):
             return
         message = (
-            f"Goal reached: {stop.metric} {value:g} by task {task.array_task_id}; the sweep asked for "
+            f"Goal reached: {stop.metric} {value:g} by task {task.array_task_id}; goal: "
             f"{stop.value:g}."
         )
         await self._store.request_cancel(
@@ -91,7 +91,7 @@ class SweepService:
         require(action, actor, "job", job_id, owner=job.owner, project=job.project)
         spec = job.spec.sweep
         if spec is None or not job.is_array:
-            raise NotFound("sweep", job_id, f"Job {job.name} is no sweep.")
+            raise NotFound("sweep", job_id, f"Job {job.name} is not a sweep.")
         return job, spec
 
     async def _look(self, array: Job, spec: SweepSpec) -> Sweep:

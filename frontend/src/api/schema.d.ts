@@ -3486,7 +3486,7 @@ export interface components {
             mail: string | null;
             /** @description Role on the platform. */
             role: components["schemas"]["Role"];
-            /** @description Project of jobs that name none. */
+            /** @description Project of jobs that do not specify one. */
             default_project: string;
             /**
              * Format: date-time
@@ -3494,7 +3494,7 @@ export interface components {
              */
             created_at: string;
             /**
-             * @description Identity source; `password` is the platform itself.
+             * @description Identity source; `password`: the account is managed by the platform itself.
              * @example ldap
              */
             source: string;
@@ -6120,7 +6120,7 @@ export interface components {
             display_name: string;
             /** @description Role, which determines the permitted actions. */
             role: components["schemas"]["Role"];
-            /** @description Project to which jobs belong that name no project. */
+            /** @description Project of jobs that do not specify a project. */
             default_project: string;
         };
         /**
@@ -9136,7 +9136,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Token"][];
         };
-        /** @description Shown once: it is not stored. */
+        /** @description Personal access token. `token`, the secret, is returned only when the token is created. */
         TokenSecret: {
             /** @description Identifier, which never changes. */
             id: string;

@@ -57,7 +57,7 @@ export function useJobActions(job: Job) {
   const release = useMutation({
     mutationFn: () => releaseJob(job.id),
     onSuccess: (answer) => updater.put(answer),
-    onError: (error) => notifyProblem(i18next.t("{{name}} was not released", { name: nameOfJob(job) }), error),
+    onError: (error) => notifyProblem(i18next.t("Could not release {{name}}", { name: nameOfJob(job) }), error),
   });
   const open = useMutation({
     mutationFn: (app?: string) => openInNewTab(job, app),

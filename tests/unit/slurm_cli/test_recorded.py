@@ -83,7 +83,7 @@ def test_the_queue(folder: Path) -> None:
     assert jobs[5, None].nodes == ("n1", "n2")
     assert jobs[5, None].started_at is not None
     assert jobs[5, None].ended_at is None
-    assert jobs[6, None].pending_reason == "Is held by its owner; it starts after a release."
+    assert jobs[6, None].pending_reason == "Held by its owner. It can start after it is released."
     assert jobs[7, None].started_at is None
     running = jobs[5, None].scheduler_id
     assert jobs[8, None].pending_reason == f"Waits for job {running} to complete."

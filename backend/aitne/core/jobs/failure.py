@@ -88,7 +88,7 @@ def explain(job: Job, lines: Sequence[LogLine]) -> Failure | None:
     if job.state is JobState.TIMED_OUT:
         text = f"It reached its time limit of {describe_duration(_time_limit_s(job))}."
         return Failure(cause=FailureCause.TIME_LIMIT, text=text)
-    message = job.message or "It failed without a reported reason."
+    message = job.message or "It failed; no reason was reported."
     if job.state is not JobState.FAILED or job.reason is not TerminationReason.FAILED:
         # The platform or the scheduler knows more than the log.
         shown = line if job.reason is TerminationReason.START_FAILED else None

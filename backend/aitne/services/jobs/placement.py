@@ -51,7 +51,10 @@ _MOST_PATHS = 1_000
 def placement_problems(
     file: JobFile, resources: Resources, ranks: DistributedSpec | None
 ) -> Iterator[FieldProblem]:
-    """Yield the problems of a job file's placement with its other fields."""
+    """Yield each conflict between ``placement`` and the job's resources, ranks and Slurm options.
+
+    ``ranks`` is None if the job is not distributed.
+    """
     placement = file.placement
     if len(placement.node_names) > resources.nodes:
         yield FieldProblem(
@@ -63,10 +66,14 @@ def placement_problems(
     if placement.mesh is not None:
         count = 0 if ranks is None else resources.nodes * ranks.ranks_per_node
         if count != placement.mesh.ranks:
-            has = f"the job has {count}" if count else "the job has none: it lacks distributed"
+            fault = (
+                f"the job has {count}"
+                if count
+                else "the job is not distributed (add `distributed`)"
+            )
             yield FieldProblem(
                 "placement.mesh",
-                f"it has {placement.mesh.ranks} ranks, and {has}",
+                f"the mesh has {placement.mesh.ranks} ranks, but {fault}",
                 " x ".join(map(str, placement.mesh.sizes)),
                 f"sizes whose product is {count}" if count else "no mesh, or distributed",
             )

@@ -248,7 +248,9 @@ class TerminalService:
             raise NotSupported("This platform's scheduler cannot start programs in a running job.")
         check_not_outside(job, "entered by a terminal")
         if job.is_array:
-            raise Conflict("An array job runs nothing itself: attach to one of its tasks.")
+            raise Conflict(
+                "An array job has no process of its own. Open a terminal in one of its tasks."
+            )
         if not job.nodes and job.state in (JobState.RUNNING, JobState.READY):
             raise Unavailable(
                 "The scheduler has not reported yet on which nodes the job runs. Try again soon."

@@ -44,7 +44,7 @@ function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
       </Group>
       {matching.length === 0 ? (
         <EmptyState icon={Search} title={t("No matching nodes")}>
-          {t("Try another search text or state.")}
+          {t("Try a different search or state.")}
         </EmptyState>
       ) : (
         <NodeTable

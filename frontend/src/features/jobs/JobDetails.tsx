@@ -140,7 +140,7 @@ export function JobDetails({ job }: { job: Job }) {
             </span>
           </DetailRow>
         )}
-        {job.singleton && <DetailRow name={t("Singleton")}>{t("after all earlier jobs of this name")}</DetailRow>}
+        {job.singleton && <DetailRow name={t("Singleton")}>{t("after all earlier jobs with this name")}</DetailRow>}
         {job.begin !== null && (
           <DetailRow name={t("Earliest start")}>
             <RelativeTime

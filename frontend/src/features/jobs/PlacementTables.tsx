@@ -54,7 +54,7 @@ export function BindingTable({ bindings }: { bindings: readonly BoundRank[] }) {
   const many = bindings.length > MOST_SHOWN;
   const [unfolded, setUnfolded] = useState(!many);
   const rows = (
-    <Scrolled label={t("Bindings of the ranks")}>
+    <Scrolled label={t("Rank bindings")}>
       <thead>
         <tr>
           <th scope="col">{t("Rank")}</th>

@@ -64,9 +64,11 @@ async def test_mesh_has_as_many_ranks_as_the_job(bench: Bench) -> None:
     await bench.nodes(*NODES)
     mesh = {"placement": {"mesh": {"tensor": 3}}}
     said = await refused(bench, **mesh, resources={"nodes": 2, "gpu": 2}, distributed={})
-    assert said == {"placement.mesh": "it has 3 ranks, and the job has 4"}
+    assert said == {"placement.mesh": "the mesh has 3 ranks, but the job has 4"}
     said = await refused(bench, **mesh)
-    assert said == {"placement.mesh": "it has 3 ranks, and the job has none: it lacks distributed"}
+    assert said == {
+        "placement.mesh": "the mesh has 3 ranks, but the job is not distributed (add `distributed`)"
+    }
 
 
 async def test_unknown_nodes_are_refused(bench: Bench) -> None:
