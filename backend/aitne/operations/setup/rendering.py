@@ -88,12 +88,6 @@ def files(answers: Answers) -> list[File]:
     Raises:
         InvalidInput: the answers result in invalid settings.
     """
-    slurm = answers.scheduler == "slurm"
-    values = {
-        "programs": answers.programs,
-        "account": answers.account,
-        "data_dir": answers.data_dir,
-    }
     rendered = [
         File(ANSWERS, render_toml(_answers(answers)), 0o600),
         File(
@@ -103,13 +97,10 @@ def files(answers: Answers) -> list[File]:
             answers.account,
         ),
     ]
-    if slurm:
+    if answers.scheduler == "slurm":
         broker = _HEAD + render_toml(broker_settings(answers))
-        unit = template("aitne-broker.service", values)
         rendered.append(File(f"{CONFIG_DIR}/broker.toml", broker, 0o600))
-        rendered.append(File(f"{UNITS}/aitne-broker.service", _HEAD + unit))
-    unit = template("aitne.service" if slurm else "aitne-one-machine.service", values)
-    rendered.append(File(f"{UNITS}/aitne.service", _HEAD + unit))
+    rendered += [File(path, _HEAD + text) for path, text in service_files(answers).items()]
     if backs_up(answers):
         backup = backup_units(
             program=Path(answers.programs, "aitne"),
@@ -124,6 +115,21 @@ def files(answers: Answers) -> list[File]:
         rendered.append(File(TMPFILES, _HEAD + folder))
         rendered.append(File(PROXY_FILES[server], _HEAD + proxy(answers)))
     return rendered
+
+
+def service_files(answers: Answers) -> dict[str, str]:
+    """Return what a machine needs to run the platform as a service, each text by its path: the units
+    of the platform and of the broker. The playbook's role has the same files.
+    """
+    values = {
+        "programs": answers.programs,
+        "account": answers.account,
+        "data_dir": answers.data_dir,
+    }
+    if answers.scheduler != "slurm":
+        return {f"{UNITS}/aitne.service": template("aitne-one-machine.service", values)}
+    names = ("aitne-broker.service", "aitne.service")
+    return {f"{UNITS}/{name}": template(name, values) for name in names}
 
 
 def settings(answers: Answers) -> dict[str, Any]:

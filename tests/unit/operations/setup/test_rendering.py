@@ -15,7 +15,7 @@ from aitne.core.models.check import CheckState
 from aitne.host.settings import load_settings
 from aitne.operations.setup.answers import Answers, read_answers, validate
 from aitne.operations.setup.machine import checks
-from aitne.operations.setup.rendering import ANSWERS, PROXY_FILES, files
+from aitne.operations.setup.rendering import ANSWERS, PROXY_FILES, files, service_files
 from aitne.operations.setup.slurm_settings import REQUIREMENTS
 from tests.support.certificates import Authority
 from tests.support.requirements import lacking
@@ -25,6 +25,7 @@ EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 SITES = sorted((EXAMPLES / "setup").glob("*.toml"))
 
 
+ROLE = EXAMPLES.parents[1] / "ansible" / "roles" / "aitne"
 HANDBOOK = EXAMPLES.parent / "handbook" / "setup.md"
 
 
@@ -40,6 +41,12 @@ def test_examples_of_the_documentation_are_what_setup_writes(source: Path) -> No
         folder = "reverse-proxy" if path in PROXY_FILES.values() else f"setup/{source.stem}"
         name = "nginx.conf" if path == PROXY_FILES["nginx"] else Path(path).name
         assert (EXAMPLES / folder / name).read_text() == text, "run `make gen`"
+
+
+def test_playbook_has_the_files_of_setup() -> None:
+    answers = validate(read_answers(EXAMPLES / "setup" / "slurm.toml"))
+    for path, text in service_files(answers).items():
+        assert (ROLE / "files" / Path(path).name).read_text() == text, "run `make gen`"
 
 
 @pytest.mark.parametrize("source", SITES, ids=lambda source: source.stem)
