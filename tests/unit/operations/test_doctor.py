@@ -327,6 +327,8 @@ def test_properties_of_a_unit_are_judged() -> None:
         "its watchdog is disabled",
         "it is disabled, so it does not start at boot",
     ]
+    silent = unit_problems({**good, "Type": "simple", "WatchdogUSec": "0"})
+    assert silent == ["it does not notify systemd, so it has no watchdog (Type=notify)"]
 
 
 @pytest.mark.parametrize(("ahead_s", "skew_s"), [(0, 0), (1, 0), (90, 88), (-90, -90)])

@@ -108,7 +108,9 @@ def unit_problems(state: dict[str, str]) -> list[str]:
     problems = []
     if state.get("Restart") in ("no", "never", ""):
         problems.append("it is not restarted (Restart=always)")
-    if state.get("Type") == "notify" and state.get("WatchdogUSec") in ("0", "infinity"):
+    if state.get("Type") != "notify":
+        problems.append("it does not notify systemd, so it has no watchdog (Type=notify)")
+    elif state.get("WatchdogUSec") in ("0", "infinity"):
         problems.append("its watchdog is disabled (WatchdogSec=60)")
     if state.get("UnitFileState") in ("disabled", "masked"):
         problems.append(f"it is {state['UnitFileState']}, so it does not start at boot")
