@@ -40,7 +40,8 @@ KEY = "/root/aitne-backup-key"
 COPIES = "/var/backups/aitne"
 PASSWORD = "a password that outlives its host"
 PLATFORM_TAGS = "aitne,tls,reverse_proxy,standby"
-UNITS = ("aitne", "aitne-broker", "nginx", "aitne-backup.timer", "aitne-certificates.timer")
+TIMERS = tuple(f"aitne-{name}.timer" for name in ("backup", "certificates", "doctor"))
+UNITS = ("aitne", "aitne-broker", "nginx", *TIMERS)
 
 
 def commands(heading: str) -> list[str]:

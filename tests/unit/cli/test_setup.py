@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import stat
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -90,6 +91,21 @@ def test_second_run_with_the_same_answers_changes_no_file(site: Site) -> None:
     assert {file["state"] for file in second.json["files"]} == {"unchanged"}
     assert second.json["checks"][0]["state"] == "skipped"
     assert site.tree() == before
+
+
+def test_setup_enables_the_platform_with_daily_checks_and_backups(site: Site) -> None:
+    if shutil.which("systemctl") is None:
+        pytest.skip("there is no systemctl")
+    answers = "enable = true\n" + ANSWERS + '\n[settings.backup]\nto = "/srv/backups"\n'
+    site.answers.write_text(answers)
+
+    done = site.given("--yes")
+
+    assert done.status == 0, done.err
+    units = site.root / "etc/systemd/system"
+    timers = {path.name for path in units.glob("timers.target.wants/*")}
+    assert timers == {"aitne-backup.timer", "aitne-doctor.timer"}
+    assert "Nothing was changed." in site.given("--yes").err
 
 
 def test_files_have_modes_that_hide_the_password_from_other_accounts(site: Site) -> None:

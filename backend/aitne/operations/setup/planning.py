@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.operations.backup.units import TIMER
 from aitne.operations.setup import rendering
 from aitne.operations.setup.answers import Answers
 from aitne.operations.setup.applying import (
@@ -189,9 +188,10 @@ class SetupPlan:
                     (),
                     _START_WITHIN_S,
                 )
-        if rendering.backs_up(answers) and not _is_active(TIMER):
-            argv = ("systemctl", "enable", "--quiet", "--now", TIMER)
-            yield SetupCommand(f"Enable and start {TIMER}", argv)
+        for timer in rendering.timers(answers):
+            if not _is_active(timer):
+                argv = ("systemctl", "enable", "--quiet", "--now", timer)
+                yield SetupCommand(f"Enable and start {timer}", argv)
         server = answers.proxy.server
         if rendering.PROXY_FILES.get(server) in changed:
             yield SetupCommand(f"Reload {server}", ("systemctl", "reload-or-restart", server))
@@ -202,10 +202,10 @@ class SetupPlan:
             if not wants.is_symlink():
                 argv = ("systemctl", f"--root={self.root}", "--quiet", "enable", unit)
                 yield SetupCommand(f"Enable {unit} in {self.root}", argv)
-        timer = below(self.root, f"{rendering.UNITS}/timers.target.wants/{TIMER}")
-        if rendering.backs_up(self.answers) and not timer.is_symlink():
-            argv = ("systemctl", f"--root={self.root}", "--quiet", "enable", TIMER)
-            yield SetupCommand(f"Enable {TIMER} in {self.root}", argv)
+        for timer in rendering.timers(self.answers):
+            if not below(self.root, f"{rendering.UNITS}/timers.target.wants/{timer}").is_symlink():
+                argv = ("systemctl", f"--root={self.root}", "--quiet", "enable", timer)
+                yield SetupCommand(f"Enable {timer} in {self.root}", argv)
 
     def _run(self, step: SetupCommand, say: Say, consequence: str) -> None:
         say(f"{step.purpose} …")

@@ -16,7 +16,7 @@ from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.settings import Settings
 from aitne.core.toml import render_toml
 from aitne.core.validation import explain
-from aitne.operations.backup.units import backup_units
+from aitne.operations.backup.units import TIMER, backup_units
 from aitne.operations.setup.answers import Answers
 
 CONFIG_DIR = "/etc/aitne"
@@ -27,6 +27,7 @@ PROXY_SOCKET = f"{PROXY_DIR}/portal.sock"
 PROXY_FILES = {"nginx": "/etc/nginx/conf.d/aitne.conf", "caddy": "/etc/caddy/Caddyfile"}
 TMPFILES = "/etc/tmpfiles.d/aitne-portal.conf"
 UNITS = "/etc/systemd/system"
+DOCTOR_TIMER = "aitne-doctor.timer"
 _TEMPLATES = Path(__file__).parent / "templates"
 _HEAD = (
     "# Written by `aitne admin setup` from " + ANSWERS + ".\n"
@@ -75,6 +76,11 @@ def units(answers: Answers) -> tuple[str, ...]:
     return ("aitne-broker", "aitne") if answers.scheduler == "slurm" else ("aitne",)
 
 
+def timers(answers: Answers) -> tuple[str, ...]:
+    """Return the names of the timers to start: of the doctor, and of backups if they have a place."""
+    return (DOCTOR_TIMER, TIMER) if backs_up(answers) else (DOCTOR_TIMER,)
+
+
 def backs_up(answers: Answers) -> bool:
     """Return whether the settings name a place for regular backups."""
     backup = answers.settings.get("backup")
@@ -119,17 +125,18 @@ def files(answers: Answers) -> list[File]:
 
 def service_files(answers: Answers) -> dict[str, str]:
     """Return what a machine needs to run the platform as a service, each text by its path: the units
-    of the platform and of the broker. The playbook's role has the same files.
+    of the platform, of the broker and of the daily doctor. The playbook's role has the same files.
     """
     values = {
         "programs": answers.programs,
         "account": answers.account,
         "data_dir": answers.data_dir,
     }
+    doctor = ("aitne-doctor.service", DOCTOR_TIMER)
+    sources = {name: name for name in ("aitne-broker.service", "aitne.service", *doctor)}
     if answers.scheduler != "slurm":
-        return {f"{UNITS}/aitne.service": template("aitne-one-machine.service", values)}
-    names = ("aitne-broker.service", "aitne.service")
-    return {f"{UNITS}/{name}": template(name, values) for name in names}
+        sources = {"aitne.service": "aitne-one-machine.service"} | {name: name for name in doctor}
+    return {f"{UNITS}/{name}": template(source, values) for name, source in sources.items()}
 
 
 def settings(answers: Answers) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def test_systemd_accepts_the_units(source: Path, tmp_path: Path) -> None:
         pytest.skip("there is no systemd-analyze")
     programs = Path(sys.executable).parent
     answers = validate({**read_answers(source), "programs": str(programs), "account": "daemon"})
-    units = [tmp_path / Path(path).name for path in rendered(answers) if path.endswith(".service")]
+    units = [tmp_path / Path(path).name for path in rendered(answers) if "/systemd/" in path]
     for unit in units:
         unit.write_text(rendered(answers)[f"/etc/systemd/system/{unit.name}"])
 
