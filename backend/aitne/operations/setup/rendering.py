@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from aitne.broker.config import BrokerConfig
 from aitne.core.errors import FieldProblem, InvalidInput
+from aitne.core.platform.own_accounts import broker_dir
 from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.settings import Settings
 from aitne.core.toml import render_toml
@@ -27,6 +28,7 @@ PROXY_SOCKET = f"{PROXY_DIR}/portal.sock"
 PROXY_FILES = {"nginx": "/etc/nginx/conf.d/aitne.conf", "caddy": "/etc/caddy/Caddyfile"}
 TMPFILES = "/etc/tmpfiles.d/aitne-portal.conf"
 UNITS = "/etc/systemd/system"
+LOGROTATE = "/etc/logrotate.d/aitne-broker"
 DOCTOR_TIMER = "aitne-doctor.timer"
 _TEMPLATES = Path(__file__).parent / "templates"
 _HEAD = (
@@ -125,18 +127,22 @@ def files(answers: Answers) -> list[File]:
 
 def service_files(answers: Answers) -> dict[str, str]:
     """Return what a machine needs to run the platform as a service, each text by its path: the units
-    of the platform, of the broker and of the daily doctor. The playbook's role has the same files.
+    of the platform, of the broker and of the daily doctor, and the rotation of the broker's audit log.
+    The playbook's role has the same files.
     """
+    slurm = answers.scheduler == "slurm"
+    folder = Path("/var/log/aitne") if slurm else broker_dir(Path(answers.data_dir))
     values = {
         "programs": answers.programs,
         "account": answers.account,
         "data_dir": answers.data_dir,
+        "audit": str(folder / "broker.jsonl"),
     }
-    doctor = ("aitne-doctor.service", DOCTOR_TIMER)
-    sources = {name: name for name in ("aitne-broker.service", "aitne.service", *doctor)}
-    if answers.scheduler != "slurm":
-        sources = {"aitne.service": "aitne-one-machine.service"} | {name: name for name in doctor}
-    return {f"{UNITS}/{name}": template(source, values) for name, source in sources.items()}
+    platform = "aitne.service" if slurm else "aitne-one-machine.service"
+    sources = {f"{UNITS}/aitne-broker.service": "aitne-broker.service"} if slurm else {}
+    sources |= {f"{UNITS}/aitne.service": platform, LOGROTATE: "aitne-broker.logrotate"}
+    sources |= {f"{UNITS}/{name}": name for name in ("aitne-doctor.service", DOCTOR_TIMER)}
+    return {path: template(source, values) for path, source in sources.items()}
 
 
 def settings(answers: Answers) -> dict[str, Any]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from aitne.broker.audit import BrokerAuditLog
 from aitne.broker.config import load_config
 from aitne.core.models.check import CheckState
 from aitne.host.settings import load_settings
 from aitne.operations.setup.answers import Answers, read_answers, validate
 from aitne.operations.setup.machine import checks
-from aitne.operations.setup.rendering import ANSWERS, PROXY_FILES, files, service_files
+from aitne.operations.setup.rendering import ANSWERS, LOGROTATE, PROXY_FILES, files, service_files
 from aitne.operations.setup.slurm_settings import REQUIREMENTS
 from tests.support.certificates import Authority
 from tests.support.requirements import lacking
@@ -144,3 +148,39 @@ def test_handbook_names_each_setting_of_slurm_that_is_inspected() -> None:
     text = HANDBOOK.read_text()
 
     assert [needed.line for needed in REQUIREMENTS if f"`{needed.line}`" not in text] == []
+
+
+def test_rotation_keeps_every_entry_of_the_audit_log(tmp_path: Path) -> None:
+    logrotate = shutil.which("logrotate", path=f"{os.environ['PATH']}:/usr/sbin")
+    if os.geteuid() != 0 or logrotate is None:
+        pytest.skip("needs root and logrotate")
+    answers = validate(read_answers(EXAMPLES / "setup" / "slurm.toml"))
+    folder = tmp_path / "log"
+    rules = tmp_path / "aitne-broker"
+    rules.write_text(rendered(answers)[LOGROTATE].replace("/var/log/aitne", str(folder)))
+    audit = BrokerAuditLog(folder / "broker.jsonl")
+    audit.start()
+
+    for number in range(3):
+        audit.write(number=number)
+        done = [logrotate, "--force", "--state", str(tmp_path / "state"), str(rules)]
+        subprocess.run(done, check=True)
+    audit.write(number=3)
+    audit.close()
+
+    texts = [(folder / f"broker.jsonl{suffix}").read_bytes() for suffix in ("", ".1")]
+    texts += [gzip.decompress((folder / f"broker.jsonl.{n}.gz").read_bytes()) for n in (2, 3)]
+    assert [json.loads(text)["number"] for text in texts] == [3, 2, 1, 0]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize(
+    ("name", "log"),
+    [
+        ("slurm", "/var/log/aitne/broker.jsonl {"),
+        ("one-machine", "/var/lib/aitne-broker/broker.jsonl {"),
+    ],
+)
+def test_rotation_names_the_audit_log_of_the_broker(name: str, log: str) -> None:
+    answers = validate(read_answers(EXAMPLES / "setup" / f"{name}.toml"))
+    assert log in rendered(answers)[LOGROTATE].splitlines()
