@@ -316,7 +316,9 @@ def test_properties_of_a_unit_are_judged() -> None:
         "UnitFileState": "enabled",
     }
     assert unit_problems(good) == []
+    assert unit_problems({**good, "WatchdogUSec": "infinity", "ActiveState": "inactive"}) == []
     bad = {
+        "ActiveState": "active",
         "Restart": "no",
         "Type": "notify",
         "WatchdogUSec": "infinity",

@@ -104,13 +104,15 @@ def watchdog(host: CheckedHost) -> Finding:
 
 
 def unit_problems(state: dict[str, str]) -> list[str]:
-    """Return what is wrong with a unit, given its properties as systemctl shows them."""
+    """Return what is wrong with a unit, given its properties as systemctl shows them. The watchdog of
+    a unit that is not active is not judged: until its start systemd shows none.
+    """
     problems = []
     if state.get("Restart") in ("no", "never", ""):
         problems.append("it is not restarted (Restart=always)")
     if state.get("Type") != "notify":
         problems.append("it does not notify systemd, so it has no watchdog (Type=notify)")
-    elif state.get("WatchdogUSec") in ("0", "infinity"):
+    elif state.get("WatchdogUSec") in ("0", "infinity") and state.get("ActiveState") == "active":
         problems.append("its watchdog is disabled (WatchdogSec=60)")
     if state.get("UnitFileState") in ("disabled", "masked"):
         problems.append(f"it is {state['UnitFileState']}, so it does not start at boot")
