@@ -37,6 +37,7 @@ PACKAGES: dict[str, Callable[[], bool]] = {
     "php-pgsql": lambda: any(Path("/etc/php").glob("*/cli/conf.d/*-pgsql.ini")),
     "php-cli": lambda: shutil.which("php") is not None,
     "strace": lambda: shutil.which("strace") is not None,
+    "logrotate": lambda: Path("/usr/sbin/logrotate").exists(),
 }
 SERVICES = {
     **{name: name for name in ("nginx", "caddy", "prometheus", "prometheus-alertmanager")},
