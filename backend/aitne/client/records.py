@@ -367,7 +367,7 @@ class PartitionRecord(Record, gpus=GpuSumRecord):
 
 
 class Token(Record):
-    """Personal access token. `token`, the secret, is returned only when the token is created."""
+    """Personal access token. ``token``, the secret, is returned only when the token is created."""
 
     id: str
     owner: str
