@@ -121,26 +121,31 @@ class HttpTransport:
         body: bytes | None,
         timeout_s: float,
     ) -> Reply:
-        """Send one request over a new connection and return its response. ``timeout_s`` is the
-        maximum number of seconds for connecting, and for each wait for data. Raises
-        ``ConnectionFailed``."""
+        """Send one request over a new connection and return its response. A body of more than
+        ``ASK_FROM`` bytes is sent only after the server answers ``100 Continue``, or has been
+        silent for a while. ``timeout_s`` is the maximum number of seconds for connecting, and for
+        each wait for data.
+
+        Raises ``ConnectionFailed``; its ``sent`` is False if the server cannot have received the
+        request.
+        """
         data = body or b""
-        late = len(data) > ASK_FROM
-        head_fields = {**headers, "Expect": "100-continue"} if late else headers
-        request = self._head(method, path, head_fields, body) + (b"" if late else data)
+        waits = len(data) > ASK_FROM
+        head_fields = {**headers, "Expect": "100-continue"} if waits else headers
+        request = self._head(method, path, head_fields, body) + (b"" if waits else data)
         try:
-            line = self._connect(timeout_s)
+            connection = self._connect(timeout_s)
         except ConnectionFailed:
             raise
         except OSError as error:
             raise ConnectionFailed(_reason(error), sent=False) from error
-        reader = line.makefile("rb")
+        reader = connection.makefile("rb")
         try:
-            line.sendall(request)
-            return HttpReply(line, reader, data if late else b"")
+            connection.sendall(request)
+            return HttpReply(connection, reader, data if waits else b"")
         except OSError as error:
             reader.close()
-            line.close()
+            connection.close()
             if isinstance(error, ConnectionFailed):
                 raise
             raise ConnectionFailed(_reason(error), sent=True) from error

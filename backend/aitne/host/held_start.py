@@ -57,8 +57,10 @@ class HeldStart:
         """Return the file descriptor of the socket that the process inherits."""
         return self._other.fileno()
 
-    def started(self) -> None:
-        """Close the process's side, which it has inherited."""
+    def close_child_end(self) -> None:
+        """Close the supervisor's copy of the process's socket. Call it after the process has been
+        started, which inherits the socket.
+        """
         self._other.close()
 
     @property

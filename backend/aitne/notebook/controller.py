@@ -256,18 +256,18 @@ class GroupState:
         self._dirty = True
 
     def left(self, rank: int) -> None:
-        """Note that the hub no longer knows a rank."""
+        """Handle a rank that the hub has unregistered because its heartbeats stopped: it is lost."""
         self._busy.pop(rank, None)
         if rank in self._dead:
             return
-        # A node that is lost cannot report; its hearts have stopped.
+        # A lost node cannot report; its heartbeats have stopped.
         node = self._ranks[rank].node if rank in self._ranks else "its node"
         self._lost(
             rank, f"rank {rank} on {node} no longer answers: its node may be lost", None, None
         )
 
     def changed(self) -> None:
-        """Note that ranks have registered, and write the files if that was the last one."""
+        """Handle new registrations of ranks: when all have registered, write the files."""
         if (
             not self._ready
             and len(self._hub.engines) == self._settings.size == len(self._ranks)

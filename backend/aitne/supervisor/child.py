@@ -89,7 +89,7 @@ def launch(
         preexec_fn=prepare,
     )
     if hold is not None:
-        hold.started()
+        hold.close_child_end()
     return process
 
 

@@ -37,11 +37,12 @@ class Topology:
 
 
 def combined(parts: Sequence[TopologyPart]) -> Topology:
-    """Return the topology that several sources describe together. A description of a node without
-    its name belongs to the only node that the others describe, or to ``localhost``.
+    """Merge the topologies of several sources. A node description without a name is assigned to the
+    only named node, or to ``localhost`` if no node is named.
 
     Raises:
-        TopologyError: the sources contradict each other, or do not form one tree.
+        TopologyError: the sources contradict each other, do not form one tree, or a description
+            without a name could belong to several nodes.
     """
     trees = [part.switches for part in parts if part.switches]
     tree = merged(trees) if trees else None

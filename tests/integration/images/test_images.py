@@ -206,7 +206,7 @@ def test_an_image_that_fails_its_test_is_not_offered(
     done = take(platform, sif, "broken", "--python", "/bin/sh")
     assert done.returncode == 1
     assert "Testing `/bin/sh -c import sys" in done.stderr
-    log = Path(done.stderr.rsplit("The whole log: ", 1)[1].strip())
+    log = Path(done.stderr.rsplit("Full log: ", 1)[1].strip())
     assert "import_early" in log.read_text()
 
 

@@ -12,7 +12,7 @@ from aitne.host import held_start
 def test_process_released_before_it_is_loaded_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     held = held_start.HeldStart()
     monkeypatch.setenv(held_start.VARIABLE, str(os.dup(held.descriptor)))
-    held.started()
+    held.close_child_end()
     held.release()
     held_start.wait()
     assert not held_start.is_held()

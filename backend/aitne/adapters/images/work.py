@@ -122,11 +122,11 @@ class Work:
         except OSError as error:
             raise self.failure(what, f"{argv[0]}: {error.strerror}") from error
 
-    def failure(self, what: str, reason: str) -> SetupError:
-        """Return an error that names the step, the reason and the log."""
+    def failure(self, step: str, reason: str) -> SetupError:
+        """Return the error for a failed step; its message contains the reason and the path of the log."""
         if FULL.lower() in reason.lower():
             reason = f"a disk is full ({reason})"
-        return SetupError(f"{what} failed: {reason.rstrip('.')}. The whole log: {self.path}")
+        return SetupError(f"{step} failed: {reason.rstrip('.')}. Full log: {self.path}")
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:

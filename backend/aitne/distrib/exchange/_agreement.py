@@ -24,26 +24,32 @@ class ExchangeOptions:
 
     op: ReduceOp
     predivide: float
+    """``gradient_predivide_factor`` of ``DistributedOptimizer``."""
     compression: str
     """Name of the compression, compared between ranks."""
     compressor: Callable[[], BucketCompressor]
+    """Function that creates the compressor of a bucket."""
     error_feedback: bool
+    """Whether what compression has lost is added to the gradients of the next step."""
     whole: bool
-    """Whether the compression must get each gradient alone and in its own shape, instead of a flat
-    bucket of several."""
+    """Whether each gradient is compressed alone and in its own shape, instead of in a flat bucket
+    of several."""
     groups: Sequence[Sequence[torch.Tensor]] | int | None
+    """Lists of parameters whose gradients are exchanged together, or a number of such groups;
+    None: the buckets are formed by size."""
     sparse_as_dense: bool
     process_set: ProcessSet
     passes: int
     """Number of backward passes whose gradients are accumulated for one step."""
     strategy: str
+    """Name of the exchange strategy, compared between ranks."""
 
     def scales(self, size: int) -> tuple[float, float]:
         """Return the two factors by which gradients are multiplied, before and after they are
         summed over ``size`` ranks.
 
-        For an average without ``predivide``, gradients are divided before the sum, where it costs
-        nothing.
+        For an average without ``predivide``, gradients are divided by ``size`` before the sum,
+        which needs no further pass over them.
         """
         if self.op is not ReduceOp.AVERAGE:
             return 1.0, 1.0

@@ -1,5 +1,5 @@
-"""Detection of jobs and sessions that hold GPUs without using them. They are reported, never ended
-for it."""
+"""Detection of jobs and sessions that hold GPUs without using them. Such jobs are reported, never
+cancelled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from aitne.services.notifications.notices import GPU_IDLE
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 30.0
-EACH_EVERY_PART = 1 / 6
+CHECK_INTERVAL_FRACTION = 1 / 6
 """Interval between two checks of a job, as a fraction of the window over which utilization is
 averaged.
 """
@@ -75,7 +75,9 @@ class GpuWatch:
         """Check GPU utilization periodically until cancelled."""
         while True:
             await self.look()
-            await asyncio.sleep(min(LOOK_EVERY_S, self._window.total_seconds() * EACH_EVERY_PART))
+            await asyncio.sleep(
+                min(LOOK_EVERY_S, self._window.total_seconds() * CHECK_INTERVAL_FRACTION)
+            )
 
     async def look(self) -> None:
         """Check the GPU utilization of the jobs whose next check is due."""
@@ -84,7 +86,7 @@ class GpuWatch:
         self._due = {job.id: self._due.get(job.id, now) for job in concerned}
         for job in concerned:
             if self._due[job.id] <= now:
-                self._due[job.id] = now + self._window * EACH_EVERY_PART
+                self._due[job.id] = now + self._window * CHECK_INTERVAL_FRACTION
                 await self._judge(job, now)
 
     def _concerned(self, job: Job, now: datetime) -> bool:

@@ -13,10 +13,11 @@ _GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def exposed_files(settings: Settings) -> list[Path]:
-    """Return the files and folders with secrets that other accounts can read or change, sorted.
+    """Return the files and folders with secrets whose permissions are too open, sorted.
 
-    Files that the settings name outside of the data directory may be readable for a group, which the
-    site chose. Files that cannot be inspected are omitted.
+    In the data directory neither the group nor others may have access. Files that the settings name
+    may be readable by their group, and so may ``aitne.toml``, which is checked only if it contains
+    the password of the database. Files that cannot be inspected are omitted.
     """
     return sorted(path for path, forbidden in _secrets(settings) if _mode(path) & forbidden)
 

@@ -111,15 +111,15 @@ def proof(output: str) -> SubmissionEvidence:
 
 
 def refusal(output: str, request: SubmitRequest) -> SchedulerRejected:
-    """Convert the message of a sbatch that rejected the job to an error that names the field and
-    the reason, followed by the message itself.
+    """Convert sbatch's error output to ``SchedulerRejected``. Its message names the field of the job
+    file and the reason, then quotes Slurm.
     """
     field, reason = _field(output, request)
-    words = " ".join(line.removeprefix("sbatch: error: ") for line in _lines(output))
+    slurm_message = " ".join(line.removeprefix("sbatch: error: ") for line in _lines(output))
     if field is None:
-        return SchedulerRejected(f"Slurm refused the job: {words}")
+        return SchedulerRejected(f"Slurm refused the job: {slurm_message}")
     shown = _value(field, request)
-    return SchedulerRejected(f"{field}: {shown}{reason}. Slurm says: {words}", field)
+    return SchedulerRejected(f"{field}: {shown}{reason}. Slurm says: {slurm_message}", field)
 
 
 def _lines(output: str) -> list[str]:
@@ -140,14 +140,14 @@ def _field(output: str, request: SubmitRequest) -> tuple[str | None, str]:
 
 
 def _value(field: str, request: SubmitRequest) -> str:
-    wants = request.resources
+    requested = request.resources
     value: object = {
         **{f"slurm.{name}": value for name, value in request.slurm if value and name != "extra"},
         "project": request.project,
         "array": request.array,
-        "resources.gpu": wants.gpu if wants.gpu.count else None,
-        "resources.cpu": wants.cpu,
-        "resources.nodes": wants.nodes,
+        "resources.gpu": requested.gpu if requested.gpu.count else None,
+        "resources.cpu": requested.cpu,
+        "resources.nodes": requested.nodes,
         "after": ", ".join(request.after) or None,
     }.get(field)
     return "" if value is None else f"{value}: "
