@@ -145,6 +145,7 @@ export const jobsQuery = (filters: JobFilters, owner: string) =>
     placeholderData: keepPreviousData,
   });
 
+/** Tasks of an array job, oldest first, in pages of 100. */
 export const tasksQuery = (id: string) =>
   infiniteQueryOptions({
     queryKey: keys.tasks(id),

@@ -42,27 +42,27 @@ export const protectionQuery = (name: string) =>
     queryFn: ({ signal }) => must(client.GET("/api/v1/users/{name}/protection", { params: { path: { name } }, signal })),
   });
 
-/** Proves who is at the browser: new tokens, webhooks and mail addresses need that. */
+/** Confirms the user's identity with a password or a second-factor code, which is required before tokens, webhooks or mail addresses are created. */
 export function reauthenticateWith(proof: { password: string } | { code: string }): Promise<void> {
   return done(client.POST("/api/v1/account/reauthenticate", { body: proof }));
 }
 
-function entered<Who extends Me>(me: Who): Who {
+function storeCsrfToken<Who extends Me>(me: Who): Who {
   setCsrfToken(me.csrf_token ?? null);
   return me;
 }
 
 export async function login(username: string, password: string): Promise<Me | SecondStep> {
-  const found = await must(client.POST("/api/v1/auth/login", { body: { username, password } }));
-  return "ticket" in found ? found : entered(found);
+  const result = await must(client.POST("/api/v1/auth/login", { body: { username, password } }));
+  return "ticket" in result ? result : storeCsrfToken(result);
 }
 
 export async function finishLogin(ticket: string, code: string): Promise<Me & { recovery_codes: string[] }> {
-  return entered(await must(client.POST("/api/v1/auth/totp", { body: { ticket, code } })));
+  return storeCsrfToken(await must(client.POST("/api/v1/auth/totp", { body: { ticket, code } })));
 }
 
 export async function loginByLink(token: string): Promise<Me> {
-  return entered(await must(client.POST("/api/v1/auth/login-link", { body: { token } })));
+  return storeCsrfToken(await must(client.POST("/api/v1/auth/login-link", { body: { token } })));
 }
 
 export function resetPassword(token: string, password: string, deleteTokens: boolean): Promise<{ name: string }> {

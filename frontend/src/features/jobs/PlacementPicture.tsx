@@ -2,7 +2,7 @@ import { Network } from "lucide-react";
 import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";
 import { nodesBelow } from "@/lib/switches";
-import { type Arc, arcsOf, type JobBranch, type Line, ranksText, shownLoads } from "./placement";
+import { type Arc, arcsOf, type JobBranch, type Line, ranksText, uplinkLoads } from "./placement";
 import classes from "./Placement.module.css";
 
 interface Props {
@@ -26,7 +26,7 @@ const RING_PX = 200;
 export function PlacementPicture({ lines, folded, tree, order, each, ring, busiest }: Props) {
   const { t } = useTranslation();
   const arcs = ring ? arcsOf(order, lines) : [];
-  const loads = shownLoads(order, tree, busiest);
+  const loads = uplinkLoads(order, tree, busiest);
   const marks = loads.size > 0 && busiest !== 0;
   const height = lines.length * LINE_PX;
   return (

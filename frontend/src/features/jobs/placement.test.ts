@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JobPlacement } from "@/api/topology";
-import { arcsOf, isNetworkKnown, jobTree, linesOf, loadsOf, orderOf, ranksPerNode, ranksText, shownLoads } from "./placement";
+import { arcsOf, isNetworkKnown, jobTree, linesOf, loadsOf, orderOf, ranksPerNode, ranksText, uplinkLoads } from "./placement";
 
 /** Four nodes whose names alternate between two leaves, and one below another switch. */
 const PLACEMENT: JobPlacement = {
@@ -49,9 +49,9 @@ describe("the ring on the tree", () => {
   });
 
   it("shows no loads of uplinks that the platform counts otherwise, as for a mesh", () => {
-    expect(shownLoads(PLACEMENT.given, TREE, 2)).toEqual(loadsOf(PLACEMENT.given, TREE));
-    expect(shownLoads(PLACEMENT.given, TREE, 4).size).toBe(0);
-    expect(shownLoads(PLACEMENT.given, TREE, null).size).toBe(0);
+    expect(uplinkLoads(PLACEMENT.given, TREE, 2)).toEqual(loadsOf(PLACEMENT.given, TREE));
+    expect(uplinkLoads(PLACEMENT.given, TREE, 4).size).toBe(0);
+    expect(uplinkLoads(PLACEMENT.given, TREE, null).size).toBe(0);
   });
 
   it("of one node has no arcs", () => {

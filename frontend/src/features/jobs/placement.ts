@@ -108,10 +108,10 @@ function ringOf(order: readonly string[]): [string, string][] {
 }
 
 /**
- * The loads of the uplinks by the ring, by the names of their switches. With a mesh, others than neighbours exchange data too, and
- * the platform counts another load of the busiest uplink (null: unknown): then there are none.
+ * Loads of the uplinks by switch name, for the traffic of a ring. Empty if the highest of them differs from `busiest`, the value of
+ * the platform (null: unknown): with a mesh other ranks communicate, too, so that these loads would be wrong.
  */
-export function shownLoads(order: readonly string[], tree: readonly JobBranch[], busiest: number | null): Map<string, number> {
+export function uplinkLoads(order: readonly string[], tree: readonly JobBranch[], busiest: number | null): Map<string, number> {
   const loads = loadsOf(order, tree);
   return Math.max(0, ...loads.values()) === busiest ? loads : new Map<string, number>();
 }

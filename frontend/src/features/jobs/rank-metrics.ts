@@ -102,7 +102,10 @@ export function linePath(row: Row, span: { from: number; to: number }, width: nu
     .join("");
 }
 
-/** Shares of the limit, 0 to 1, in intervals of equal length: the mean of each; null where nothing was measured. */
+/**
+ * Divides `span` (Unix ms) into `columns` equal intervals and returns the mean of each as a fraction of `row.limit`, at most 1; null
+ * for intervals without samples.
+ */
 export function sharesOverTime(row: Row, span: { from: number; to: number }, columns: number): (number | null)[] {
   const sums = Array.from({ length: columns }, () => ({ sum: 0, count: 0 }));
   for (const { time, value } of row.points) {

@@ -64,7 +64,7 @@ export function LimitsForm({ limits, within, prefix = "", busy, error, onSave }:
   const [form, setForm] = useState(() => formOf(limits));
   const types = useGpuTypes(limits, within);
   const fields = [...COUNTS, "max_memory_bytes", "max_wall_s"] as const;
-  const { errorOf, unshown } = useProblems(error, [...fields, ...types.map(typedLimit), "qos"].map((field) => prefix + field));
+  const { errorOf, hasOtherErrors } = useProblems(error, [...fields, ...types.map(typedLimit), "qos"].map((field) => prefix + field));
   const hint = (name: string, limit: number | null | undefined) =>
     limit === null || limit === undefined ? t("no limit") : t("max. {{most}}", { most: limitAmount(name, limit) });
   const setType = (type: string, count: number | string) =>
@@ -78,7 +78,7 @@ export function LimitsForm({ limits, within, prefix = "", busy, error, onSave }:
   };
   return (
     <form onSubmit={submit}>
-      {unshown && <FormProblem error={error} />}
+      {hasOtherErrors && <FormProblem error={error} />}
       <div className={classes.limits}>
         {COUNTS.map((name) => (
           <NumberInput

@@ -36,7 +36,7 @@ export function NewProjectModal({ admin, me, onClose }: { admin: boolean; me: st
       void navigate({ to: "/projects/$name", params: { name: project.name } });
     },
   });
-  const { errorOf, unshown } = useProblems(create.error, ["name", "title", "description", "reason", "expires_at", "manager"]);
+  const { errorOf, hasOtherErrors } = useProblems(create.error, ["name", "title", "description", "reason", "expires_at", "manager"]);
   return (
     <FormModal
       title={t("New project")}
@@ -44,7 +44,7 @@ export function NewProjectModal({ admin, me, onClose }: { admin: boolean; me: st
       testId="project-create"
       busy={create.isPending}
       disabled={form.name.trim() === ""}
-      error={unshown ? create.error : null}
+      error={hasOtherErrors ? create.error : null}
       onClose={onClose}
       onSubmit={create.mutate}
     >

@@ -22,7 +22,7 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
     },
   });
   const set = (change: Partial<typeof form>) => setForm((old) => ({ ...old, ...change }));
-  const { errorOf, unshown } = useProblems(create.error, ["name", "display_name", "mail", "password", "role"]);
+  const { errorOf, hasOtherErrors } = useProblems(create.error, ["name", "display_name", "mail", "password", "role"]);
   const submit = () =>
     create.mutate({
       name: form.name.trim(),
@@ -37,7 +37,7 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
       action={t("Create user")}
       busy={create.isPending}
       disabled={form.name.trim() === ""}
-      error={unshown ? create.error : null}
+      error={hasOtherErrors ? create.error : null}
       onClose={onClose}
       onSubmit={submit}
     >

@@ -25,6 +25,7 @@ function parse(text: string) {
   return { lines, document: parseDocument(text, { ...OPTIONS, lineCounter: lines }) };
 }
 
+/** Parses a job file. `value` is null if there are problems; an empty file gives `{}`. */
 export function parseJob(text: string): ParsedJob {
   const { document, lines } = parse(text);
   const problems = document.errors.map((error) => ({ line: lines.linePos(error.pos[0]).line, message: error.message }));

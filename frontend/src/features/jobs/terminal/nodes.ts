@@ -8,7 +8,7 @@ export interface NodeOfJob {
   node: string;
 }
 
-/** Groups of a select, one for each job in which the user can open a terminal; values are "job node". */
+/** Option groups of a select, one for each job in which the user can open a terminal. Option value: `<job ID> <node name>`. */
 export function nodeChoices(jobs: readonly Job[]): { group: string; items: { value: string; label: string }[] }[] {
   return jobs
     .filter((job) => job.actions.includes("attach") && job.nodes.length > 0)

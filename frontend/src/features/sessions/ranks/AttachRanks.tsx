@@ -54,7 +54,7 @@ function Form({ session, nodes, onClose }: Props & { nodes: readonly ClusterNode
     },
   });
   const refused = start.error ?? (complete ? plan.error : null);
-  const { errorOf, unshown } = useProblems(refused, FIELDS);
+  const { errorOf, hasOtherErrors } = useProblems(refused, FIELDS);
   const set = (change: Partial<RanksValues>) => {
     start.reset();
     setValues((old) => ({ ...old, ...change }));
@@ -82,7 +82,7 @@ function Form({ session, nodes, onClose }: Props & { nodes: readonly ClusterNode
       size="lg"
       busy={start.isPending}
       disabled={!complete}
-      error={unshown ? start.error : null}
+      error={hasOtherErrors ? start.error : null}
       onClose={onClose}
       onSubmit={() => start.mutate()}
       testId="ranks-start"
