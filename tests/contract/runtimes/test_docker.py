@@ -140,12 +140,12 @@ def test_the_container_goes_when_launcher_and_agent_are_killed(bench: Bench) -> 
 
 def test_leftover_containers_of_ended_owner_are_removed_by_next_start(bench: Bench) -> None:
     gone = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    owner = _docker_run.identity(gone.pid)
+    owner = _docker_run.process_identity(gone.pid)
     gone.communicate(b"\n")
     api = bench.daemon.client.api
     assert bench.image is not None
     config = {"Image": bench.image.digest, "Cmd": ["true"]}
-    for name, label in (("dead", owner), ("alive", _docker_run.identity(os.getpid()))):
+    for name, label in (("dead", owner), ("alive", _docker_run.process_identity(os.getpid()))):
         labels = {_docker_run.OWNER: label}
         api.create_container_from_config({**config, "Labels": labels}, name)
     run = bench.start("sh", "-c", "echo ready; exec sleep 300")
