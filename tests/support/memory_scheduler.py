@@ -248,7 +248,7 @@ class MemoryCluster:
         if task.cancelled:
             self._end(task, JobState.CANCELLED, TerminationReason.CANCELLED)
         elif timed_out:
-            self._end(task, JobState.TIMEOUT, TerminationReason.TIME_LIMIT)
+            self._end(task, JobState.TIMED_OUT, TerminationReason.TIMED_OUT)
         elif code == 0:
             self._end(task, JobState.COMPLETED, TerminationReason.COMPLETED)
         else:
