@@ -141,10 +141,13 @@ class Site:
         log.info("Ansible, %s: %.0f s, load average %.1f.", what, took, load)
         return done
 
-    def aitne(self, *words: str) -> str:
-        """Run the command line on the portal as the platform's account."""
+    def aitne(self, *words: str, check: bool = True) -> str:
+        """Run the command line on the portal as the platform's account; return its output. With ``check`` it must
+        succeed.
+        """
         env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", "AITNE_DATA_DIR": "/var/lib/aitne"}
-        return self.portal.run(["/opt/aitne/bin/aitne", *words], user="aitne", env=env).stdout
+        argv = ["/opt/aitne/bin/aitne", *words]
+        return self.portal.run(argv, user="aitne", env=env, check=check).stdout
 
     def version(self) -> str:
         """Return the release of the program."""

@@ -50,6 +50,8 @@ COUNTING = {
     "commands": ["i=0; while :; do i=$((i+1)); echo $i; sleep 0.2; done"],
 }
 SIZE: dict[str, Any] = {"resources": {"cpu": 1, "memory": "1G"}, "max_duration": "1h"}
+LOGIN1 = "$(getent ahostsv4 login1 | head -n 1 | cut -d ' ' -f 1)"
+"""Address of the portal's machine, in a command."""
 FAULTS = {
     "nodes": ("login1", "scontrol update NodeName=n2 State=DRAIN Reason=planted"),
     "slurmrestd": ("login1", "systemctl stop slurmrestd"),
@@ -57,9 +59,7 @@ FAULTS = {
     "secrets": ("login1", "chmod 644 /var/lib/aitne/secrets/encryption_key"),
     "public-address": ("login1", "systemctl stop nginx"),
     "node-software": ("login1", "mv /srv/aitne/software /srv/aitne/elsewhere"),
-    "node-addresses": (
-        *("n1", "ip route add blackhole $(getent ahostsv4 login1 | head -n 1 | cut -d ' ' -f 1)"),
-    ),
+    "node-addresses": ("n1", f"ip route add blackhole {LOGIN1}"),
     "broker-protocol": ("login1", "systemctl stop aitne-broker"),
     "database": ("login1", "systemctl stop postgresql"),
 }
@@ -68,7 +68,7 @@ REPAIRS = (
     ("login1", "systemctl start postgresql slurmdbd slurmrestd aitne-broker nginx"),
     ("login1", "chmod 600 /var/lib/aitne/secrets/encryption_key"),
     ("login1", "mv /srv/aitne/elsewhere /srv/aitne/software"),
-    ("n1", "ip route del blackhole $(getent ahostsv4 login1 | head -n 1 | cut -d ' ' -f 1)"),
+    ("n1", f"ip route del blackhole {LOGIN1}"),
     ("login1", "scontrol update NodeName=n2 State=RESUME"),
 )
 WHERE_AND_WHO = "import getpass, socket; print(socket.gethostname(), getpass.getuser())"
@@ -186,9 +186,7 @@ def test_prometheus_scrapes_platform_and_nodes(site: Site) -> None:
 def test_doctor_names_each_fault_that_is_planted_on_the_machines(site: Site) -> None:
     def problems() -> dict[str, dict[str, str]]:
         began = time.monotonic()
-        env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", "AITNE_DATA_DIR": "/var/lib/aitne"}
-        argv = ["/opt/aitne/bin/aitne", "admin", "doctor", "--json"]
-        shown = json.loads(site.portal.run(argv, env=env, user="aitne", check=False).stdout)
+        shown = json.loads(site.aitne("admin", "doctor", "--json", check=False))
         states = {each["name"]: each for each in shown["checks"] if each["state"] != "ok"}
         failed = sorted(name for name, each in states.items() if each["state"] == "failed")
         log.info("The doctor took %.1f s: %s.", time.monotonic() - began, ", ".join(failed))
