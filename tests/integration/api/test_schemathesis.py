@@ -61,7 +61,7 @@ def test_api_keeps_its_description(
                 *("--mode", "positive" if phases == "stateful" else "all"),
                 *(part for tag in tags for part in ("--include-tag", tag)),
                 *("--checks", "all", "--continue-on-failure", "--no-color"),
-                # Hypothesis parses source texts, which fails in threads of Python 3.11.
+                # In two threads the generator failed once, inside Hypothesis; one takes as long.
                 *("--workers", "1", "--request-timeout", "30"),
                 *SEED,
             ],
