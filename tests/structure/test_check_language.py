@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 import check_language  # type: ignore[import-not-found] # noqa: E402
 import language_measures as measures  # type: ignore[import-not-found] # noqa: E402

@@ -12,7 +12,7 @@ import pytest
 from tests.plugins.long import third_of_commit
 from tests.plugins.results import MAX_RERUNS, read_records
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 CONFTEST = """
 from tests.plugins import long

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from torch import nn
-
-torch = pytest.importorskip("torch", reason="torch is not installed: make distrib")
+import torch
+from torch import nn
 
 EXAMPLES = Path(__file__).parents[2] / "examples/distributed"
 
