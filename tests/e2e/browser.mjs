@@ -104,8 +104,10 @@ export async function openLab() {
   return opened;
 }
 
-/** Type one line into a new notebook and run it; the text of the first output that `selector` finds. */
-export async function runCell(lab, code, selector) {
+const RESULT = ".jp-OutputArea-executeResult .jp-OutputArea-output";
+
+/** Type one line into a new notebook and run it; the text of the first output that `selector` finds, else of its result. */
+export async function runCell(lab, code, selector = RESULT) {
   await lab.locator('.jp-LauncherCard[data-category="Notebook"]').first().click();
   await lab.locator(".jp-Notebook .jp-CodeCell .cm-content").first().waitFor(SLOW);
   await lab
