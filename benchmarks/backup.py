@@ -13,12 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.support.ports import reserve_ports
+
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, Http, answers, eventually, free_ports, running
+from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 from benchmarks.stats import Estimate, median, quantile_estimate, quantile_ratio
 
 NAME = "backup"
@@ -34,7 +36,7 @@ def measure(*, quick: bool) -> Figure:
     rounds = 4 if quick else 12
     with TemporaryDirectory(prefix="aitne-bench-") as name:
         folder = Path(name)
-        settings = Settings(data_dir=folder / "data", port=free_ports(5))
+        settings = Settings(data_dir=folder / "data", port=reserve_ports(5))
         settings.data_dir.mkdir()
         ensure_secrets(settings.secrets_dir)
         tokens = asyncio.run(jobs_table.fill(settings, ended=JOBS))
@@ -45,7 +47,7 @@ def measure(*, quick: bool) -> Figure:
             _requests(http, lambda sent: sent < 100)
             took, pairs = _rounds(settings, folder / "backups", http, rounds)
         newest = max((folder / "backups").iterdir())
-        login_s = _restored(newest, folder, free_ports(5))
+        login_s = _restored(newest, folder, reserve_ports(5))
         size = newest.stat().st_size / 1e6
     with_backup, without = ([pair[part] for pair in pairs] for part in (0, 1))
     return Figure(

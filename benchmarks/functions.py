@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.support.ports import reserve_ports
+
 from aitne import Client
 from aitne.host.settings import load_settings
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import free_ports
 from benchmarks.slurm import api
 from benchmarks.stats import median
 
@@ -27,7 +28,7 @@ def measure(*, quick: bool) -> Figure:
     batch_s, function_s = list[float](), list[float]()
     with TemporaryDirectory(prefix="aitne-bench-") as folder:
         settings = load_settings(
-            Path(folder) / "data", scheduler="local", port=free_ports(4), broker={"socket": None}
+            Path(folder) / "data", scheduler="local", port=reserve_ports(4), broker={"socket": None}
         )
         with api(settings) as ours, ours.controller():
             client = Client(f"http://127.0.0.1:{settings.port}", ours.token)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.support.ports import reserve_ports
+
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import JobChanges
 from aitne.core.ports.store import TransitionRequest
@@ -19,7 +21,7 @@ from aitne.core.settings import Settings
 from aitne.services.controller.leader import Leader
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, Http, answers, eventually, free_ports, running
+from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 from benchmarks.sse_clients import listening
 from benchmarks.stats import Estimate
 
@@ -39,7 +41,8 @@ def measure(*, quick: bool) -> Figure:
     pages, jobs = (60, 200) if quick else (2 * (ENDED + LIVE) // PAGE, 4_000)
     with TemporaryDirectory(prefix="aitne-bench-") as name:
         empty, full = (
-            Settings(data_dir=Path(name) / which, port=free_ports()) for which in ("empty", "full")
+            Settings(data_dir=Path(name) / which, port=reserve_ports())
+            for which in ("empty", "full")
         )
         for settings, ended, live in ((empty, 0, 0), (full, ENDED, LIVE)):
             settings.data_dir.mkdir()

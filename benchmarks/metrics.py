@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sqlalchemy import insert, select, update
+from tests.support.ports import reserve_ports
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.sql import SqlStore
@@ -22,7 +23,7 @@ from aitne.services.platform.secrets import hashed
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, Http, answers, eventually, free_ports, running
+from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 from benchmarks.stats import Estimate, median, quantile_estimate
 
 NAME = "metrics"
@@ -44,7 +45,7 @@ def measure(*, quick: bool) -> Figure:
     """Measure an API with a full database; the agent of every live job has sent a report."""
     live, scrapes = (LIVE // 10, 5) if quick else (LIVE, 15)
     with TemporaryDirectory(prefix="aitne-bench-") as name:
-        settings = Settings(data_dir=Path(name), port=free_ports())
+        settings = Settings(data_dir=Path(name), port=reserve_ports())
         ensure_secrets(settings.secrets_dir)
         token = (settings.secrets_dir / "metrics_token").read_text().strip()
         asyncio.run(jobs_table.fill(settings, ended=ENDED, live=live))

@@ -15,12 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import event
+from tests.support.ports import reserve_ports
 
 from aitne.adapters.broker import BrokerScheduler
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.settings import Settings
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, Http, answers, eventually, free_ports, running
+from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 from benchmarks.slurm import OnSlurm, cluster, platform
 from benchmarks.stats import Estimate, median, median_ratio, quantile_estimate, quantile_ratio
 
@@ -89,7 +90,7 @@ def _count(http: Http) -> int:
 
 @contextmanager
 def _bare(settings: Settings, folder: Path) -> Iterator[Http]:
-    port, config = free_ports(), folder / "bare.json"
+    port, config = reserve_ports(), folder / "bare.json"
     database = str(settings.data_dir / "aitne.db")
     statement = asyncio.run(_statement(settings))
     config.write_text(json.dumps({"port": port, "sqlite": database, "nodes": statement}))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.support.ports import reserve_ports
 from tests.support.postgres import NoPostgres, serve
 
 from aitne.core.settings import Settings
@@ -23,7 +24,6 @@ from benchmarks.processes import (
     answers,
     cpu_seconds,
     eventually,
-    free_ports,
     running,
 )
 from benchmarks.stats import Estimate, bootstrap, median_ratio, quantile_estimate, quantile_ratio
@@ -72,14 +72,14 @@ def measure(*, quick: bool) -> Figure:
 
 @contextmanager
 def _sqlite(folder: Path) -> Iterator[Settings]:
-    yield Settings(data_dir=folder, port=free_ports(2))
+    yield Settings(data_dir=folder, port=reserve_ports(2))
 
 
 @contextmanager
 def _postgres(folder: Path) -> Iterator[Settings]:
     with serve() as server:
         url = server.url(server.create_database())
-        yield Settings(data_dir=folder, port=free_ports(2), database=url)
+        yield Settings(data_dir=folder, port=reserve_ports(2), database=url)
 
 
 def _compare(name: str, settings: Settings, pairs: int) -> list[Row]:

@@ -14,13 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
+from tests.support.ports import reserve_ports
 
 from aitne.core.settings import Settings
 from aitne.supervisor.node import find_node
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, answers, eventually, free_ports, running
+from benchmarks.processes import BenchmarkError, answers, eventually, running
 from benchmarks.stats import median, quantile_estimate
 
 NAME = "portal"
@@ -44,7 +45,7 @@ def measure(*, quick: bool) -> Figure:
     if chromium is None:
         raise BenchmarkError("there is no chromium: apt-get install chromium")
     with TemporaryDirectory(prefix="aitne-bench-") as folder:
-        settings = Settings(data_dir=Path(folder), port=free_ports(2))
+        settings = Settings(data_dir=Path(folder), port=reserve_ports(2))
         ensure_secrets(settings.secrets_dir)
         tokens = asyncio.run(jobs_table.fill(settings))
         env = {"AITNE_DATA_DIR": folder, "AITNE_PORT": str(settings.port)}

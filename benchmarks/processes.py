@@ -6,40 +6,19 @@ import contextlib
 import http.client
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PORTS = range(29_000, 30_000)
 START_S = 60.0
 STOP_S = 15.0
 
 
 class BenchmarkError(Exception):
     """A figure could not be taken; the text says why."""
-
-
-def free_ports(count: int = 1) -> int:
-    """Return the first of so many consecutive free ports."""
-    for _ in range(200):
-        first = random.randrange(PORTS.start, PORTS.stop - count)
-        if all(map(_free, range(first, first + count))):
-            return first
-    raise BenchmarkError(f"no {count} consecutive ports from {PORTS.start} on are free")
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return True
-        return False
 
 
 @contextlib.contextmanager

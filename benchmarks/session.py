@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from tests.support.ports import reserve_ports
+
 import aitne
 from aitne.core.sessions.names import server_name
 from aitne.supervisor import environments
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, Http, free_ports, stop
+from benchmarks.processes import BenchmarkError, Http, stop
 from benchmarks.stats import median, median_ratio, quantile
 from benchmarks.whole import Whole, platform
 
@@ -133,7 +135,7 @@ def run_session(
 
 def _by_hand(whole: Whole, owner: str, argv: list[str]) -> float:
     """Start the server as the platform does, wait until it answers, end it."""
-    port, prefix = free_ports(), f"/user/{owner}/by-hand/"
+    port, prefix = reserve_ports(), f"/user/{owner}/by-hand/"
     hub = f"http://127.0.0.1:{whole.port + 2}/hub"
     env = {
         "JUPYTERHUB_API_TOKEN": whole.secret("hub_api_token"),

@@ -15,6 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tests.support.ports import reserve_ports
+
 from aitne.core.errors import AitneError
 from aitne.core.jobs.states import LIVE
 from aitne.core.platform.dev_cluster import DevCluster
@@ -24,7 +26,7 @@ from aitne.host.dev_cluster import find_dev_cluster
 from aitne.host.settings import load_settings
 from aitne.supervisor.planning import settings_env
 from aitne.supervisor.secret_files import ensure_secrets
-from benchmarks.processes import BenchmarkError, Http, answers, eventually, free_ports, running
+from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 
 NAME = "bench"
 USER = "alice"
@@ -189,7 +191,7 @@ def platform(
     settings = load_settings(
         folder / scheduler,
         scheduler=scheduler,
-        port=free_ports(4),
+        port=reserve_ports(4),
         slurm={"dev_cluster": slurm.about.name, "software_dir": software_dir},
         poll_interval_s=poll_interval_s,
         limits=None if limits is None else dict(limits),

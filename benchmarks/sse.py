@@ -13,12 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.support.ports import reserve_ports
+
 from aitne.core.settings import LocalSettings, Settings
 from aitne.supervisor.planning import settings_env
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import counting_scheduler
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, Http, answers, eventually, free_ports, running
+from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 from benchmarks.stats import Estimate, bootstrap, median, median_ratio, quantile
 
 NAME = "sse"
@@ -56,7 +58,7 @@ def measure(*, quick: bool) -> Figure:
         folder = Path(name)
         settings = Settings(
             data_dir=folder / "data",
-            port=free_ports(4),
+            port=reserve_ports(4),
             poll_interval_s=INTERVAL_S,
             local=LocalSettings(gpus="none"),
         )

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.support.ports import reserve_ports
+
 from aitne.host.settings import load_settings
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, cpu_seconds, eventually, free_ports
+from benchmarks.processes import BenchmarkError, cpu_seconds, eventually
 from benchmarks.slurm import OnSlurm, api
 from benchmarks.slurm_raw import spread
 from benchmarks.stats import median
@@ -34,7 +36,7 @@ def measure(*, quick: bool) -> Figure:
     api_ms, controller_ms, idle = list[float](), list[float](), list[float]()
     with TemporaryDirectory(prefix="aitne-bench-") as folder:
         settings = load_settings(
-            Path(folder) / "data", scheduler="local", port=free_ports(4), broker={"socket": None}
+            Path(folder) / "data", scheduler="local", port=reserve_ports(4), broker={"socket": None}
         )
         with api(settings) as ours, ours.controller() as controller, _full(ours):
             for _ in range(rounds):

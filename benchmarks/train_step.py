@@ -16,10 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.support.ports import reserve_ports
+
 from aitne.launch.rendezvous import ADDRESSES, PREFIX, TOKEN
 from aitne.launch.server import RendezvousServer
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, free_ports, running
+from benchmarks.processes import BenchmarkError, running
 from benchmarks.stats import median, median_ratio
 
 NAME = "train_step"
@@ -199,7 +201,7 @@ def _running_ranks(
             "OMP_NUM_THREADS": "1",
             "GLOO_SOCKET_IFNAME": "lo",
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(free_ports()),
+            "MASTER_PORT": str(reserve_ports()),
         }
         if mpirun:
             head = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]

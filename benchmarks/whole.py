@@ -13,8 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.support.ports import reserve_ports
+
 from aitne.host.folders import cache_dir
-from benchmarks.processes import BenchmarkError, Http, free_ports
+from benchmarks.processes import BenchmarkError, Http
 
 AITNE = Path(sys.executable).with_name("aitne")
 UP_S = 900.0
@@ -52,7 +54,7 @@ def platform(**settings: str) -> Iterator[Whole]:
     """Run a platform during the block; ``settings`` are ``AITNE_*`` variables without the prefix."""
     with TemporaryDirectory(prefix="aitne-bench-") as name:
         folder = Path(name)
-        home, data_dir, port = folder / "home", folder / "data", free_ports(4)
+        home, data_dir, port = folder / "home", folder / "data", reserve_ports(4)
         home.mkdir()
         env = {name: text for name, text in os.environ.items() if not name.startswith("AITNE_")}
         env |= {

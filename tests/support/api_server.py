@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -11,19 +10,14 @@ from pathlib import Path
 
 import httpx
 
-
-def free_port() -> int:
-    """Return a TCP port of loopback without a listener."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+from tests.support.ports import reserve_ports
 
 
 class Server:
     """One platform without its controller."""
 
-    def __init__(self, folder: Path, port: int, **variables: str) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
+        port = reserve_ports()
         self.url = f"http://127.0.0.1:{port}"
         self.folder = folder
         self.environment = {

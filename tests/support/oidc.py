@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from aitne.supervisor.node import find_node
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +44,7 @@ def openid_provider(redirect_uri: str) -> Iterator[Provider]:
     """Run a provider during the block; its only client is a platform at ``redirect_uri``."""
     if not (ROOT / "frontend/node_modules/oidc-provider").is_dir():
         lacking("oidc", "the portal's packages are not installed: make frontend/dist/.built")
-    port = free_ports(1)
+    port = reserve_ports()
     argv = [str(find_node().program), str(ROOT / "tests/support/oidc_provider.mjs")]
     process = subprocess.Popen(
         [*argv, str(port), redirect_uri],

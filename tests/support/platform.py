@@ -18,7 +18,7 @@ from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.host.folders import cache_dir
 from aitne.supervisor import control, environments
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 from tests.support.waiting import eventually
 
@@ -41,7 +41,7 @@ class RunningPlatform:
         self.home = root / "home"
         for folder in (self.data_dir, self.home):
             folder.mkdir(mode=0o700, parents=True)
-        self.port = free_ports()
+        self.port = reserve_ports(5)
         self.tls = "[tls]" in config
         scheme = "https" if self.tls else "http"
         if domain is not None:

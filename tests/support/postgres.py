@@ -8,7 +8,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -24,9 +23,9 @@ from typing import Any
 import pytest
 
 from aitne.adapters.store import SqlStore
+from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 
-PORTS = range(21_000, 22_000)
 _START_S = 30.0
 
 
@@ -178,16 +177,6 @@ def _unprivileged() -> str | None:
     raise NoPostgres("there is no unprivileged user to run PostgreSQL as")
 
 
-def _free_port() -> int:
-    # Each process starts its search elsewhere, so two that search at once rarely meet.
-    start = os.getpid() % len(PORTS)
-    for port in (*PORTS[start:], *PORTS[:start]):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
-    raise NoPostgres(f"no port from {PORTS.start} to {PORTS.stop - 1} is free")
-
-
 @contextmanager
 def serve() -> Iterator[PostgresServer]:
     """Start a server with an empty cluster and end it afterwards.
@@ -214,7 +203,7 @@ def serve() -> Iterator[PostgresServer]:
         )
         if made.returncode != 0:
             raise NoPostgres(f"initdb failed: {made.stderr.strip()}")
-        server = PostgresServer(programs, home, _free_port(), user)
+        server = PostgresServer(programs, home, reserve_ports(), user)
         try:
             server.start()
             yield server

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 
 
@@ -32,7 +32,7 @@ def prometheus_with(folder: Path, openmetrics: str) -> Iterator[str]:
     blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "samples.txt", "data"]
     subprocess.run(blocks, cwd=folder, check=True, capture_output=True)
     (folder / "prometheus.yml").write_text("scrape_configs: []\n")
-    address = f"127.0.0.1:{free_ports(1)}"
+    address = f"127.0.0.1:{reserve_ports()}"
     argv = [
         program,
         "--config.file=prometheus.yml",

@@ -31,6 +31,7 @@ from typing import Any, Literal
 
 from aitne.launch.rendezvous import ADDRESSES, PREFIX, TOKEN
 from aitne.launch.server import RendezvousServer
+from tests.support.ports import release_ports, reserve_ports
 from tests.support.rank import HARNESS, INDEX, Answer, Call, Rank
 
 __all__ = ["MpiPool", "Outcome", "Pool", "Rank", "RanksFailedError"]
@@ -159,11 +160,11 @@ class Pool:
         own = self._folder / name
         own.mkdir()
         printed = [each.printed() for each in processes]
-        port = str(_free_port())
+        port = reserve_ports()
         for rank, process in enumerate(processes):
             variables = {
                 **variables_of(rank, nodes),
-                "MASTER_PORT": port,
+                "MASTER_PORT": str(port),
                 "AITNE_RUN_DIR": str(own),
                 ADDRESSES: f"127.0.0.1:{self._store.port}",
                 TOKEN: self._token,
@@ -186,6 +187,7 @@ class Pool:
             self._end(processes, with_stacks=None in answers.values())
         elif self._launcher == "none":
             self._end(processes[_KEEP:])
+        release_ports(port)
         shutil.rmtree(own, ignore_errors=True)
         return [
             _outcome(rank, answers.get(process.index), process, printed[rank], timeout_s)
@@ -396,10 +398,3 @@ def _listening(path: Path) -> socket.socket:
     listener.listen(128)
     listener.settimeout(_START_S)
     return listener
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -23,7 +23,7 @@ import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from tests.support.certificates import Authority
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 from tests.support.waiting import eventually
 
@@ -136,7 +136,7 @@ class _Transport(httpx.HTTPTransport):
 def nginx(site: Site) -> Iterator[Front]:
     """Run nginx with the documented file, included by a main file like Debian's."""
     program = _program("nginx")
-    http_port = free_ports(2)
+    http_port = reserve_ports(2)
     front = Front(site, http_port, http_port + 1)
     folder = site.folder / "nginx"
     folder.mkdir()
@@ -171,7 +171,7 @@ def nginx(site: Site) -> Iterator[Front]:
 def caddy(site: Site) -> Iterator[Front]:
     """Run Caddy with the documented file; Pebble is the ACME server that it asks for certificates."""
     program = _program("caddy")
-    http_port = free_ports(6)
+    http_port = reserve_ports(6)
     front = Front(site, http_port, http_port + 1)
     folder = site.folder / "caddy"
     folder.mkdir()

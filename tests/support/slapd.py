@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 
 SLAPD = "/usr/sbin/slapd"
@@ -136,7 +136,7 @@ def directory(folder: Path) -> Iterator[Directory]:
     subprocess.run(
         [SLAPD, "-T", "add", "-f", str(conf), "-l", str(ldif)], check=True, capture_output=True
     )
-    port = free_ports(2)
+    port = reserve_ports(2)
     tls_port = port + 1
     urls = f"ldap://127.0.0.1:{port}/ ldaps://127.0.0.1:{tls_port}/"
     with (folder / "log").open("wb") as log:

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from tests.support import postgres
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 
 _SERVER = Path("/usr/sbin/zabbix_server")
@@ -82,7 +82,7 @@ def zabbix(folder: Path) -> Iterator[Zabbix]:
     with postgres.serve() as database:
         name = database.create_database()
         _fill(database, name)
-        port = free_ports(2)
+        port = reserve_ports(2)
         config = folder / "zabbix_server.conf"
         config.write_text(_settings(folder, database.port, name, port))
         interface = _interface(folder, database.port, name, port)

@@ -13,7 +13,7 @@ import pytest
 from aitne.client import Client
 from aitne.core.datasets import ManifestFile, pack, serialize
 from aitne.core.errors import Conflict, InvalidInput, NotAuthenticated
-from tests.integration.api.test_server import Server, free_port
+from tests.integration.api.test_server import Server
 
 FILES = 30_000
 
@@ -33,7 +33,7 @@ def text() -> bytes:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("api")
-    server = Server(folder / "data", free_port())
+    server = Server(folder / "data")
     home = folder / "home"
     (home / "photos").mkdir(parents=True)
     server.environment["HOME"] = str(home)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.api_server import Server, free_port
+from tests.support.api_server import Server
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "usage-report.md"
 
 
 def test_a_years_table_as_the_page_makes_it(tmp_path: Path) -> None:
     (source,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    server = Server(tmp_path, free_port())
+    server = Server(tmp_path)
     server.prepare()
     process = server.start()
     try:

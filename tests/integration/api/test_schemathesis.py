@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from aitne.supervisor.secret_files import ensure_secrets
-from tests.support.api_server import Server, free_port
+from tests.support.api_server import Server
 
 ROOT = Path(__file__).parents[3]
 CONFIGURATION = ROOT / "tests" / "assets" / "schemathesis" / "schemathesis.toml"
@@ -41,7 +41,7 @@ OBJECTS = ("announcements", "secrets", "tokens")
 def test_api_keeps_its_description(
     tmp_path: Path, phases: str, examples: int, tags: tuple[str, ...]
 ) -> None:
-    server = Server(tmp_path, free_port(), **UNHURRIED)
+    server = Server(tmp_path, **UNHURRIED)
     server.prepare()
     ensure_secrets(tmp_path / "secrets")
     process = server.start()

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.support import realtime
-from tests.support.api_server import Server, free_port
+from tests.support.api_server import Server
 
 pytestmark = realtime.PROCESSES
 
@@ -22,7 +22,7 @@ STOP_S = 3.0
 
 @pytest.fixture
 def server(tmp_path: Path) -> Server:
-    server = Server(tmp_path, free_port())
+    server = Server(tmp_path)
     server.prepare()
     return server
 

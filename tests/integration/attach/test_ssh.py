@@ -18,7 +18,7 @@ from aitne.client import Client
 from aitne.dev.processes import wait_until
 from tests.support import realtime
 from tests.support.platform import AITNE, RunningPlatform
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 
 pytestmark = [
@@ -180,7 +180,7 @@ def folder_of(person: Person, job: str) -> str:
 def test_a_port_of_the_job_is_reached(person: Person) -> None:
     person.start("served")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        inside, ours = server.getsockname()[1], free_ports()
+        inside, ours = server.getsockname()[1], reserve_ports()
         config = str(person.home / ".ssh" / "config")
         forward = subprocess.Popen(
             ["ssh", "-F", config, "-N", "-L", f"{ours}:127.0.0.1:{inside}", "served.aitne"],

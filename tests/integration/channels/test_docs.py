@@ -18,7 +18,7 @@ from aitne.core.models.notification import Webhook
 from aitne.core.notifications.webhooks import derive_secret
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "webhooks.md"
@@ -29,7 +29,7 @@ async def test_the_receiver_of_the_reference_takes_what_the_platform_sends(tmp_p
     assert found is not None
     program = tmp_path / "receiver.py"
     program.write_text(found[1])
-    port = free_ports(1)
+    port = reserve_ports()
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "webhook_key").write_text("0123\n")
     channel = WebhookChannel(

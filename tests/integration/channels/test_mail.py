@@ -19,7 +19,7 @@ from aitne.core.errors import DeliveryFailed
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
 from tests.support import realtime
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 
 pytestmark = realtime.PROCESSES
 
@@ -73,7 +73,7 @@ def mailbox() -> Mailbox:
 
 @pytest.fixture
 def port(mailbox: Mailbox) -> Iterator[int]:
-    found = free_ports(1)
+    found = reserve_ports()
     server = SmtpServer(mailbox, hostname="127.0.0.1", port=found)
     server.start()
     yield found
@@ -176,7 +176,7 @@ async def test_mail_delivery_is_retried_only_after_temporary_refusal(
 
 async def test_a_server_that_is_not_there_is_tried_again(tmp_path: Path) -> None:
     with pytest.raises(DeliveryFailed, match="cannot be used") as failed:
-        await channel(tmp_path, free_ports(1)).send(MESSAGE, ADA, "")
+        await channel(tmp_path, reserve_ports()).send(MESSAGE, ADA, "")
     assert failed.value.again
 
 

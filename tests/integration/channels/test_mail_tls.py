@@ -14,7 +14,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from aitne.core.errors import DeliveryFailed
 from tests.integration.channels.test_mail import ADA, MESSAGE, Mailbox, channel
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 
 PASSWORD = "correct horse"
 
@@ -63,7 +63,7 @@ def gate() -> Gate:
 def port(certificate: tuple[Path, Path], gate: Gate, mailbox: Mailbox) -> Iterator[int]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
-    found = free_ports(1)
+    found = reserve_ports()
     server = SmtpServer(
         mailbox,
         hostname="127.0.0.1",
@@ -109,7 +109,7 @@ async def test_mail_goes_by_starttls_to_whom_the_system_trusts(
 
 
 async def test_a_server_without_starttls_gets_nothing(tmp_path: Path, mailbox: Mailbox) -> None:
-    found = free_ports(1)
+    found = reserve_ports()
     server = SmtpServer(mailbox, hostname="127.0.0.1", port=found)
     server.start()
     try:

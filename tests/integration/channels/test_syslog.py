@@ -16,6 +16,7 @@ from aitne.services.audit import AuditService
 from aitne.services.controller.audit_forwarder import AuditForwarder
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
+from tests.support.ports import reserve_ports
 
 
 def listen(kind: str, folder: Path) -> tuple[str, socket.socket]:
@@ -70,16 +71,14 @@ async def test_each_entry_is_forwarded_once_and_in_order(tmp_path: Path, kind: s
 
 
 async def test_entries_wait_while_the_receiver_is_away(tmp_path: Path) -> None:
-    target, server = listen("tcp", tmp_path)
+    port = reserve_ports()
     store = SqlStore(f"sqlite:///{tmp_path / 'aitne.db'}")
     await store.start()
     leader = Leader(store, "test", ControllerCounters())
     await leader.acquire()
     audit = AuditService(store, lambda: datetime(2026, 3, 1, tzinfo=UTC))
     await audit.record(actor="ada", action="x", object=None, outcome="denied", address=None)
-    port = server.getsockname()[1]
-    server.close()
-    forwarder = AuditForwarder(store, leader, SyslogReceiver(target))
+    forwarder = AuditForwarder(store, leader, SyslogReceiver(f"tcp://127.0.0.1:{port}"))
     with pytest.raises(DeliveryFailed, match="cannot be reached"):
         await forwarder.step()
     with socket.create_server(("127.0.0.1", port)) as server:

@@ -22,7 +22,7 @@ from aitne.supervisor.planning import hub_child, proxy_child
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.integration.hub.standin import StandInJob, StandInPortal
 from tests.support.platform import environments_or_skip
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
 
 LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
@@ -118,7 +118,7 @@ def running_hub(root: Path, domain: str | None = None) -> Iterator[RunningHub]:
     own.
     """
     environments_or_skip()
-    port = free_ports()
+    port = reserve_ports(5)
     settings = Settings(data_dir=root, port=port)
     if domain is not None:
         address = settings.sessions_origin

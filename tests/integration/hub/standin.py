@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from uuid import UUID, uuid4
 
 from aitne.core.sessions.names import server_name
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 
 
 @dataclass
@@ -93,7 +93,7 @@ class StandInPortal:
 
     def job(self, owner: str, launcher: list[str] | None, folder: Path) -> StandInJob:
         """Start a job, with a launcher if one is given."""
-        job = StandInJob(uuid4(), owner, free_ports(1))
+        job = StandInJob(uuid4(), owner, reserve_ports())
         folder.mkdir(parents=True, exist_ok=True)
         if launcher is not None:
             with (folder / "server.log").open("wb") as log:

@@ -17,8 +17,8 @@ import pytest
 
 import aitne
 from aitne.supervisor import environments
-from tests.support.api_server import free_port
 from tests.support.platform import environments_or_skip
+from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
 
 SERVER = Path(aitne.__file__).parent / "hub" / "lab" / "server"
@@ -93,7 +93,7 @@ def platform() -> Iterator[Platform]:
 def page(platform: Platform, tmp_path: Path) -> Iterator[httpx.Client]:
     """A page of JupyterLab in a session of ``platform``."""
     environments_or_skip()
-    port = free_port()
+    port = reserve_ports()
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "AITNE_SESSION": SESSION}
     env |= {"AITNE_URL": platform.url, "AITNE_TOKEN": TOKEN}
     python = environments.session_env_dir() / "bin/python"

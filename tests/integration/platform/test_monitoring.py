@@ -23,7 +23,7 @@ from tests.support.certificates import Authority
 from tests.support.monitoring import MONITORING, alert_rules, prometheus_program, used_metrics
 from tests.support.mounts import mounted
 from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.waiting import eventually
 
@@ -60,7 +60,7 @@ class Monitoring:
 
     def __init__(self, folder: Path, platform: RunningPlatform, authority: Path) -> None:
         self._folder = folder
-        self._port = free_ports(2)
+        self._port = reserve_ports(2)
         self._url = f"http://127.0.0.1:{self._port}/api/v1"
         secrets = platform.data_dir / "secrets"
         rules = folder / "rules"
@@ -154,7 +154,7 @@ def test_real_faults_fire_every_alert_and_administrators_are_told(
         full = stack.enter_context(mounted(tmp_path / "full", "size=4m", "mode=1777"))
         crowded = stack.enter_context(mounted(tmp_path / "crowded", "nr_inodes=60", "mode=1777"))
         config = CONFIG.format(
-            certificate=certificate, key=key, closed=free_ports(1), full=full, crowded=crowded
+            certificate=certificate, key=key, closed=reserve_ports(), full=full, crowded=crowded
         )
         platform = on_cluster(tmp_path / "platform", slurm_cluster, config)
         platform.env |= {

@@ -14,7 +14,7 @@ import pytest
 
 from aitne import __version__
 from tests.support import realtime
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.releases import ROOT, build_wheel, install_wheel
 from tests.support.slurm import root_or_skip
 
@@ -93,7 +93,7 @@ def test_platform_is_installed_and_started_without_internet(
     size = (tmp_path / "aitne-bundle.tar").stat().st_size
     log.info("The bundle has %d bytes.", size)
 
-    port = free_ports()
+    port = reserve_ports(5)
     reach = "import socket; socket.create_connection(('192.0.2.1', 443), timeout=5)"
     with pytest.raises(AssertionError, match="Network is unreachable"):
         offline.run(f'python3 -c "{reach}"')

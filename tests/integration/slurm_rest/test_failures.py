@@ -23,7 +23,7 @@ from aitne.core.ports.tools import Tools
 from aitne.host.settings import load_settings
 from tests.integration.slurm_rest.conftest import Open, saying
 from tests.support import realtime
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.rest_proxy import proxy
 from tests.support.schedulers import slurm_tools
 from tests.support.slurm import both_releases
@@ -78,7 +78,7 @@ async def _found(it: Any, run: Run) -> Sequence[Any]:
 
 
 async def test_without_slurmrestd_the_commands_do_it(bench: Open) -> None:
-    async with bench(rest_url=f"http://127.0.0.1:{free_ports(1)}") as it:
+    async with bench(rest_url=f"http://127.0.0.1:{reserve_ports()}") as it:
         number, _ = await it.submit("true")
         assert (await it.wait_ended(number)).state is JobState.COMPLETED
         waiting, _ = await it.submit("sleep 60")
@@ -103,7 +103,7 @@ def scheduler(cluster: DevCluster, folder: Path, tools: Tools | None = None, **c
 async def test_scheduler_start_reports_missing_slurmrestd(
     cluster: DevCluster, tmp_path: Path
 ) -> None:
-    url = f"http://127.0.0.1:{free_ports(1)}"
+    url = f"http://127.0.0.1:{reserve_ports()}"
     it = scheduler(cluster, tmp_path, rest_url=url)
     notes = await it.start()
     assert any(f"slurmrestd at {url} is not used until it answers" in note for note in notes)

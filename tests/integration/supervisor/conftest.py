@@ -18,7 +18,7 @@ from aitne.supervisor.identity import ProcessAccount, acting_as
 from aitne.supervisor.plan import ChildPlan, SupervisorPlan, plan_dir
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.alive import alive
-from tests.support.ports import free_ports
+from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
 
 # Notes what it was asked. Arguments: the port, the statuses (200) of which the last is repeated, and the
@@ -66,7 +66,7 @@ class Supervised:
         self.before_api = ""
         """Code that the API's stand-in runs before it listens."""
         self.hung_after_s = 30.0
-        self.port = free_ports()
+        self.port = reserve_ports(5)
         self.pids: set[int] = set()
         with acting_as(account):
             for name in ("run", "logs"):

@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from aitne.agent.network import Listener, listener, own_address
+from tests.support.ports import reserve_ports
 
 PORTAL = "http://127.0.0.1:8000"
 
@@ -34,8 +35,8 @@ def test_no_address_at_all() -> None:
 
 
 def test_listener_of_port_is_determined_from_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = reserve_ports()
+    with socket.create_server(("127.0.0.1", port)):
         assert listener("127.0.0.1", port) is Listener.OURS
         # Seen by another account, it is another's.
         monkeypatch.setattr("os.geteuid", lambda: 4_242)

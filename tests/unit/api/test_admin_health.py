@@ -23,6 +23,7 @@ from aitne.services.platform.certificates import LIFETIME, ensure_certificates
 from aitne.services.platform.doctor_report import DoctorReport, write_report
 from aitne.services.users.isolation import SHARED_ORIGIN
 from tests.support.certificates import Authority
+from tests.support.ports import reserve_ports
 from tests.support.stage import SCRAPER, Stage, open_stage
 from tests.unit.operations.planted import UNUSED_PORT, tls_server
 
@@ -152,8 +153,8 @@ async def test_probes_tell_what_answers_from_what_does_not(tmp_path: Path) -> No
             return f"{type(error).__name__}: {error}"
         return "it answers"
 
-    server = await asyncio.start_server(speak, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
+    port = reserve_ports()
+    server = await asyncio.start_server(speak, "127.0.0.1", port)
     base = f"http://127.0.0.1:{port}"
     async with server:
         assert await said(f"{base}/good") == "it answers"

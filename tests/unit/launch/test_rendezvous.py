@@ -16,6 +16,7 @@ from aitne.launch.errors import LaunchError
 from aitne.launch.rendezvous import RendezvousClient
 from aitne.launch.server import RendezvousServer
 from aitne.launch.world import RankTopology
+from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
 
 
@@ -99,10 +100,9 @@ def test_noise_does_no_harm(server: RendezvousServer, client: RendezvousClient) 
 
 
 def test_an_address_that_is_not_there_is_passed_over(server: RendezvousServer) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        closed = taken.getsockname()[1]
     client = RendezvousClient(
-        [f"127.0.0.1:{closed}", "no.such.host.invalid:1", f"127.0.0.1:{server.port}"], "secret"
+        [f"127.0.0.1:{reserve_ports()}", "no.such.host.invalid:1", f"127.0.0.1:{server.port}"],
+        "secret",
     )
     client.set("a", b"1")
     assert client.host == "127.0.0.1"
