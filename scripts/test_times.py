@@ -1,7 +1,9 @@
 """Measure the phases of a test run, and print their times and the slowest tests.
 
+    test_times.py start                  remove the record of the last run, and note the tested commit
     test_times.py run PHASE COMMAND …    run a command as a phase
-    test_times.py report [--slowest 50]  tables of the recorded phases and of the slowest tests
+    test_times.py report [--slowest 50]  tables of the phases, folders and slowest tests
+    test_times.py summary                the numbers of tests in all phases, in one line
 
 The record is the folder ``test-results`` of the checkout; ``make test`` starts a new one and writes it,
 ``make test-times`` prints it. Phases need nothing but Python's standard library.
@@ -13,9 +15,11 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +41,26 @@ class PhaseRecord:
     cpu_s: float
     """Processor time of its processes, user and system."""
     exit_status: int
+
+
+def clean_commit() -> str:
+    """Return the hash of the checked-out commit; empty if files differ from it, or without git."""
+    try:
+        status, head = (
+            subprocess.run(["git", *verb], cwd=ROOT, capture_output=True, text=True, check=False)
+            for verb in (["status", "--porcelain"], ["rev-parse", "HEAD"])
+        )
+    except FileNotFoundError:
+        return ""
+    return "" if status.returncode or status.stdout else head.stdout.strip()
+
+
+def start_record() -> int:
+    """Remove the record of the last run, and note the tested commit; return the exit status."""
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    RESULTS.mkdir()
+    (RESULTS / "commit").write_text(clean_commit())
+    return 0
 
 
 def run_phase(name: str, command: list[str]) -> int:
@@ -75,6 +99,17 @@ def phase_table(phases: list[PhaseRecord], tests: list[TestRecord]) -> list[str]
     return lines
 
 
+def folder_table(tests: list[TestRecord]) -> list[str]:
+    """Return a Markdown table of the test time in each folder, summed over the processes."""
+    times: Counter[str] = Counter()
+    for test in tests:
+        parts = test.node_id.split("/")
+        folder = "/".join(parts[1 : 3 if parts[1] in ("unit", "integration", "contract") else 2])
+        times[folder.partition("::")[0]] += round(test.setup_s + test.call_s + test.teardown_s, 3)
+    lines = ["| folder | test s |", "|---|---:|"]
+    return lines + [f"| {folder} | {time_s:.0f} |" for folder, time_s in times.most_common()]
+
+
 def slowest_table(tests: list[TestRecord], count: int) -> list[str]:
     """Return a Markdown table of the tests that took longest, set-up and teardown included."""
     lines = ["| test | set-up s | call s | teardown s |", "|---|---:|---:|---:|"]
@@ -86,19 +121,38 @@ def slowest_table(tests: list[TestRecord], count: int) -> list[str]:
     ]
 
 
-def report(count: int) -> int:
-    """Print both tables; return 1 if there is no record."""
+def read_tests() -> list[TestRecord]:
+    """Return the records of all tests, oldest first."""
     sys.path.insert(0, str(ROOT))
     from tests.plugins.results import read_records
 
+    return read_records(RESULTS)
+
+
+def last_records() -> dict[str, TestRecord]:
+    """Return the last record of each test, by node id: a phase may run what an earlier one skipped."""
+    return {test.node_id: test for test in read_tests()}
+
+
+def summary() -> int:
+    """Print the numbers of tests by their last outcome; return 1 if one failed or none ran."""
+    outcomes = Counter(test.outcome for test in last_records().values())
+    passed, failed, skipped = (outcomes[name] for name in ("passed", "failed", "skipped"))
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+def report(count: int) -> int:
+    """Print the tables; return 1 if there is no record."""
     try:
         lines = (RESULTS / PHASES).read_text().splitlines()
     except FileNotFoundError:
         print("No test run is recorded here. Run: make test", file=sys.stderr)
         return 1
     phases = [PhaseRecord(**json.loads(line)) for line in lines]
-    tests = read_records(RESULTS)
-    print("\n".join([*phase_table(phases, tests), "", *slowest_table(tests, count)]))
+    tests = read_tests()
+    tables = (phase_table(phases, tests), folder_table(tests), slowest_table(tests, count))
+    print("\n\n".join("\n".join(table) for table in tables))
     return 0
 
 
@@ -106,15 +160,23 @@ def main() -> int:
     """Parse the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("start", help="begin a new record")
+    verbs.add_parser("summary", help="print the numbers of tests")
     run = verbs.add_parser("run", help="run a command as a phase")
     run.add_argument("phase")
     run.add_argument("command", nargs=argparse.REMAINDER)
     tables = verbs.add_parser("report", help="print where the time went")
     tables.add_argument("--slowest", type=int, default=50, help="how many tests to list")
     options = parser.parse_args()
-    if options.verb == "report":
-        return report(options.slowest)
-    return run_phase(options.phase, options.command)
+    match options.verb:
+        case "start":
+            return start_record()
+        case "run":
+            return run_phase(options.phase, options.command)
+        case "summary":
+            return summary()
+        case _:
+            return report(options.slowest)
 
 
 if __name__ == "__main__":

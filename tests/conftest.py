@@ -8,7 +8,7 @@ import pytest
 import pytest_timeout
 from hypothesis import settings
 
-from tests.plugins import long, scheduling
+from tests.plugins import scheduling, selection
 from tests.plugins.results import RealtimeTests, TestResults
 from tests.support.platform import platform, slurm_platform
 from tests.support.requirements import required
@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse a requirement that does not exist before anything runs; register the project's plugins."""
     required()
     config.pluginmanager.register(scheduling)
-    config.pluginmanager.register(long.LongTests(config))
+    config.pluginmanager.register(selection.SelectedTests(config))
     config.pluginmanager.register(RealtimeTests())
     if not hasattr(config, "workerinput"):  # xdist reports to the process that started its workers
         config.pluginmanager.register(TestResults())
@@ -56,11 +56,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the test run.
 
-    CI runs ``--long third``; ``--kill-rounds 10`` is the complete run of the fault tests, of which
-    other runs do one round.
+    ``--kill-rounds 10`` is the complete run of the fault tests, of which other runs do one round.
     """
     parser.addoption("--kill-rounds", type=int, default=1, help="rounds of kill -9 in tests/fault")
     parser.addoption("--outage-s", type=float, default=20, help="seconds that Slurm is away")
     parser.addoption(
-        "--long", choices=long.CHOICES, default="all", help="which of the tests marked long to run"
+        "--select",
+        choices=selection.CHOICES,
+        default="all",
+        help="core: those of `make test`; changed: of the others, what the change calls for",
     )

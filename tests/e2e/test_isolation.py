@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.platform,
     pytest.mark.browser,
     pytest.mark.timeout(600),
-    pytest.mark.long(third=3),
+    pytest.mark.long,
     realtime.BROWSER,
 ]
 

@@ -15,8 +15,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.requirements import LACKING
+
 MAX_RERUNS = 3
 FILE_NAME = "tests.jsonl"
+FOLDER = "AITNE_TEST_RESULTS"
+"""The variable that names the folder of the record of this run."""
 
 
 @dataclass
@@ -32,6 +36,8 @@ class TestRecord:
     call_s: float = 0.0
     teardown_s: float = 0.0
     outcome: str = "passed"
+    lacks: str = ""
+    """The requirement for whose lack it was skipped, a name of ``tests/support/requirements.py``."""
     reruns: list[str] = field(default_factory=list)
     """For each failed attempt that was followed by another: the error's last line."""
     realtime: str = ""
@@ -47,21 +53,25 @@ def read_records(folder: Path) -> list[TestRecord]:
     return [TestRecord(**json.loads(line)) for line in lines]
 
 
+def records_of_run() -> list[TestRecord]:
+    """Return the records of the earlier phases of this run; none where nothing is recorded."""
+    folder = os.environ.get(FOLDER)
+    return read_records(Path(folder)) if folder else []
+
+
 class TestResults:
     """The pytest plugin that records durations and counts reruns, in the process that collects the reports."""
 
     __test__ = False
 
     def __init__(self) -> None:
-        folder = os.environ.get("AITNE_TEST_RESULTS")
+        folder = os.environ.get(FOLDER)
         self._folder = None if not folder else Path(folder)
         self._phase = os.environ.get("AITNE_TEST_PHASE", "")
         self._open: dict[str, TestRecord] = {}
         self._to_repeat: set[str] = set()
         self._rerun: list[TestRecord] = []
-        self._earlier = sum(
-            len(record.reruns) for record in (read_records(self._folder) if self._folder else [])
-        )
+        self._earlier = sum(len(record.reruns) for record in records_of_run())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a report of set-up, call or teardown to its test's record."""
@@ -75,6 +85,8 @@ class TestResults:
             self._to_repeat.add(report.nodeid)
         elif report.outcome != "passed":
             record.outcome = report.outcome
+            lacking = LACKING.search(report.longreprtext) if report.outcome == "skipped" else None
+            record.lacks = lacking["name"] if lacking else ""
         if report.when == "teardown":
             if report.nodeid in self._to_repeat:
                 self._to_repeat.remove(report.nodeid)

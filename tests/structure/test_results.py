@@ -7,24 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.plugins.long import third_of_commit
 from tests.plugins.results import MAX_RERUNS, read_records
 
 ROOT = Path(__file__).resolve().parents[2]
 
 CONFTEST = """
-from tests.plugins import long
 from tests.plugins.results import RealtimeTests, TestResults
 
-def pytest_addoption(parser):
-    parser.addoption("--long", choices=long.CHOICES, default="all")
-
 def pytest_configure(config):
-    for name in ("long", "realtime"):
-        config.addinivalue_line("markers", f"{name}: see pyproject.toml")
-    config.pluginmanager.register(long.LongTests(config))
+    config.addinivalue_line("markers", "realtime: see pyproject.toml")
     config.pluginmanager.register(RealtimeTests())
     config.pluginmanager.register(TestResults())
 """
@@ -35,15 +26,6 @@ FLAKY = """
 def test_flaky(number):
     attempts.append(number)
     assert attempts.count(number) > 1, "no heartbeat"
-"""
-LONG = """
-@pytest.mark.long
-def test_each_run(): pass
-@pytest.mark.long(third=1)
-def test_first(): pass
-@pytest.mark.long(third=2)
-def test_second(): pass
-def test_short(): pass
 """
 
 
@@ -100,33 +82,3 @@ def test_unmarked_test_has_one_attempt(tmp_path: Path) -> None:
 def test_realtime_mark_without_reason_is_refused(tmp_path: Path) -> None:
     source = "@pytest.mark.realtime\ndef test_it(): pass\n"
     assert "needs one argument, the reason" in run_pytest(tmp_path, source).stderr
-
-
-@pytest.mark.parametrize(
-    ("choice", "selected"),
-    [
-        ("all", {"each_run", "first", "second", "short"}),
-        ("none", {"short"}),
-        ("1", {"each_run", "first", "short"}),
-        ("3", {"each_run", "short"}),
-    ],
-)
-def test_long_tests_are_selected(tmp_path: Path, choice: str, selected: set[str]) -> None:
-    completed = run_pytest(tmp_path, LONG, "--long", choice)
-    assert completed.returncode == 0, completed.stdout
-    names = {
-        record.node_id.partition("::test_")[2] for record in read_records(tmp_path / "results")
-    }
-    assert names == selected
-
-
-@pytest.mark.parametrize("folder", ["security", "contract", "fault"])
-def test_rotation_is_refused_where_every_run_counts(tmp_path: Path, folder: str) -> None:
-    completed = run_pytest(tmp_path, LONG, file=f"tests/{folder}/test_it.py")
-    assert "never rotate" in completed.stderr, completed.stdout
-
-
-def test_commit_picks_a_third() -> None:
-    thirds = {third_of_commit(f"{number:040x}") for number in range(7)}
-    assert thirds == {1}
-    assert {third_of_commit(f"{number:08x}{0:032x}") for number in range(7)} == {1, 2, 3}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 from typing import NoReturn
 
@@ -35,6 +36,8 @@ NAMES = (
     "ansible",
 )
 """The names that `AITNE_REQUIRE` may have, separated by commas."""
+LACKING = re.compile(r"\(lacks (?P<name>[a-z]+)\)")
+"""What the reason of a skipped test says of its requirement."""
 
 
 def required() -> frozenset[str]:
@@ -56,7 +59,7 @@ def lacking(name: str, reason: str) -> NoReturn:
     assert name in NAMES, name
     if name in required():
         pytest.fail(f"{reason} (AITNE_REQUIRE has {name})", pytrace=False)
-    pytest.skip(reason)
+    pytest.skip(f"{reason} (lacks {name})")
 
 
 def need_torch() -> None:

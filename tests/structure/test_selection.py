@@ -1,0 +1,248 @@
+"""Tests of the selection of tests by what changed, and of the lists in ``tests/selection.toml``."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.selection import (
+    LAST_FULL,
+    ROOT,
+    Selection,
+    called_tests,
+    changed_files,
+    files_of,
+    read_selection,
+    third_of_commit,
+)
+
+pytest_plugins = ["pytester"]
+
+LISTS = """
+core = ["tests/unit/"]
+core_ranks = 2
+always = ["tests/security/"]
+everything = ["core/"]
+[[change]]
+code = ["limits/"]
+tests = ["tests/integration/test_limits.py"]
+"""
+CONFTEST = """
+from pathlib import Path
+from tests.plugins import selection
+from tests.plugins.results import TestResults
+
+def pytest_addoption(parser):
+    parser.addoption("--select", choices=selection.CHOICES, default="all")
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: see pyproject.toml")
+    config.pluginmanager.register(selection.SelectedTests(config, Path(__file__).parent))
+    config.pluginmanager.register(TestResults())
+"""
+UNIT = """
+import pytest
+@pytest.mark.parametrize("size", [1, 3])
+def test_ranks(size): pass
+@pytest.mark.long
+def test_long(): pass
+def test_skipped(): pytest.skip("needs root (lacks slurm)")
+"""
+INTEGRATION = """
+import pytest
+@pytest.mark.long(third=1)
+def test_first(): pass
+@pytest.mark.long(third=2)
+def test_second(): pass
+@pytest.mark.long
+def test_each_run(): pass
+"""
+
+
+@pytest.fixture
+def selection() -> Selection:
+    return read_selection()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with tests, whose last full run was of its first commit."""
+    for name, text in {
+        "tests/selection.toml": LISTS,
+        "conftest.py": CONFTEST,
+        "tests/unit/test_unit.py": UNIT,
+        "tests/integration/test_limits.py": INTEGRATION,
+        "tests/integration/test_other.py": INTEGRATION,
+        "tests/security/test_tokens.py": "def test_tokens(): pass\n",
+        "limits/limit.py": "",
+        "core/model.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "alice")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "alice@example.org")
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / LAST_FULL).write_text(f"{commit(tmp_path)}\n")
+    commit(tmp_path)
+    return tmp_path
+
+
+def git(folder: Path, *arguments: str) -> str:
+    argv = ["git", *arguments]
+    return subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def commit(folder: Path) -> str:
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "change")
+    return git(folder, "rev-parse", "HEAD").strip()
+
+
+def options_of(checkout: Path) -> list[str]:
+    """Return the arguments of a pytest that runs the tests of a checkout with its own plugins only."""
+    return [
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:asyncio",
+        "--rootdir",
+        str(checkout),
+        str(checkout / "tests"),
+    ]
+
+
+def selected(checkout: Path, pytester: pytest.Pytester, choice: str) -> set[str]:
+    """Return the names of the tests that a choice selects, with the name of their file."""
+    result = pytester.inline_run(*options_of(checkout), "--select", choice)
+    passed, skipped, failed = result.listoutcomes()
+    assert not failed
+    return {
+        report.nodeid.rpartition("/")[2].replace(".py::test_", ": ").removeprefix("test_")
+        for report in (*passed, *skipped)
+    }
+
+
+def test_every_backend_folder_calls_for_tests(selection: Selection) -> None:
+    files = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
+    lists = (selection.everything, *(code for code, _ in selection.changes), ("tests/",))
+    listed = tuple(path for paths in lists for path in paths)
+    unlisted = {file for file in files if not file.startswith(listed)}
+    assert unlisted == set(), "name these files in tests/selection.toml"
+
+
+def test_every_path_of_the_lists_exists(selection: Selection) -> None:
+    files = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
+    code = [path for paths, _ in selection.changes for path in paths]
+    tests = [path for _, paths in selection.changes for path in paths]
+    prefixes = {*selection.core, *selection.always, *selection.everything, *code, *tests}
+    wrong = {path for path in prefixes if not any(file.startswith(path) for file in files)}
+    assert wrong == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [
+        ("backend/aitne/services/projects/limits.py", "tests/integration/accounting/test_slurm.py"),
+        ("backend/aitne/adapters/identity/ldap.py", "tests/integration/identity/test_ldap.py"),
+        ("backend/aitne/broker/main.py", "tests/integration/broker/test_socket.py"),
+        ("backend/aitne/distrib/engine.py", "tests/distrib/test_engine.py"),
+        ("backend/aitne/core/models/job.py", "tests/machines/test_cluster.py"),
+        ("tests/support/ports.py", "tests/machines/test_cluster.py"),
+        ("tests/machines/fleet.py", "tests/machines/test_cluster.py"),
+        ("tests/machines/test_cluster.py", "tests/machines/test_cluster.py"),
+        ("README.md", "tests/security/test_matrix.py"),
+    ],
+)
+def test_changed_file_calls_for_the_tests_of_its_subject(
+    selection: Selection, path: str, test: str
+) -> None:
+    assert test in files_of(selection, called_tests(selection, [path]))
+
+
+def test_changes_call_together_and_unknown_files_for_everything(selection: Selection) -> None:
+    called = called_tests(selection, ["frontend/src/main.tsx", "tests/distrib/test_shm.py"])
+    assert called == {"tests/e2e/", "tests/distrib/test_shm.py"}
+    assert called_tests(selection, []) == frozenset()
+    assert called_tests(selection, ["frontend/src/main.tsx", "unheard/of.py"]) is None
+
+
+def test_core_has_no_long_tests_and_no_more_ranks(
+    checkout: Path, pytester: pytest.Pytester
+) -> None:
+    assert selected(checkout, pytester, "core") == {"unit: ranks[1]", "unit: skipped"}
+
+
+def test_rest_repeats_what_make_test_skipped(
+    checkout: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AITNE_TEST_RESULTS", str(checkout / "test-results"))
+    selected(checkout, pytester, "core")
+    every = {
+        f"{file}: {name}"
+        for file in ("limits", "other")
+        for name in ("first", "second", "each_run")
+    }
+    rest = {"unit: ranks[3]", "unit: long", "tokens: tokens", "unit: skipped", *every}
+    assert selected(checkout, pytester, "rest") == rest
+
+
+def test_change_selects_its_subject_what_always_runs_and_a_third_of_the_others(
+    checkout: Path, pytester: pytest.Pytester
+) -> None:
+    (checkout / "limits/limit.py").write_text("changed = True\n")
+    while third_of_commit(commit(checkout)) != 2:
+        pass
+    always = {"tokens: tokens", "unit: long"}
+    limits = {"limits: first", "limits: second", "limits: each_run"}
+    others = {"other: second", "other: each_run"}
+    chosen = selected(checkout, pytester, "changed") - {"unit: ranks[3]"}
+    assert chosen == always | limits | others
+
+
+@pytest.mark.parametrize("case", ["missing", "equal", "no ancestor", "core changed"])
+def test_everything_is_selected_without_an_earlier_full_run(
+    case: str, checkout: Path, pytester: pytest.Pytester
+) -> None:
+    match case:
+        case "missing":
+            (checkout / LAST_FULL).unlink()
+        case "equal":
+            (checkout / LAST_FULL).write_text(git(checkout, "rev-parse", "HEAD"))
+        case "no ancestor":
+            (checkout / LAST_FULL).write_text("0" * 40)
+        case _:
+            (checkout / "core/model.py").write_text("changed = True\n")
+    assert len(selected(checkout, pytester, "changed")) == 9
+
+
+def test_uncommitted_and_new_files_count_as_changed(checkout: Path) -> None:
+    assert changed_files(checkout) == []
+    (checkout / "limits/limit.py").write_text("changed = True\n")
+    (checkout / "limits/new file.py").write_text("")
+    assert changed_files(checkout) == ["limits/limit.py", "limits/new file.py"]
+
+
+@pytest.mark.parametrize(
+    ("file", "mark", "message"),
+    [
+        ("tests/security/test_tokens.py", "long(third=1)", "that always runs has no third"),
+        ("tests/integration/test_other.py", "long(third=4)", "use long or long(third=1), 2 or 3"),
+        ("tests/integration/test_other.py", "long(1)", "use long or long(third=1), 2 or 3"),
+    ],
+)
+def test_wrong_third_is_refused(
+    file: str, mark: str, message: str, checkout: Path, pytester: pytest.Pytester
+) -> None:
+    (checkout / file).write_text(f"import pytest\n@pytest.mark.{mark}\ndef test_it(): pass\n")
+    result = pytester.runpytest_inprocess(*options_of(checkout))
+    assert result.ret != 0
+    result.stderr.fnmatch_lines([f"*{message}*"])
+
+
+def test_commit_picks_a_third() -> None:
+    assert {third_of_commit(f"{number:040x}") for number in range(7)} == {1}
+    assert {third_of_commit(f"{number:08x}{0:032x}") for number in range(7)} == {1, 2, 3}
