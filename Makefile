@@ -9,18 +9,16 @@ NPM    := $(BIN)/python scripts/npm.py
 ARGS   ?=
 # What an install compiles.
 KERNEL := hatch_build.py $(wildcard backend/aitne/distrib/_native/*.[ch])
-# Many tests wait, so two processes more than there are processors; each may have a cluster of its own.
-PROCESSES := $(shell n=$$(nproc); echo $$((n < 6 ? n + 2 : 8)))
-# A module at a time in each process: the largest first, or in the order of the command line.
-LARGEST_FIRST := -n $(PROCESSES) --dist loadfile
-IN_ORDER      := $(LARGEST_FIRST) --no-loadscope-reorder
-# Whole days at the portal, storms, nodes that die: LONG=1 adds them all, LONG=third those that CI runs.
-LONG   ?=
-PYTEST := $(BIN)/pytest -q --rerun-show-tracebacks --long $(if $(filter third,$(LONG)),third,$(if $(LONG),all,none))
+# Tests of the first kind compute. Of all tests half wait, and each process may have a cluster of its own.
+COMPUTING := $(shell n=$$(nproc); echo $$((n < 8 ? n + 1 : 8)))
+ALL       := $(shell n=$$(nproc); echo $$((n < 6 ? n + 3 : 8)))
+# A module at a time in each process, in the order that tests/plugins/scheduling.py gives.
+PYTEST := $(BIN)/pytest -q --rerun-show-tracebacks --dist loadfile --no-loadscope-reorder
 # Records the time of a command for `make test-times`.
 PHASE  := $(BIN)/python scripts/test_times.py run
 
-.PHONY: up down distrib apptainer check check-python check-portal fmt test test-packages test-times test-unit gen screenshots bench docs clean
+.PHONY: up down distrib apptainer check check-python check-portal fmt test test-all test-changed test-core test-packages \
+  test-portal test-rest test-times test-unit gen screenshots bench docs clean
 
 up: $(VENV)/.installed frontend/dist/.built
 	@$(BIN)/aitne up $(ARGS)
@@ -90,20 +88,33 @@ fmt: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The quick part, which needs neither root nor the portal.
 test-unit: $(VENV)/.dev
-	$(BIN)/pytest -n $(PROCESSES) -q tests/unit
+	$(PYTEST) -n $(COMPUTING) --select core tests/unit
 
 # What the tests use of Debian's packages.
 test-packages: $(VENV)/.dev
 	@$(BIN)/python scripts/test_packages.py
 
-test: $(VENV)/.dev frontend/dist/.built
-	@test -n "$$AITNE_TEST_RESULTS" || rm -rf test-results
-	@$(PHASE) packages $(BIN)/python scripts/test_packages.py
+# A phase that fails does not keep the next from running.
+test: $(VENV)/.dev
+	@$(BIN)/python scripts/test_times.py start
+	@$(MAKE) --no-print-directory --keep-going test-portal test-core
+
+test-all: $(VENV)/.dev
+	@$(BIN)/python scripts/test_times.py start
+	@$(MAKE) --no-print-directory --keep-going test-portal test-core test-rest
+	@$(BIN)/python scripts/select_tests.py record
+
+# What `make test` leaves out: all of it, or what the changes since the commit in .ci/last-full call for.
+test-rest test-changed: $(VENV)/.distrib frontend/dist/.built test-packages
+	$(PHASE) $(@:test-%=%) $(PYTEST) -n $(ALL) --select $(@:test-%=%) tests
+
+test-core: $(VENV)/.distrib frontend/dist/.built test-packages
+	$(PHASE) core $(PYTEST) -n $(COMPUTING) --select core tests
+
+test-portal: frontend/node_modules/.installed
 	$(PHASE) portal $(NPM) run --prefix frontend --silent test
-	$(PHASE) unit $(PYTEST) $(LARGEST_FIRST) tests/unit tests/contract tests/security tests/notebook
-	$(PHASE) distrib $(PYTEST) tests/distrib
-	$(PHASE) system $(PYTEST) $(IN_ORDER) tests/e2e tests/machines tests/fault tests/integration
 
 # Where the time of the last `make test` went.
 test-times: $(VENV)/.dev
