@@ -204,7 +204,7 @@ def test_change_selects_its_subject_what_always_runs_and_a_third_of_the_others(
 
 
 @pytest.mark.parametrize("case", ["missing", "equal", "no ancestor", "core changed"])
-def test_everything_is_selected_without_an_earlier_full_run(
+def test_missing_full_run_selects_all_tests(
     case: str, checkout: Path, pytester: pytest.Pytester
 ) -> None:
     match case:
