@@ -248,6 +248,30 @@ async def test_last_backup_and_last_doctor_are_shown(stage: Stage) -> None:
     assert (doctor["state"], "mail: It burns." in doctor["message"]) == ("degraded", True)
 
 
+async def test_request_is_not_answered_with_checks_that_began_long_before_it(
+    tmp_path: Path, blank: Path
+) -> None:
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await answered.wait()
+        writer.close()
+
+    hub = reserve_ports()
+    async with (
+        await asyncio.start_server(hang, "127.0.0.1", hub),
+        open_stage(tmp_path, blank, hub_port=hub) as stage,
+    ):
+        root = await stage.token(await stage.add_user("root", Role.ADMIN))
+        await asked.wait()
+        write_report(stage.settings.data_dir, DoctorReport(as_of=stage.clock.now, checks=()))
+        doctor = asyncio.create_task(part(stage, root, "doctor"))
+        await asyncio.sleep(0)
+        answered.set()
+        assert (await doctor)["state"] == "ok"
+
+
 async def test_each_check_of_the_doctor_is_a_metric_and_its_report_becomes_old(
     stage: Stage,
 ) -> None:

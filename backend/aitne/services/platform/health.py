@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 15.0
 FRESH_S = 3.0
-"""Seconds for which the results of one round of checks are reused for all requests."""
+"""Seconds from the start of a round of checks in which a request must come to be answered with it."""
 
 
 class HealthService:
@@ -75,16 +75,16 @@ class HealthService:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _fresh(self) -> Health:
+        asked = self._clock()
         async with self._looking:
-            now = self._clock()
-            if self._last is None or (now - self._last.as_of).total_seconds() >= FRESH_S:
+            if self._last is None or (asked - self._last.as_of).total_seconds() >= FRESH_S:
                 self._last = await self._look()
             return self._last
 
     async def _look(self) -> Health:
+        now = self._clock()
         checks = self._checks.all()
         findings = await together(_checked(check) for check in checks.values())
-        now = self._clock()
         parts = [
             self._noted(name, finding, now) for name, finding in zip(checks, findings, strict=True)
         ]
