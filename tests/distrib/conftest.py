@@ -5,29 +5,13 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from tests.support.ranks import MpiPool, Pool
-from tests.support.requirements import lacking
+from tests.support.requirements import lacking, skip_modules_without
 
-
-class _Lacking(pytest.Module):
-    """A module that is not imported, because it would not work."""
-
-    def collect(self) -> NoReturn:
-        lacking("torch", "needs torch: make distrib")
-
-
-def pytest_pycollect_makemodule(
-    module_path: Path, parent: pytest.Collector
-) -> pytest.Module | None:
-    """Skip every module of this folder where torch is missing."""
-    if importlib.util.find_spec("torch") is not None:
-        return None
-    return _Lacking.from_parent(parent, path=module_path)
+pytest_pycollect_makemodule = skip_modules_without("torch")
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from tests.e2e.conftest import walk
 from tests.support import realtime
 from tests.support.browser import assert_portal_shows_order
 from tests.support.platform import RunningPlatform, environments_or_skip, on_interleaved_nodes
-from tests.support.requirements import need_torch
+from tests.support.requirements import need_package
 from tests.support.training import shared_environment
 from tests.support.waiting import eventually
 
@@ -33,7 +33,7 @@ PROGRAM = Path(__file__).with_name("train.py")
 @pytest.fixture(scope="module")
 def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """A platform with four nodes on this machine, whose names alternate between two leaf switches."""
-    need_torch()
+    need_package("torch")
     environments_or_skip()
     running = on_interleaved_nodes(tmp_path_factory.mktemp("platform"))
     try:

@@ -14,7 +14,7 @@ from tests.e2e.conftest import walk
 from tests.support import realtime
 from tests.support.documents import NOTEBOOK_TUTORIAL, ROOT, blocks, cells, commands
 from tests.support.platform import RunningPlatform, environments_or_skip
-from tests.support.requirements import lacking, need_torch
+from tests.support.requirements import lacking, need_package
 
 pytestmark = [
     pytest.mark.platform,
@@ -76,7 +76,7 @@ def test_the_first_session(reader: Reader) -> None:
 
 @pytest.mark.long(third=1)
 def test_tutorial_script_runs_on_several_ranks(reader: Reader) -> None:
-    need_torch()
+    need_package("torch")
     typed = commands("tutorial/distributed.md")
     assert "make distrib" in typed
     said = reader.type([START, *typed])
@@ -86,7 +86,7 @@ def test_tutorial_script_runs_on_several_ranks(reader: Reader) -> None:
 @pytest.mark.browser
 @pytest.mark.long(third=1)
 def test_tutorial_notebook_trains_on_ranks(reader: Reader, chromium: str, tmp_path: Path) -> None:
-    need_torch()
+    need_package("torch")
     # A session and two ranks need three CPUs, however many this machine has.
     (reader.data_dir / "aitne.toml").write_text("[local]\ncpus = 4\n")
     reader.env["AITNE_DATA_DIR"] = str(reader.data_dir)

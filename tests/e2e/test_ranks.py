@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.conftest import walk
 from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
-from tests.support.requirements import need_torch
+from tests.support.requirements import need_package
 from tests.support.training import shared_environment
 
 pytestmark = [
@@ -27,7 +27,7 @@ START = "4 --nodes 2 --memory 700M --idle 10m --python"
 @pytest.fixture
 def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """A platform with two nodes on this machine."""
-    need_torch()
+    need_package("torch")
     environments_or_skip()
     root = tmp_path_factory.mktemp("platform")
     running = RunningPlatform(root, "[local]\nnodes = 2\ncpus = 8", domain="localhost")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -10,29 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import psutil
 import pytest
 
 from aitne.notebook import connection
-from tests.support.requirements import lacking
+from tests.support.requirements import skip_modules_without
 
-
-class _Lacking(pytest.Module):
-    """A module that is not imported, because it would not work."""
-
-    def collect(self) -> NoReturn:
-        lacking("notebook", "needs ipyparallel: pip install 'aitne[notebook]'")
-
-
-def pytest_pycollect_makemodule(
-    module_path: Path, parent: pytest.Collector
-) -> pytest.Module | None:
-    """Skip every module of this folder where ipyparallel is missing."""
-    if importlib.util.find_spec("ipyparallel") is not None:
-        return None
-    return _Lacking.from_parent(parent, path=module_path)
+pytest_pycollect_makemodule = skip_modules_without("ipyparallel")
 
 
 class Group:

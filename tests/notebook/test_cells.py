@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import importlib.util
 import os
 import re
 import signal
@@ -24,7 +23,7 @@ from aitne.notebook.cell import RankCellError, RanksInterrupt
 from aitne.notebook.groups import RankGroup, RanksError
 from aitne.notebook.table import LiveTable
 from tests.notebook.conftest import Group, Notebook
-from tests.support.requirements import lacking
+from tests.support.requirements import need_package
 
 RANK = "import os; rank = int(os.environ['RANK'])"
 
@@ -58,6 +57,7 @@ def test_versions_that_differ_are_said_before_the_cell_runs(
     groups: Callable[..., Group], notebooks: Callable[[Group], Notebook], tmp_path: Path
 ) -> None:
     """The rank finds the description of another NumPy before the installed one."""
+    need_package("numpy")
     own = importlib.metadata.version("numpy")
     described = tmp_path / "other" / "numpy-0.1.dist-info"
     described.mkdir(parents=True)
@@ -94,8 +94,7 @@ def test_a_rank_imports_debugger_and_clusters_only_for_a_cell(notebook: Notebook
 
 
 def test_a_cell_that_communicated_says_how_much_of_its_time(notebook: Notebook) -> None:
-    if importlib.util.find_spec("torch") is None:
-        lacking("torch", "needs torch: make distrib")
+    need_package("torch")
     cell = "import torch, aitne.distrib as hvd\nhvd.init()"
     notebook.ranks(cell)
     notebook.printed()

@@ -9,6 +9,8 @@ import importlib.util
 import os
 import re
 import shutil
+from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -39,6 +41,16 @@ NAMES = (
 LACKING = re.compile(r"\(lacks (?P<name>[a-z]+)\)")
 """What the reason of a skipped test says of its requirement."""
 
+PACKAGES = {
+    "bonsai": ("ldap", "pip install 'aitne[ldap]'"),
+    "horovod": ("horovod", "scripts/horovod_wheel.py"),
+    "ipykernel": ("notebook", "pip install 'aitne[notebook]'"),
+    "ipyparallel": ("notebook", "pip install 'aitne[notebook]'"),
+    "numpy": ("torch", "make distrib"),
+    "torch": ("torch", "make distrib"),
+}
+"""Python packages that not every environment for tests has, each with its requirement and how to install it."""
+
 
 def required() -> frozenset[str]:
     """Return the requirements whose tests must not be skipped, from `AITNE_REQUIRE`.
@@ -62,13 +74,40 @@ def lacking(name: str, reason: str) -> NoReturn:
     pytest.skip(f"{reason} (lacks {name})")
 
 
-def need_torch() -> None:
-    """Skip the test where this environment has no PyTorch."""
-    if importlib.util.find_spec("torch") is None:
-        lacking("torch", "needs torch: make distrib")
+def need_package(name: str) -> None:
+    """Skip the test where this environment lacks one of `PACKAGES`."""
+    requirement, remedy = PACKAGES[name]
+    if importlib.util.find_spec(name) is None:
+        lacking(requirement, f"needs {name}: {remedy}")
 
 
 def need_horovod() -> None:
     """Skip the test where this environment has no real Horovod, or the machine no mpirun."""
-    if importlib.util.find_spec("horovod") is None or shutil.which("mpirun") is None:
-        lacking("horovod", "needs the real Horovod and mpirun: scripts/horovod_wheel.py")
+    need_package("horovod")
+    if shutil.which("mpirun") is None:
+        lacking("horovod", "needs mpirun: apt-get install openmpi-bin")
+
+
+class _Lacking(pytest.Module):
+    """A module that is not imported, because it would not work."""
+
+    package = ""
+
+    def collect(self) -> list[pytest.Item]:
+        need_package(self.package)
+        return []
+
+
+def skip_modules_without(
+    package: str,
+) -> Callable[[Path, pytest.Collector], pytest.Module | None]:
+    """Return the hook `pytest_pycollect_makemodule` of a folder whose modules import one of `PACKAGES`."""
+
+    def make_module(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+        if importlib.util.find_spec(package) is not None:
+            return None
+        module = _Lacking.from_parent(parent, path=module_path)
+        module.package = package
+        return module
+
+    return make_module

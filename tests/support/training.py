@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.requirements import lacking, need_torch
+from tests.support.requirements import lacking, need_package
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def shared_environment() -> Iterator[Path]:
 
     The test is skipped where the system's Python cannot use this environment's torch.
     """
-    need_torch()
+    need_package("torch")
     system = Path("/usr/bin/python3")
     folder = Path(f"/var/tmp/aitne-train-{os.getpid()}")
     folder.mkdir(mode=0o755)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ from aitne.client import Client
 from tests.integration.distrib.conftest import SAY, log_of, two_by_two
 from tests.support import realtime
 from tests.support.platform import RunningPlatform
-from tests.support.requirements import lacking
+from tests.support.requirements import need_package
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -306,8 +305,7 @@ def test_example_notebook_runs_as_a_job_on_two_nodes(
     venv: tuple[str, ...] = ()
     if name != "sweep":
         for package in ("torch", "ipykernel", "ipyparallel"):
-            if importlib.util.find_spec(package) is None:
-                lacking("torch", f"needs {package}: make distrib")
+            need_package(package)
         venv = ("--venv", sys.prefix)
     code, job = in_batch(here, EXAMPLES / f"{name}.ipynb", *venv)
     assert (code, job["state"]) == (0, "COMPLETED"), log_of(owner, job["id"])

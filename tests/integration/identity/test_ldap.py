@@ -14,7 +14,7 @@ from aitne.core.models.user import Role
 from aitne.core.ports.identity import LoginDenied
 from aitne.core.settings import Settings
 from tests.support import realtime
-from tests.support.requirements import lacking
+from tests.support.requirements import need_package
 from tests.support.slapd import (
     PASSWORD,
     SERVICE_DN,
@@ -28,13 +28,6 @@ from tests.support.stage import Stage, open_stage
 
 pytestmark = realtime.PROCESSES
 
-try:
-    from aitne.adapters.identity.ldap import LdapIdentity
-except ImportError:
-    bonsai = False
-else:
-    bonsai = True
-
 PEOPLE = f"ou=people,{SUFFIX}"
 GROUPS = f"ou=groups,{SUFFIX}"
 Make = Callable[..., AbstractAsyncContextManager[Stage]]
@@ -42,8 +35,7 @@ Make = Callable[..., AbstractAsyncContextManager[Stage]]
 
 @pytest.fixture(scope="module")
 def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
-    if not bonsai:
-        lacking("ldap", "bonsai is not installed: pip install aitne[ldap]")
+    need_package("bonsai")
     with directory(tmp_path_factory.mktemp("slapd")) as found:
         yield found
 
@@ -65,12 +57,16 @@ def known(slapd: Directory, tmp_path: Path) -> dict[str, Any]:
 
 
 def source(ldap: dict[str, Any], tmp_path: Path) -> Any:
+    from aitne.adapters.identity.ldap import LdapIdentity
+
     settings = Settings(data_dir=tmp_path, auth={"sources": ["ldap"], "ldap": ldap})
     return LdapIdentity(settings, lambda: None)  # type: ignore[arg-type, return-value]
 
 
 @pytest.fixture
 def stage_of(tmp_path: Path, blank: Path) -> Make:
+    from aitne.adapters.identity.ldap import LdapIdentity
+
     @asynccontextmanager
     async def make(ldap: dict[str, Any], **auth: Any) -> AsyncIterator[Stage]:
         settings = {"sources": ["password", "ldap"], "ldap": ldap, **auth}

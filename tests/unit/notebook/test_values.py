@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aitne.notebook.values import Encoder, ValueTransferError, decode
+from tests.support.requirements import need_package
 
 
 def _through(value: Any) -> Any:
@@ -49,7 +50,9 @@ def test_a_value_arrives_equal_and_of_its_type(value: Any) -> None:
 
 
 def test_arrays_arrive_without_pickle() -> None:
-    numpy = pytest.importorskip("numpy")
+    need_package("numpy")
+    import numpy
+
     cases = [
         numpy.arange(6.0).reshape(2, 3),
         numpy.arange(6).reshape(2, 3).T,
@@ -68,7 +71,9 @@ def test_arrays_arrive_without_pickle() -> None:
 
 
 def test_tensors_arrive_without_pickle() -> None:
-    torch = pytest.importorskip("torch")
+    need_package("torch")
+    import torch
+
     cases = [
         torch.arange(6.0).reshape(2, 3).t(),
         torch.tensor(5),
@@ -99,7 +104,6 @@ def test_a_value_that_cannot_be_pickled_is_named_with_its_path() -> None:
 
 
 def test_values_that_a_function_holds_are_named_with_their_path() -> None:
-    pytest.importorskip("cloudpickle")
     lock = threading.Lock()
 
     def work() -> bool:

@@ -35,6 +35,7 @@ from aitne.operations.doctor.run import Examination, examine
 from aitne.supervisor import preflight
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.certificates import Authority
+from tests.support.requirements import need_package
 from tests.unit.operations.planted_rows import add_user, save_topology
 from tests.unit.operations.planted_servers import tls_server, web_server
 
@@ -287,6 +288,7 @@ def mail_server_is_away(site: Site) -> None:
 
 
 def directory_is_away(site: Site) -> None:
+    need_package("bonsai")
     site.set(
         *("[auth]", 'sources = ["password", "ldap"]', "[auth.ldap]"),
         *(f'url = "ldaps://127.0.0.1:{UNUSED_PORT}"', 'search_base = "dc=example"'),
