@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from aitne.api.audited import READS
-from aitne.api.openapi import document
 from aitne.core.audit import AuditChain
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.user import Role, Scope
 from tests.support.jobs import make_job
+from tests.support.openapi import openapi_document
 from tests.support.stage import Stage
 
 AUDIT = "/api/v1/admin/audit"
@@ -126,7 +126,7 @@ async def test_reads_and_unauthenticated_requests_are_not_audited(stage: Stage) 
     assert await entries(stage) == []
     operations = {
         operation["operationId"]
-        for path in document(stage.app)["paths"].values()
+        for path in openapi_document()["paths"].values()
         for operation in path.values()
     }
     assert operations >= READS

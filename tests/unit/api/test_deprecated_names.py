@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from aitne.api.openapi import document
-from aitne.api.routes import bare_app
 from aitne.client import admin_records, project_records, records
+from tests.support.openapi import openapi_document
 from tests.support.project_stage import API, ada_leads, ok
 from tests.support.stage import Stage
 
@@ -53,7 +52,7 @@ ANNOTATIONS = ("description", "deprecated", "readOnly", "default", "examples")
 
 @pytest.fixture(scope="module")
 def openapi() -> dict[str, Any]:
-    return document(bare_app())
+    return openapi_document()
 
 
 def test_openapi_marks_exactly_the_renamed_fields_as_deprecated(openapi: dict[str, Any]) -> None:

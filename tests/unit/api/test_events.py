@@ -10,12 +10,11 @@ import jsonschema_rs
 import pytest
 
 from aitne.api import streaming
-from aitne.api.openapi import document
-from aitne.api.routes import bare_app
 from aitne.core.models.user import Actor, Role
 from aitne.services.platform.events import EventHub
 from tests.support.asgi import OpenAnswer, open_answer
 from tests.support.jobs import make_job
+from tests.support.openapi import openapi_document
 from tests.support.stage import SCRAPER, Stage
 
 DATA = "data: "
@@ -57,7 +56,7 @@ async def test_a_stream_begins_with_hello_and_tells_what_happens(stage: Stage) -
 
 async def test_messages_match_their_schema_in_the_openapi_document(stage: Stage) -> None:
     ada = await stage.add_user("ada")
-    spec = document(bare_app())
+    spec = openapi_document()
     answers = spec["paths"]["/api/v1/events"]["get"]["responses"]
     schema = answers["200"]["content"]["text/event-stream"]["schema"]
     controls, events = schema["oneOf"]

@@ -11,9 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from aitne.api import problems
-from aitne.api.openapi import render
 from aitne.api.routers.health import METRICS_TOKEN
-from aitne.api.routes import bare_app
 from aitne.api.static import portal_dir, portal_router
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.user import Role
@@ -21,6 +19,7 @@ from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
 from tests.support.jobs import make_job
 from tests.support.mounts import mounted
+from tests.support.openapi import openapi_document
 from tests.support.stage import SCRAPER, SECRETS, Stage, open_stage
 
 
@@ -86,7 +85,7 @@ async def test_reads_are_answered_while_the_disk_is_full(tmp_path: Path, blank: 
 async def test_the_document_is_served(stage: Stage) -> None:
     async with stage.client() as client:
         served = (await client.get("/api/v1/openapi.json")).json()
-    assert served == json.loads(render(bare_app()))
+    assert served == openapi_document()
 
 
 async def test_metrics_need_the_metrics_token_or_an_administrator(stage: Stage) -> None:
