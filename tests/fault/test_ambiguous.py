@@ -7,7 +7,7 @@ import asyncio
 import pwd
 import shutil
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,15 +55,7 @@ class Ambiguous:
         self.submitted = 0
         self.cut_off = 0
 
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        account: str | None,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        timeout_s: float,
-    ) -> Completed:
+    async def run(self, argv: Sequence[str], **options: Any) -> Completed:
         submits = argv[0] == "sbatch" and self.submitted < JOBS
         before = submits and self.submitted % 4 == 3
         after = submits and self.submitted % 4 == 1
@@ -71,9 +63,7 @@ class Ambiguous:
         self.cut_off += before or after
         if before:
             raise CommandTimeout("sbatch was cut off before it had sent anything.")
-        done = await self._command.run(
-            argv, account=account, stdin=stdin, env=env, timeout_s=timeout_s
-        )
+        done = await self._command.run(argv, **options)
         if after:
             raise CommandTimeout("sbatch was cut off after it had been heard.")
         return done

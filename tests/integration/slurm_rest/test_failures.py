@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,18 +129,8 @@ class Skewed:
         self._command = command
         self.alone = command.alone
 
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        account: str | None,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        timeout_s: float,
-    ) -> Completed:
-        done = await self._command.run(
-            argv, account=account, stdin=stdin, env=env, timeout_s=timeout_s
-        )
+    async def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        done = await self._command.run(argv, **options)
         head, _, rest = done.stdout.partition(b"\n")
         word, _, seconds = head.rpartition(b" ")
         if word == b"Configuration data as of":

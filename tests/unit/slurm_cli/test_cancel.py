@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -29,15 +30,7 @@ class Slurm:
         self.jobs = jobs
         self.told: list[tuple[str | None, ...]] = []
 
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        account: str | None,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        timeout_s: float,
-    ) -> Completed:
+    async def run(self, argv: Sequence[str], *, account: str | None, **_: Any) -> Completed:
         """Answer squeue; record all other commands."""
         if argv[0] != "squeue":
             self.told.append((account, *argv))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -33,15 +34,7 @@ class Slurm:
         self.config = "AccountingStorageType   = accounting_storage/slurmdbd\n"
         self.down = False
 
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        account: str | None,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        timeout_s: float,
-    ) -> Completed:
+    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
         """Answer squeue, sacct or scontrol; fail while down."""
         self.asked.append(argv)
         if self.down:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,15 +26,7 @@ class Slurm:
         self.looks = 0
         self.told: list[str] = []
 
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        account: str | None,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        timeout_s: float,
-    ) -> Completed:
+    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
         """Answer as scontrol does; record updates."""
         said = ""
         if argv[:2] == ("scontrol", "update"):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,15 +24,7 @@ class NoAnswer:
     def __init__(self, error: AitneError) -> None:
         self.error = error
 
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        account: str | None,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        timeout_s: float,
-    ) -> Completed:
+    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
         """Raise the error of the test."""
         raise self.error
 
