@@ -26,14 +26,20 @@ async def start(running: RunningHub, job: StandInJob) -> None:
         await client.close()
 
 
-async def test_the_owner_is_logged_in_by_the_portal_and_reaches_the_server(
-    running: RunningHub, browser: httpx.Client
-) -> None:
+async def open_lab(running: RunningHub, browser: httpx.Client) -> StandInJob:
+    """Start a server of ada, and open it in her browser."""
     job = running.job("ada")
     await start(running, job)
     running.portal.logged_in = "ada"
-    lab = browser.get(f"{running.url}/user/ada/{job.server}/lab")
-    assert lab.status_code == 200
+    assert browser.get(f"{running.base(job)}/lab").status_code == 200
+    return job
+
+
+async def test_the_owner_is_logged_in_by_the_portal_and_reaches_the_server(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job = await open_lab(running, browser)
+    lab = browser.get(f"{running.base(job)}/lab")
     assert "jupyter-config-data" in lab.text
     config = json.loads(lab.text.split('type="application/json">')[1].split("</script>")[0])
     assert config["hubServerName"] == job.server
@@ -106,10 +112,7 @@ async def test_users_cannot_start_servers_themselves(
 async def test_metrics_of_hub_and_session_are_for_no_user(
     running: RunningHub, browser: httpx.Client
 ) -> None:
-    job = running.job("ada")
-    await start(running, job)
-    running.portal.logged_in = "ada"
-    assert browser.get(f"{running.url}/user/ada/{job.server}/lab").status_code == 200
+    job = await open_lab(running, browser)
     url = f"{running.url}/hub/metrics"
     tokens = (running.token, running.secret("metrics_token"), running.secret("proxy_auth_token"))
     for token in tokens:
@@ -174,10 +177,7 @@ def test_path_without_route_returns_page_with_portal_link(running: RunningHub, p
 async def test_a_killed_hub_comes_back_and_the_server_is_still_there(
     running: RunningHub, browser: httpx.Client
 ) -> None:
-    job = running.job("ada")
-    await start(running, job)
-    running.portal.logged_in = "ada"
-    browser.get(f"{running.url}/user/ada/{job.server}/lab")
+    job = await open_lab(running, browser)
     assert running.status(browser, job) == 200
     running.kill_hub()
     # The cookie's token was looked up a moment ago, so not even this needs the Hub.
@@ -198,10 +198,7 @@ async def test_a_killed_hub_comes_back_and_the_server_is_still_there(
 async def test_a_killed_proxy_has_its_routes_back_when_the_hub_is_asked(
     running: RunningHub, browser: httpx.Client
 ) -> None:
-    job = running.job("ada")
-    await start(running, job)
-    running.portal.logged_in = "ada"
-    browser.get(f"{running.url}/user/ada/{job.server}/lab")
+    job = await open_lab(running, browser)
     running.kill_proxy()
     running.start_proxy()
     assert running.status(browser, job) == 404
@@ -248,10 +245,7 @@ async def test_a_hub_killed_while_a_server_starts_hands_the_same_token_over_agai
 async def test_a_silent_platform_ends_nothing_and_a_plain_word_does(
     running: RunningHub, browser: httpx.Client
 ) -> None:
-    job = running.job("ada")
-    await start(running, job)
-    running.portal.logged_in = "ada"
-    browser.get(f"{running.url}/user/ada/{job.server}/lab")
+    job = await open_lab(running, browser)
     route = f"/users/ada/servers/{job.server}"
     running.portal.silent = True
     running.api(route, "POST")  # has the Hub look at its server
@@ -264,11 +258,8 @@ async def test_a_silent_platform_ends_nothing_and_a_plain_word_does(
 
 
 async def test_labs_shut_down_ends_the_process(running: RunningHub, browser: httpx.Client) -> None:
-    job = running.job("ada")
-    await start(running, job)
-    running.portal.logged_in = "ada"
-    base = f"{running.url}/user/ada/{job.server}"
-    browser.get(f"{base}/lab")
+    job = await open_lab(running, browser)
+    base = running.base(job)
     xsrf = browser.cookies.get("_xsrf", path=f"/user/ada/{job.server}/") or ""
     assert browser.post(f"{base}/api/shutdown", headers={"X-XSRFToken": xsrf}).status_code == 200
     assert job.process is not None
