@@ -23,6 +23,7 @@ from uuid import UUID, uuid4
 from aitne.adapters.broker import BrokerFiles, BrokerScheduler
 from aitne.core.broker.versions import PROTOCOL
 from aitne.core.models.resources import Resources
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.settings import Settings
@@ -216,3 +217,19 @@ class BrokerBench:
             return [json.loads(line) async for line in reader]
         finally:
             writer.close()
+
+
+@contextmanager
+def broker_on(cluster: DevCluster) -> Iterator[BrokerBench]:
+    """Run a broker on a Slurm cluster during the block; anna is alice there, and ben is bob."""
+    bench = BrokerBench({"anna": "alice", "ben": "bob"}, scheduler="slurm_cli")
+    prefix = json.dumps(list(cluster.command_prefix))
+    bench.write_config(
+        more=f'conf = "{cluster.slurm_conf}"\n'
+        f'command_prefix = {prefix}\noperator = "{cluster.operator}"\n'
+    )
+    bench.start("aitne.broker")
+    try:
+        yield bench
+    finally:
+        bench.stop()

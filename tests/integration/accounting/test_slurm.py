@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,7 +30,7 @@ from aitne.core.ports.accounting import (
 from aitne.core.projects.slurm_accounts import AccountingTarget, difference
 from aitne.host.settings import load_settings
 from tests.support import realtime
-from tests.support.broker import BrokerBench
+from tests.support.broker import BrokerBench, broker_on
 from tests.support.slurm import both_releases, run_as, sbatch, wait_ended
 
 pytestmark = realtime.SLURM
@@ -260,15 +259,8 @@ async def test_a_database_that_does_not_answer(slurm_cluster: DevCluster, tmp_pa
 
 @pytest.fixture(scope="module")
 def bench(slurm_cluster: DevCluster) -> Iterator[BrokerBench]:
-    bench = BrokerBench({"anna": "alice", "ben": "bob"}, scheduler="slurm_cli")
-    prefix = json.dumps(list(slurm_cluster.command_prefix))
-    bench.write_config(
-        more=f'conf = "{slurm_cluster.slurm_conf}"\n'
-        f'command_prefix = {prefix}\noperator = "{slurm_cluster.operator}"\n'
-    )
-    bench.start("aitne.broker")
-    yield bench
-    bench.stop()
+    with broker_on(slurm_cluster) as bench:
+        yield bench
 
 
 async def test_through_the_broker(bench: BrokerBench, accounting: SlurmAccounting) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideLog, OutsideRun
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
 from tests.support import realtime
-from tests.support.broker import BrokerBench
+from tests.support.broker import BrokerBench, broker_on
 from tests.support.slurm import run_as, sbatch
 
 pytestmark = realtime.SLURM
@@ -28,15 +27,8 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(scope="module")
 def bench(slurm_cluster: DevCluster) -> Iterator[BrokerBench]:
-    bench = BrokerBench({"anna": "alice", "ben": "bob"}, scheduler="slurm_cli")
-    prefix = json.dumps(list(slurm_cluster.command_prefix))
-    bench.write_config(
-        more=f'conf = "{slurm_cluster.slurm_conf}"\n'
-        f'command_prefix = {prefix}\noperator = "{slurm_cluster.operator}"\n'
-    )
-    bench.start("aitne.broker")
-    yield bench
-    bench.stop()
+    with broker_on(slurm_cluster) as bench:
+        yield bench
 
 
 @pytest.fixture
