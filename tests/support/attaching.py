@@ -58,6 +58,23 @@ def attacher_of(bench: Bench) -> Attacher:
     return SlurmAttacher(settings, slurm_tools(cluster, settings))
 
 
+def with_agent(request: SubmitRequest, spec: AgentSpec, agent: tuple[str, ...]) -> SubmitRequest:
+    """Return the request with the script and the files of a job whose agent runs ``spec``."""
+    script = render_script(
+        job_id=request.job_id,
+        attempt=request.attempt,
+        session=False,
+        project=request.project,
+        resources=request.resources,
+        time_limit_s=request.time_limit_s,
+        array=request.array,
+        job_dir=request.job_dir,
+        agent=agent,
+    )
+    files = {AGENT_SPEC: spec.model_dump_json().encode(), TOKEN: b"secret"}
+    return request.model_copy(update={"script": script, "files": files})
+
+
 async def submit(
     bench: Bench, *commands: str, launch: RuntimeLaunch | None = None, **changes: Any
 ) -> tuple[str, SubmitRequest]:
@@ -73,19 +90,7 @@ async def submit(
         launch=launch or RuntimeLaunch(),
         tmp_dir="/tmp",
     )
-    script = render_script(
-        job_id=request.job_id,
-        attempt=request.attempt,
-        session=False,
-        project=request.project,
-        resources=request.resources,
-        time_limit_s=request.time_limit_s,
-        array=request.array,
-        job_dir=request.job_dir,
-        agent=agent_of(bench),
-    )
-    files = {AGENT_SPEC: spec.model_dump_json().encode(), TOKEN: b"secret"}
-    request = request.model_copy(update={"script": script, "files": files})
+    request = with_agent(request, spec, agent_of(bench))
     scheduler_id = await bench.scheduler.submit(request)
     bench.remember(scheduler_id, request)
     return scheduler_id, request

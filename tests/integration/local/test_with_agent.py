@@ -17,13 +17,13 @@ from aitne.adapters.schedulers._local import launcher
 from aitne.agent.main import DUPLICATE
 from aitne.core.errors import Unavailable
 from aitne.core.jobs.agent_protocol import AgentSpec
-from aitne.core.jobs.layout import AGENT_SPEC, TOKEN, log_name
-from aitne.core.jobs.script import render_script
+from aitne.core.jobs.layout import log_name
 from aitne.core.jobs.states import JobState
 from aitne.core.models.resources import Resources
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
 from tests.support import realtime
+from tests.support.attaching import with_agent
 from tests.support.schedulers import Bench, local, opened
 
 pytestmark = realtime.PROCESSES
@@ -45,19 +45,7 @@ async def submit(bench: Bench, *commands: str, **changes: Any) -> tuple[str, Sub
         commands=tuple(("bash", "-c", command) for command in commands),
         workdir=request.job_dir,
     )
-    script = render_script(
-        job_id=request.job_id,
-        attempt=request.attempt,
-        session=False,
-        project=request.project,
-        resources=request.resources,
-        time_limit_s=request.time_limit_s,
-        array=request.array,
-        job_dir=request.job_dir,
-        agent=(sys.executable, "-I", "-m", "aitne.agent"),
-    )
-    files = {AGENT_SPEC: spec.model_dump_json().encode(), TOKEN: b"secret"}
-    request = request.model_copy(update={"script": script, "files": files})
+    request = with_agent(request, spec, (sys.executable, "-I", "-m", "aitne.agent"))
     return await bench.scheduler.submit(request), request
 
 
