@@ -14,7 +14,7 @@ import pytest
 from aitne.adapters.manifests import MOST_WAITING, ManifestFolder
 from aitne.core.datasets import HEADER, pack
 from aitne.core.models.user import Scope
-from tests.support.catalog_stage import PHOTO, ROLES, Catalogue, manifest_of, open_catalogue
+from tests.support.catalog_stage import PHOTO, ROLES, Catalogue, manifest_of
 
 Body = dict[str, Any] | None
 MANIFEST, PACKED = manifest_of(**{"one.jpg": PHOTO})
@@ -54,14 +54,6 @@ ALLOWED = [
     for who, status in zip(ROLES, statuses, strict=True)
     if status < 400
 ]
-
-
-@pytest.fixture
-async def catalogue(
-    tmp_path: Path, blank: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Catalogue]:
-    async with open_catalogue(tmp_path, blank, monkeypatch) as made:
-        yield made
 
 
 async def stocked(catalogue: Catalogue) -> None:

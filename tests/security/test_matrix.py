@@ -15,8 +15,6 @@ import pytest
 from aitne.api.openapi import document
 from aitne.api.routes import bare_app
 from aitne.api.session_tokens import OPERATIONS as IN_SESSIONS
-from aitne.core.jobs.states import JobState
-from aitne.core.models.job import JobChanges
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Scope
@@ -114,15 +112,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
         job, tasks = make_array("0-1", owner="ada", project="vision", spec={"sweep": SWEEP})
     await stage.store.create_job(job, tasks)
     if kind == "session":
-        for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
-            await stage.store.transition(job.id, state)
-        changes = JobChanges(
-            url="http://sessions.test/lab",
-            allocated_at=stage.clock.now,
-            started_at=stage.clock.now,
-            expires_at=stage.clock.now.replace(hour=13),
-        )
-        await stage.store.transition(job.id, JobState.READY, changes)
+        await stage.make_ready(job)
         await stage.store.create_job(group := make_rank_group(job))
     await store_job_token(stage.store, job.id, str(job.id), epoch=epoch)
     await stage.store.put_profile(job.id, PROFILE)

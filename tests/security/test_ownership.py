@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from aitne.core.jobs.states import JobState
-from aitne.core.models.job import Job, JobChanges
+from aitne.core.models.job import Job
 from aitne.core.models.user import Role, Scope
 from tests.support.jobs import make_job, make_session
-from tests.support.stage import Stage, make_begun, open_stage
+from tests.support.stage import Stage
 
 Body = dict[str, Any] | None
 Statuses = tuple[int | None, int | None, int | None, int | None]
@@ -49,37 +46,12 @@ async def people(stage: Stage) -> dict[str, str]:
     return {who: await stage.token(actor) for who, actor in made.items()}
 
 
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory, blank: Path) -> tuple[Path, dict[str, str]]:
-    """A database with these people, and their tokens."""
-    return asyncio.run(make_begun(tmp_path_factory.mktemp("people"), blank, people))
-
-
-@pytest.fixture
-async def peopled(tmp_path: Path, begun: tuple[Path, dict[str, str]]) -> AsyncIterator[Stage]:
-    async with open_stage(tmp_path, begun[0]) as stage:
-        yield stage
-
-
-@pytest.fixture
-def tokens(begun: tuple[Path, dict[str, str]]) -> dict[str, str]:
-    return begun[1]
-
-
 async def prepared(stage: Stage, make: Callable[..., Job], session: bool) -> Job:
     await stage.add_node()
     job = make(owner="ada", project="vision")
     await stage.store.create_job(job)
     if session:
-        for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
-            await stage.store.transition(job.id, state)
-        changes = JobChanges(
-            url="http://sessions.test/lab",
-            allocated_at=stage.clock.now,
-            started_at=stage.clock.now,
-            expires_at=stage.clock.now.replace(hour=13),
-        )
-        await stage.store.transition(job.id, JobState.READY, changes)
+        await stage.make_ready(job)
     return job
 
 

@@ -29,6 +29,8 @@ from aitne.api.routers.health import METRICS_TOKEN
 from aitne.bootstrap.platform import PlatformServices
 from aitne.bootstrap.topologies import read_part
 from aitne.core.errors import NotAllowed
+from aitne.core.jobs.states import JobState
+from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Actor, Role, Scope, User
@@ -209,6 +211,18 @@ class Stage:
     def cookie(self) -> str:
         """The name of the login cookie."""
         return cookie_name(self.settings)
+
+    async def make_ready(self, session: Job) -> None:
+        """Bring a session that was just created to READY."""
+        for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
+            await self.store.transition(session.id, state)
+        changes = JobChanges(
+            url="http://sessions.test/lab",
+            allocated_at=self.clock.now,
+            started_at=self.clock.now,
+            expires_at=self.clock.now.replace(hour=13),
+        )
+        await self.store.transition(session.id, JobState.READY, changes)
 
     async def add_node(self, **fields: Any) -> int:
         """Add a node that can run small jobs; return the epoch of the controller that reported it."""

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
-
 from aitne.core.datasets import summarize, unpack
 from aitne.core.models.audit import AuditFilter
-from tests.support.catalog_stage import PHOTO, Catalogue, manifest_of, open_catalogue
-
-
-@pytest.fixture
-async def catalogue(
-    tmp_path: Path, blank: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Catalogue]:
-    async with open_catalogue(tmp_path, blank, monkeypatch) as made:
-        yield made
+from tests.support.catalog_stage import PHOTO, Catalogue, manifest_of
 
 
 async def test_an_image_is_taken_in_and_offered(catalogue: Catalogue) -> None:

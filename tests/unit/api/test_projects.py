@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +28,7 @@ from aitne.core.ports.accounting import (
 from aitne.core.ports.scheduler import scheduler_capabilities
 from aitne.services.projects.import_accounts import AccountImport
 from aitne.services.projects.limits import LimitSupport
-from tests.support.stage import Stage, make_begun, open_stage, unix_name
+from tests.support.stage import Stage, unix_name
 
 WHO = ("member", "manager", "stranger", "administrator")
 Body = dict[str, Any] | None
@@ -88,23 +85,6 @@ async def people(stage: Stage) -> dict[str, str]:
     await stage.store.put_member("vision", "bob", actor="root")
     await stage.store.set_role("vision", "mia", ProjectRole.MANAGER, actor="root")
     return {who: await stage.token(actor) for who, actor in made.items()}
-
-
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory, blank: Path) -> tuple[Path, dict[str, str]]:
-    """A database with these people, and their tokens."""
-    return asyncio.run(make_begun(tmp_path_factory.mktemp("people"), blank, people))
-
-
-@pytest.fixture
-async def peopled(tmp_path: Path, begun: tuple[Path, dict[str, str]]) -> AsyncIterator[Stage]:
-    async with open_stage(tmp_path, begun[0]) as stage:
-        yield stage
-
-
-@pytest.fixture
-def tokens(begun: tuple[Path, dict[str, str]]) -> dict[str, str]:
-    return begun[1]
 
 
 @pytest.mark.parametrize("verb", VERBS)
