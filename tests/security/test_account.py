@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from aitne.core.models.audit import AuditFilter
+from aitne.core.models.job import Job
 from aitne.core.models.user import Role
 from aitne.services.users.account import IMPERSONATION_S
 from aitne.services.users.users import MOST_GUESSES
@@ -237,6 +238,14 @@ class TestLockout:
 
 
 class TestImpersonation:
+    async def prepare(self, stage: Stage) -> Job:
+        """Create an administrator, the user ada and a job of ada's."""
+        await stage.add_user("root", Role.ADMIN)
+        await stage.add_user("ada")
+        job = make_job(owner="ada", project="ada")
+        await stage.store.create_job(job)
+        return job
+
     async def begin(self, stage: Stage, client: httpx.AsyncClient, name: str = "ada") -> None:
         answer = await client.post(f"/api/v1/users/{name}/impersonate")
         assert answer.status_code == 200, answer.text
@@ -250,10 +259,7 @@ class TestImpersonation:
     async def test_impersonation_shows_what_user_sees_and_ends_on_request(
         self, stage: Stage
     ) -> None:
-        await stage.add_user("root", Role.ADMIN)
-        await stage.add_user("ada")
-        job = make_job(owner="ada", project="ada")
-        await stage.store.create_job(job)
+        job = await self.prepare(stage)
         async with stage.browser("root") as client:
             await self.begin(stage, client)
             me = await self.reload(client)
@@ -269,18 +275,14 @@ class TestImpersonation:
             assert (await client.post("/api/v1/auth/end-impersonation")).status_code == 409
 
     async def test_impersonation_ends_after_time_limit(self, stage: Stage) -> None:
-        await stage.add_user("root", Role.ADMIN)
-        await stage.add_user("ada")
+        await self.prepare(stage)
         async with stage.browser("root") as client:
             await self.begin(stage, client)
             stage.clock.move(IMPERSONATION_S)
             assert (await self.reload(client))["user"]["name"] == "root"  # type: ignore[index]
 
     async def test_impersonation_refuses_actions_reserved_for_user(self, stage: Stage) -> None:
-        await stage.add_user("root", Role.ADMIN)
-        await stage.add_user("ada")
-        job = make_job(owner="ada", project="ada")
-        await stage.store.create_job(job)
+        job = await self.prepare(stage)
         async with stage.browser("root") as client:
             await self.begin(stage, client)
             for method, path, body in (
@@ -330,10 +332,7 @@ class TestImpersonation:
             assert (await client.post("/api/v1/users/root/impersonate")).status_code == 403
 
     async def test_both_names_are_in_the_audit_log(self, stage: Stage) -> None:
-        await stage.add_user("root", Role.ADMIN)
-        await stage.add_user("ada")
-        job = make_job(owner="ada", project="ada")
-        await stage.store.create_job(job)
+        job = await self.prepare(stage)
         async with stage.browser("root") as client:
             await self.begin(stage, client)
             await client.post(f"/api/v1/jobs/{job.id}/cancel")
