@@ -7,7 +7,8 @@ import pytest
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
-from aitne.core.models.job import JobChanges
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.ports.store import OutboxItem
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 
@@ -119,6 +120,16 @@ async def test_items_come_in_the_order_in_which_they_became_due(
     assert [each.job_id for each in items] == [second.id, first.id]
 
 
+async def leased_child(store: SqlStore, epoch: int) -> tuple[Job, OutboxItem]:
+    """Create a queued job and another one; return the first, and the leased item of the other."""
+    parent, child = make_job(state=JobState.QUEUED), make_job()
+    for job in (parent, child):
+        await store.create_job(job)
+    own, held = await store.lease_outbox(epoch=epoch, limit=2, lease_s=600)
+    await store.finish_outbox(own.id, epoch=epoch)
+    return parent, held
+
+
 @pytest.mark.parametrize(
     ("state", "changes"),
     [
@@ -130,11 +141,7 @@ async def test_items_come_in_the_order_in_which_they_became_due(
 async def test_an_item_is_held_until_its_dependency_ends_or_has_an_id(
     store: SqlStore, epoch: int, clock: Clock, state: JobState, changes: JobChanges
 ) -> None:
-    parent, child = make_job(state=JobState.QUEUED), make_job()
-    for job in (parent, child):
-        await store.create_job(job)
-    own, held = await store.lease_outbox(epoch=epoch, limit=2, lease_s=600)
-    await store.finish_outbox(own.id, epoch=epoch)
+    parent, held = await leased_child(store, epoch)
     await store.hold_outbox({held.id: parent}, epoch=epoch)
     await store.transition(parent.id, JobState.STARTING)
     clock.pass_(7_200)
@@ -148,11 +155,7 @@ async def test_an_item_is_held_until_its_dependency_ends_or_has_an_id(
 async def test_an_item_is_not_held_for_a_dependency_that_has_changed_since(
     store: SqlStore, epoch: int
 ) -> None:
-    parent, child = make_job(state=JobState.QUEUED), make_job()
-    for job in (parent, child):
-        await store.create_job(job)
-    own, held = await store.lease_outbox(epoch=epoch, limit=2, lease_s=600)
-    await store.finish_outbox(own.id, epoch=epoch)
+    parent, held = await leased_child(store, epoch)
     await store.transition(parent.id, JobState.COMPLETED)
     await store.hold_outbox({held.id: parent}, epoch=epoch)
     [due] = await store.lease_outbox(epoch=epoch, limit=2, lease_s=30)

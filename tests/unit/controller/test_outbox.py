@@ -23,6 +23,20 @@ from tests.support.files import key_of
 from tests.support.jobs import make_array, make_job, make_session
 
 
+async def create_job(b: Any) -> Job:
+    """Store a new job."""
+    job = make_job()
+    await b.store.create_job(job)
+    return job
+
+
+async def submit_job(b: Any) -> Job:
+    """Store a new job, and carry out what the outbox has."""
+    job = await create_job(b)
+    await b.outbox.drain()
+    return job
+
+
 async def test_a_job_is_submitted_with_its_identity_and_token(bench: Any) -> None:
     b = await bench()
     job = make_job(name="$(touch /tmp/x)\n#SBATCH --nodes=9 🦊")
@@ -40,9 +54,7 @@ async def test_a_job_is_submitted_with_its_identity_and_token(bench: Any) -> Non
 
 async def test_a_scheduler_that_is_down_delays_and_loses_nothing(bench: Any) -> None:
     b = await bench(ControllerDown())
-    job = make_job()
-    await b.store.create_job(job)
-    await b.outbox.drain()
+    job = await submit_job(b)
     waiting = await b.job(job.id)
     assert waiting.state is JobState.PENDING_SUBMIT
     assert "scheduler" in (waiting.message or "")
@@ -55,9 +67,7 @@ async def test_a_scheduler_that_is_down_delays_and_loses_nothing(bench: Any) -> 
 
 async def test_an_ambiguous_submission_that_arrived_is_adopted(bench: Any) -> None:
     b = await bench(AmbiguousSubmit(arrives=True))
-    job = make_job()
-    await b.store.create_job(job)
-    await b.outbox.drain()
+    job = await submit_job(b)
     assert await b.state(job.id) is JobState.UNCERTAIN
     b.clock.advance(RETRY_S + 1)
     await b.outbox.drain()
@@ -69,9 +79,7 @@ async def test_an_ambiguous_submission_that_never_arrived_is_repeated_only_later
     bench: Any,
 ) -> None:
     b = await bench(AmbiguousSubmit(arrives=False))
-    job = make_job()
-    await b.store.create_job(job)
-    await b.outbox.drain()
+    job = await submit_job(b)
     b.clock.advance(RETRY_S + 1)
     await b.outbox.drain()
     assert await b.state(job.id) is JobState.UNCERTAIN, "it may still arrive"
@@ -106,9 +114,7 @@ async def test_a_submission_that_is_cancelled_while_nobody_knows_of_it_never_beg
     bench: Any,
 ) -> None:
     b = await bench(AmbiguousSubmit(arrives=False))
-    job = make_job()
-    await b.store.create_job(job)
-    await b.outbox.drain()
+    job = await submit_job(b)
     await b.store.request_cancel(job.id, b.clock())
     for _ in range(3):
         b.clock.advance(16)
@@ -119,8 +125,7 @@ async def test_a_submission_that_is_cancelled_while_nobody_knows_of_it_never_beg
 
 async def test_of_files_that_cannot_be_written_the_scheduler_is_not_to_blame(bench: Any) -> None:
     b = await bench()
-    job = make_job()
-    await b.store.create_job(job)
+    job = await create_job(b)
     full = "The job's folder /home/ada/jobs/1 cannot be written: No space left on device."
 
     async def fail(request: SubmitRequest) -> str:
@@ -134,8 +139,7 @@ async def test_of_files_that_cannot_be_written_the_scheduler_is_not_to_blame(ben
 
 async def test_a_crash_after_the_scheduler_took_the_job_is_resolved_by_search(bench: Any) -> None:
     b = await bench()
-    job = make_job()
-    await b.store.create_job(job)
+    job = await create_job(b)
     original = b.scheduler.submit
 
     async def crash(request: SubmitRequest) -> str:
@@ -157,8 +161,7 @@ async def test_an_agent_that_speaks_before_the_scheduler_answered_is_not_set_bac
     bench: Any,
 ) -> None:
     b = await bench()
-    job = make_job()
-    await b.store.create_job(job)
+    job = await create_job(b)
     original = b.scheduler.submit
 
     async def quick_agent(request: SubmitRequest) -> str:
@@ -176,9 +179,7 @@ async def test_an_agent_that_speaks_during_an_uncertain_submission_leaves_the_se
     bench: Any,
 ) -> None:
     b = await bench(AmbiguousSubmit(arrives=True))
-    job = make_job()
-    await b.store.create_job(job)
-    await b.outbox.drain()
+    job = await submit_job(b)
     await b.agent_reports(job.id)
     await b.store.request_cancel(job.id, b.clock())
     for _ in range(2):
@@ -192,8 +193,7 @@ async def test_a_job_that_is_cancelled_just_before_its_submission_is_not_submitt
     bench: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     b = await bench()
-    job = make_job()
-    await b.store.create_job(job)
+    job = await create_job(b)
     read = b.store.get_jobs
 
     async def cancelled_after_the_read(job_ids: Collection[UUID]) -> Sequence[Job]:
@@ -211,8 +211,7 @@ async def test_a_job_that_is_cancelled_just_before_its_submission_is_not_submitt
 
 async def test_the_id_of_a_run_that_is_over_is_not_noted_for_the_next(bench: Any) -> None:
     b = await bench()
-    job = make_job()
-    await b.store.create_job(job)
+    job = await create_job(b)
     original = b.scheduler.submit
 
     async def ends_at_once(request: SubmitRequest) -> str:
@@ -236,9 +235,7 @@ async def test_a_refusal_ends_the_job_with_the_reason(bench: Any) -> None:
             raise SchedulerRejected("partition gpu does not exist.")
 
     b = await bench(Refuses())
-    job = make_job()
-    await b.store.create_job(job)
-    await b.outbox.drain()
+    job = await submit_job(b)
     ended = await b.job(job.id)
     assert (ended.state, ended.reason) == (JobState.FAILED, TerminationReason.REJECTED)
     assert ended.message == "partition gpu does not exist."
@@ -297,9 +294,7 @@ async def test_an_older_extension_takes_nothing_from_a_newer_one(bench: Any) -> 
 
 async def test_cancel_reaches_the_scheduler(bench: Any) -> None:
     b = await bench()
-    job = make_job()
-    await b.store.create_job(job)
-    await b.outbox.drain()
+    job = await submit_job(b)
     await b.store.request_cancel(job.id, b.clock())
     await b.outbox.drain()
     assert b.scheduler.cancelled == ["1"]
@@ -340,8 +335,7 @@ async def test_an_array_that_is_cancelled_during_its_submission_ends_by_its_id(b
 
 async def test_a_controller_that_lost_the_lead_changes_nothing(bench: Any) -> None:
     b = await bench()
-    job = make_job()
-    await b.store.create_job(job)
+    job = await create_job(b)
     b.clock.advance(60)
     other = Leader(b.store, "other")
     await other.acquire()
@@ -353,8 +347,7 @@ async def test_a_controller_that_lost_the_lead_changes_nothing(bench: Any) -> No
 
 async def test_the_next_leader_takes_up_what_the_dead_one_had_begun(bench: Any) -> None:
     b = await bench()
-    job = make_job()
-    await b.store.create_job(job)
+    job = await create_job(b)
     taken = await b.store.lease_outbox(epoch=b.leader.epoch, limit=9, lease_s=1_000)
     assert len(taken) == 1
     await b.leader.drop("test")

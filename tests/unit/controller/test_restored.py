@@ -63,6 +63,19 @@ async def _begun(b: Any, job: Job) -> None:
     await b.begins(job)
 
 
+async def _backed_up(
+    bench: Any, tmp_path: Path, *retried: TerminationReason
+) -> tuple[Disaster, Any, Job]:
+    """Back up a platform with a job that runs, and is retried after ends for these reasons."""
+    disaster = Disaster(bench, tmp_path, Vanishes())
+    b = await disaster.start()
+    retry = {"retry": RetryPolicy(max=3, on=frozenset(retried))} if retried else {}
+    job = make_job(spec=retry)
+    await _begun(b, job)
+    disaster.back_up()
+    return disaster, b, job
+
+
 async def test_job_submitted_after_the_backup_is_found_and_runs_once(
     bench: Any, tmp_path: Path
 ) -> None:
@@ -109,11 +122,7 @@ async def test_job_that_was_never_submitted_is_submitted_once(bench: Any, tmp_pa
 
 
 async def test_job_that_ended_after_the_backup_gets_its_outcome(bench: Any, tmp_path: Path) -> None:
-    disaster = Disaster(bench, tmp_path, Vanishes())
-    b = await disaster.start()
-    job = make_job()
-    await _begun(b, job)
-    disaster.back_up()
+    disaster, b, job = await _backed_up(bench, tmp_path)
     b.scheduler.finish("1", JobState.TIMED_OUT, TerminationReason.TIMED_OUT, None)
     await b.poller.poll()
 
@@ -127,12 +136,7 @@ async def test_retry_begun_after_the_backup_is_adopted(
     bench: Any, tmp_path: Path, forgotten: bool
 ) -> None:
     """The scheduler may have forgotten the attempt of the backup, or not."""
-    disaster = Disaster(bench, tmp_path, Vanishes())
-    b = await disaster.start()
-    retry = RetryPolicy(max=3, on=frozenset({TerminationReason.NODE_FAILED}))
-    job = make_job(spec={"retry": retry})
-    await _begun(b, job)
-    disaster.back_up()
+    disaster, b, job = await _backed_up(bench, tmp_path, TerminationReason.NODE_FAILED)
     b.scheduler.finish("1", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, None)
     await b.poller.poll()
     await b.outbox.drain()
@@ -156,12 +160,7 @@ async def test_job_without_a_trace_is_not_repeated(
     bench: Any, tmp_path: Path, deleted: bool
 ) -> None:
     """It completed, the scheduler forgot it, and perhaps its owner deleted it with its folder."""
-    disaster = Disaster(bench, tmp_path, Vanishes())
-    b = await disaster.start()
-    retry = RetryPolicy(max=3, on=frozenset({TerminationReason.LOST}))
-    job = make_job(spec={"retry": retry})
-    await _begun(b, job)
-    disaster.back_up()
+    disaster, b, job = await _backed_up(bench, tmp_path, TerminationReason.LOST)
     b.scheduler.finish("1")
     await b.poller.poll()
     b.scheduler.vanish("1")
@@ -205,11 +204,7 @@ async def test_run_ended_with_its_folder_deleted_is_not_repeated(
     bench: Any, tmp_path: Path
 ) -> None:
     """Without its fence, a run with nodes that was cancelled looks as if it had never begun."""
-    disaster = Disaster(bench, tmp_path, Vanishes())
-    b = await disaster.start()
-    job = make_job()
-    await _begun(b, job)
-    disaster.back_up()
+    disaster, b, job = await _backed_up(bench, tmp_path)
     b.scheduler.finish("1", JobState.CANCELLED, TerminationReason.CANCELLED, None)
     b.files.fences.clear()
 
