@@ -20,6 +20,30 @@ from aitne.client.http import ConnectionFailed
 from aitne.client.transport import Reply
 
 JOB_ID = "3b7a1f00-0000-4000-8000-000000000001"
+TOO_MANY_CPUS: dict[str, Any] = {
+    "status": 422,
+    "code": "invalid_input",
+    "detail": "resources.cpu: too many",
+    "problems": [
+        {"field": "resources.cpu", "message": "too many", "value": "9", "allowed": "1 to 2"}
+    ],
+}
+"""The problem of a job file that is refused."""
+USAGE_MONTH = {
+    "month": "2026-03",
+    "starts_at": "2026-03-01T00:00:00Z",
+    "ends_at": "2026-04-01T00:00:00Z",
+    "as_of": "2026-03-05T10:00:00Z",
+}
+USAGE_ROW = {
+    "project": "vision",
+    "user": "ada",
+    "jobs": 2,
+    "cpu_hours": 1.5,
+    "gpu_hours": 3.25,
+    "gpu_hours_by_type": {"h200": 3.25},
+    "energy_j": 7_200_000,
+}
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_api import FakeApi, platform
+from tests.support.fake_api import USAGE_MONTH, USAGE_ROW, FakeApi, platform
 from tests.unit.cli.conftest import Aitne
 
 USE = {
@@ -144,21 +144,9 @@ def test_sync_finds_nothing(api: FakeApi, aitne: Aitne) -> None:
 
 
 def test_usage(api: FakeApi, aitne: Aitne) -> None:
-    row = {
-        "project": "vision",
-        "user": "ada",
-        "jobs": 2,
-        "cpu_hours": 1.5,
-        "gpu_hours": 3.25,
-        "gpu_hours_by_type": {"h200": 3.25},
-        "energy_j": 7_200_000,
-    }
     found = {
-        "month": "2026-03",
-        "starts_at": "2026-03-01T00:00:00Z",
-        "ends_at": "2026-04-01T00:00:00Z",
-        "as_of": "2026-03-05T10:00:00Z",
-        "rows": [row],
+        **USAGE_MONTH,
+        "rows": [USAGE_ROW],
     }
     for _ in range(2):
         api.on("GET", "/projects/vision/usage", found)

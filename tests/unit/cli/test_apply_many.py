@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fake_api import JOB_ID, FakeApi, job
+from tests.support.fake_api import JOB_ID, TOO_MANY_CPUS, FakeApi, job
 from tests.unit.cli.conftest import Aitne
 
 
@@ -37,14 +37,7 @@ def test_apply_submits_all_documents_and_files_together(
 def test_apply_names_the_file_and_line_of_a_refused_job_file_among_many(
     aitne: Aitne, api: FakeApi, job_file: str
 ) -> None:
-    wrong = {"field": "resources.cpu", "message": "too many", "value": "9", "allowed": "1 to 2"}
-    document = {
-        "status": 422,
-        "code": "invalid_input",
-        "detail": "resources.cpu: too many",
-        "problems": [wrong],
-    }
-    items = [{"job": job(), "problem": None}, {"job": None, "problem": document}]
+    items = [{"job": job(), "problem": None}, {"job": None, "problem": TOO_MANY_CPUS}]
     api.on("POST", "/jobs:batch", {"created": 1, "items": items})
     done = aitne("apply", job_file, job_file, "--yes")
     assert (done.status, done.out) == (1, f"{JOB_ID}\n")
@@ -52,4 +45,4 @@ def test_apply_names_the_file_and_line_of_a_refused_job_file_among_many(
     assert "Submitted 1 of 2 jobs." in done.err
     as_json = aitne("apply", job_file, job_file, "--yes", "--json")
     assert as_json.json[0]["id"] == JOB_ID
-    assert as_json.json[1]["error"]["problems"] == [{**wrong, "line": 4}]
+    assert as_json.json[1]["error"]["problems"] == [{**TOO_MANY_CPUS["problems"][0], "line": 4}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.fake_api import FakeApi, platform
+from tests.support.fake_api import USAGE_MONTH, USAGE_ROW, FakeApi, platform
 from tests.unit.cli.conftest import Aitne
 
 PROJECT: dict[str, Any] = {
@@ -184,25 +184,13 @@ def test_an_end_and_a_budget_are_one_thing_or_the_other(api: FakeApi, aitne: Ait
 
 
 def test_a_months_report(api: FakeApi, aitne: Aitne) -> None:
-    row = {
-        "project": "vision",
-        "user": "ada",
-        "jobs": 2,
-        "cpu_hours": 1.5,
-        "gpu_hours": 3.25,
-        "gpu_hours_by_type": {"h200": 3.25},
-        "energy_j": 7_200_000,
-    }
     found = {
         "project": "vision",
         "title": "Vision",
-        "month": "2026-03",
-        "starts_at": "2026-03-01T00:00:00Z",
-        "ends_at": "2026-04-01T00:00:00Z",
-        "as_of": "2026-03-05T10:00:00Z",
+        **USAGE_MONTH,
         "source": "platform",
-        "rows": [row],
-        "total": {**row, "user": ""},
+        "rows": [USAGE_ROW],
+        "total": {**USAGE_ROW, "user": ""},
         "waits": [{"user": "ada", "jobs": 2, "median_s": 60, "p90_s": 90, "max_s": 7200}],
         "outcomes": {"COMPLETED": 1, "FAILED": 1},
         "months": [],
@@ -220,10 +208,7 @@ def test_a_months_report(api: FakeApi, aitne: Aitne) -> None:
 
 def test_usage_is_a_verb_by_itself(api: FakeApi, aitne: Aitne) -> None:
     found = {
-        "month": "2026-03",
-        "starts_at": "2026-03-01T00:00:00Z",
-        "ends_at": "2026-04-01T00:00:00Z",
-        "as_of": "2026-03-05T10:00:00Z",
+        **USAGE_MONTH,
         "rows": [],
     }
     api.on("GET", "/usage", found, found)

@@ -8,6 +8,7 @@ from aitne.client.record import LIVE
 from aitne.core import errors
 from tests.support.fake_api import (
     JOB_ID,
+    TOO_MANY_CPUS,
     Answer,
     CannedAnswer,
     ConnectionLost,
@@ -57,14 +58,7 @@ def test_many_job_files_travel_in_as_few_requests_as_they_fit_in(
 def test_a_refused_job_file_among_many_is_an_error_in_its_place(
     client: Client, api: FakeApi
 ) -> None:
-    wrong = {"field": "resources.cpu", "message": "too many", "value": "9", "allowed": "1 to 2"}
-    document = {
-        "status": 422,
-        "code": "invalid_input",
-        "detail": "resources.cpu: too many",
-        "problems": [wrong],
-    }
-    items = [{"job": job(), "problem": None}, {"job": None, "problem": document}]
+    items = [{"job": job(), "problem": None}, {"job": None, "problem": TOO_MANY_CPUS}]
     api.on("POST", "/jobs:batch", ConnectionLost, {"created": 1, "items": items})
     accepted, refused = client.jobs.submit_many([{"commands": ["true"]}, {"resources": {"cpu": 9}}])
     assert isinstance(accepted, Job)
