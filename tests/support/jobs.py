@@ -9,6 +9,8 @@ from uuid import UUID, uuid4
 from aitne.core.jobs.arrays import array_id, task_group_id, task_id
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
+from aitne.core.models.resources import Resources
+from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.ports.store import JobStore, TransitionRequest
 from aitne.core.units import parse_array
 
@@ -98,3 +100,19 @@ async def store_job_token(store: JobStore, job_id: UUID, token_hash: str, *, epo
     """Store the hash of a job's token, as the submission of the job does."""
     moves = [TransitionRequest(job_id, None)]
     await store.apply(moves, epoch=epoch, tokens={job_id: token_hash})
+
+
+def make_request(**changes: Any) -> SubmitRequest:
+    """Return a request to submit a job of one minute; ``changes`` are other fields."""
+    facts: dict[str, Any] = {
+        "job_id": uuid4(),
+        "attempt": 1,
+        "owner": "ada",
+        "project": "ml",
+        "name": "x",
+        "script": "",
+        "job_dir": "/home/ada/jobs/1",
+        "resources": Resources(),
+        "time_limit_s": 60,
+    }
+    return SubmitRequest(**(facts | changes))

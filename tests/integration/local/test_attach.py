@@ -7,7 +7,6 @@ import os
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -15,12 +14,12 @@ from aitne.adapters.schedulers._local import runner
 from aitne.adapters.schedulers._local.attach import LocalAttacher
 from aitne.adapters.schedulers._local.records import LocalJobRecord, Records
 from aitne.core.errors import SchedulerRejected
-from aitne.core.models.resources import Resources
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.files import JobLocation
-from aitne.core.ports.scheduler import Run, SubmitRequest
+from aitne.core.ports.scheduler import Run
 from aitne.host.settings import load_settings
 from tests.support import realtime
+from tests.support.jobs import make_request
 
 pytestmark = realtime.PROCESSES
 
@@ -28,17 +27,7 @@ pytestmark = realtime.PROCESSES
 @pytest.fixture
 def started(tmp_path: Path) -> AttachTarget:
     """A job that the scheduler has just started, without a runner."""
-    request = SubmitRequest(
-        job_id=uuid4(),
-        attempt=1,
-        owner="ada",
-        project="p",
-        name="n",
-        script="true",
-        job_dir=str(tmp_path / "jobs" / "1"),
-        resources=Resources(),
-        time_limit_s=60,
-    )
+    request = make_request(job_dir=str(tmp_path / "jobs" / "1"))
     records = Records(tmp_path / "local")
     records.prepare()
     records.create(LocalJobRecord(number=1, submitted_at=datetime.now(UTC), request=request))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -21,8 +20,7 @@ from aitne.adapters.schedulers._local.records import (
     write_job_files,
 )
 from aitne.core.jobs.states import TerminationReason
-from aitne.core.models.resources import Resources
-from aitne.core.ports.scheduler import SubmitRequest
+from tests.support.jobs import make_request
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -35,18 +33,8 @@ def disk(tmp_path: Path) -> Records:
 
 
 def record(tmp_path: Path, number: int, indices: tuple[int, ...] | None = None) -> LocalJobRecord:
-    request = SubmitRequest(
-        job_id=uuid4(),
-        attempt=1,
-        owner="ada",
-        project="p",
-        name="n",
-        script="true",
-        files={"token": b"\xff\x00secret"},
-        job_dir=str(tmp_path / "jobs" / str(number)),
-        resources=Resources(),
-        time_limit_s=60,
-    )
+    folder = str(tmp_path / "jobs" / str(number))
+    request = make_request(files={"token": b"\xff\x00secret"}, job_dir=folder)
     return LocalJobRecord(number=number, indices=indices, submitted_at=NOW, request=request)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -21,7 +20,7 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
-from aitne.core.ports.scheduler import SubmitRequest
+from tests.support.jobs import make_request
 
 WORDS = [
     "PENDING",
@@ -52,21 +51,6 @@ WORDS = [
 MARK = queue.new_mark()
 text = st.text(max_size=60)
 MARKED = st.text(st.sampled_from(f"aitne:-_1,[]()\n|{queue.SEPARATOR}\x1e0f "), max_size=200)
-
-
-def request(**changes: Any) -> SubmitRequest:
-    facts: dict[str, Any] = {
-        "job_id": uuid4(),
-        "attempt": 3,
-        "owner": "ada",
-        "project": "ml",
-        "name": "x",
-        "script": "",
-        "job_dir": "/home/ada/jobs/1",
-        "resources": Resources(),
-        "time_limit_s": 90_061,
-    }
-    return SubmitRequest(**(facts | changes))
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -373,7 +357,9 @@ def test_ids(output: str, number: str | None) -> None:
 
 
 def test_a_job_as_options() -> None:
-    asked = request(
+    asked = make_request(
+        attempt=3,
+        time_limit_s=90_061,
         resources=Resources(
             nodes=2,
             cpu=3,
@@ -410,13 +396,15 @@ def test_a_job_as_options() -> None:
 
 def test_session_on_several_nodes_outlives_all_but_the_first() -> None:
     two = Resources(nodes=2)
-    assert "--no-kill" in set(options(request(session=True, resources=two), accounting=False))
-    for other in (request(session=True), request(resources=two)):
+    assert "--no-kill" in set(options(make_request(session=True, resources=two), accounting=False))
+    for other in (make_request(session=True), make_request(resources=two)):
         assert "--no-kill" not in set(options(other, accounting=False))
 
 
 def test_sessions_are_never_requeued_and_projects_are_accounts_where_there_are_any() -> None:
-    asked = request(session=True, max_requeues=5, slurm=SlurmOptions(requeue=True, account="other"))
+    asked = make_request(
+        session=True, max_requeues=5, slurm=SlurmOptions(requeue=True, account="other")
+    )
     words = set(options(asked, accounting=False))
     assert "--no-requeue" in words
     assert not [word for word in words if word.startswith("--account")]
@@ -430,7 +418,9 @@ def test_extra_options_must_be_open(option: str) -> None:
     allowed = ["--uid", "--wrap", "--export", "--comment", "--wckey"]
     with pytest.raises(SchedulerRejected) as caught:
         list(
-            options(request(slurm=SlurmOptions(extra=(option,))), accounting=True, allowed=allowed)
+            options(
+                make_request(slurm=SlurmOptions(extra=(option,))), accounting=True, allowed=allowed
+            )
         )
     assert caught.value.field == "slurm.extra"
     assert "permitted are --wckey" in str(caught.value)
@@ -438,7 +428,7 @@ def test_extra_options_must_be_open(option: str) -> None:
 
 @given(st.text(max_size=300))
 def test_a_jobs_name_never_gets_there(name: str) -> None:
-    asked = request(name=f"<{name}>")
+    asked = make_request(name=f"<{name}>")
     assert not [word for word in options(asked, accounting=True) if f"<{name}>" in word]
 
 

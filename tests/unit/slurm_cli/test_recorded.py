@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
@@ -16,7 +15,8 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
-from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
+from aitne.core.ports.scheduler import SchedulerJob
+from tests.support.jobs import make_request
 
 ASSETS = Path(__file__).parents[2] / "assets" / "slurm"
 FOLDERS = sorted(ASSETS.glob("*/cli"))
@@ -37,21 +37,6 @@ def said(folder: Path, name: str) -> str:
 def by_job(jobs: list[SchedulerJob]) -> dict[tuple[int, int | None], SchedulerJob]:
     """Return the records by the number of the recorded job and the task."""
     return {(job.job_id.int & 0xFF, job.array_task_id): job for job in jobs}
-
-
-def request(**changes: Any) -> SubmitRequest:
-    facts: dict[str, Any] = {
-        "job_id": uuid4(),
-        "attempt": 1,
-        "owner": "ada",
-        "project": "ml",
-        "name": "x",
-        "script": "",
-        "job_dir": "/home/ada/jobs/1",
-        "resources": Resources(),
-        "time_limit_s": 60,
-    }
-    return SubmitRequest(**(facts | changes))
 
 
 def test_both_releases_are_recorded() -> None:
@@ -167,7 +152,7 @@ FIELDS = {
 def test_refusals_name_the_field(folder: Path, name: str) -> None:
     _, _, words = said(folder, f"sbatch-{name}").partition("\n")
     assert answers.proof(words) is answers.SubmissionEvidence.REFUSED
-    asked = request(resources=Resources(gres={"nope": 1}))
+    asked = make_request(resources=Resources(gres={"nope": 1}))
     refused = answers.refusal(words, asked)
     assert refused.field == FIELDS[name]
     assert "Slurm says: " in str(refused)
@@ -187,24 +172,27 @@ def test_limits_say_what_slurm_does_not(folder: Path) -> None:
     )
     limits = ClusterLimits(cluster, {"normal": frozenset()})
     four, five = GpuRequest(count=4), GpuRequest(count=5)
-    assert limits.why_never(request(resources=Resources(gpu=four, nodes=4))) is None
-    refused = limits.why_never(request(resources=Resources(gpu=five)))
+    assert limits.why_never(make_request(resources=Resources(gpu=four, nodes=4))) is None
+    refused = limits.why_never(make_request(resources=Resources(gpu=five)))
     assert refused is not None
     assert refused.field == "resources.gpu"
     debug = SlurmOptions(partition="debug")
-    assert limits.why_never(request(slurm=debug, time_limit_s=1_801)) is not None
+    assert limits.why_never(make_request(slurm=debug, time_limit_s=1_801)) is not None
     # Two partitions: one that takes it is enough.
     either = SlurmOptions(partition="debug,gpu")
-    assert limits.why_never(request(slurm=either, time_limit_s=1_801)) is None
+    assert limits.why_never(make_request(slurm=either, time_limit_s=1_801)) is None
     # A QOS that lifts the partition's limits, or might: Slurm has to say.
     lifts = ClusterLimits(cluster, {"long": frozenset({"PartitionTimeLimit"})})
-    assert lifts.why_never(request(slurm=debug, time_limit_s=1_801)) is None
-    assert ClusterLimits(cluster, None).why_never(request(slurm=debug, time_limit_s=1_801)) is None
-    assert limits.why_never(request(slurm=SlurmOptions(partition="nope"))) is None
+    assert lifts.why_never(make_request(slurm=debug, time_limit_s=1_801)) is None
+    assert (
+        ClusterLimits(cluster, None).why_never(make_request(slurm=debug, time_limit_s=1_801))
+        is None
+    )
+    assert limits.why_never(make_request(slurm=SlurmOptions(partition="nope"))) is None
     # shard is on some nodes alone: a job on three of them is too wide, one on two is not.
     shards = {"shard": 1}
-    assert limits.why_never(request(resources=Resources(nodes=2, gres=shards))) is None
-    wide = limits.why_never(request(resources=Resources(nodes=3, gres=shards)))
+    assert limits.why_never(make_request(resources=Resources(nodes=2, gres=shards))) is None
+    wide = limits.why_never(make_request(resources=Resources(nodes=3, gres=shards)))
     assert wide is not None
     assert wide.field == "resources"
 
