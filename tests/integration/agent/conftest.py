@@ -18,8 +18,14 @@ def platform() -> Iterator[Platform]:
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    found = Job(tmp_path)
+def folder(tmp_path: Path) -> Path:
+    """The folder of ``job``."""
+    return tmp_path
+
+
+@pytest.fixture
+def job(folder: Path) -> Iterator[Job]:
+    found = Job(folder)
     yield found
     if found.process is not None and found.process.poll() is None:
         # Asked to end, the agent ends its program too; killed, it would leave it behind.

@@ -21,13 +21,11 @@ TWO = [{"node": "node01", "gpus": [0]}, {"node": "node02", "gpus": [1, 3]}]
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Any:
-    (tmp_path / "1").mkdir()
-    found = Job(tmp_path / "1")
-    yield found
-    if found.process is not None and found.process.poll() is None:
-        found.process.terminate()
-        found.process.wait()
+def folder(tmp_path: Path) -> Path:
+    """The folder of the first attempt, beside which checkpoints are."""
+    folder = tmp_path / "1"
+    folder.mkdir()
+    return folder
 
 
 def ranks(nodes: int = 2, **around: str) -> dict[str, Any]:

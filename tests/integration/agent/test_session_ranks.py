@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +40,11 @@ APP = "import os; print('app', os.environ.get('AITNE_RANKS_FOLDER'), flush=True)
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    (tmp_path / "1").mkdir()
-    found = Job(tmp_path / "1")
-    yield found
-    if found.process is not None and found.process.poll() is None:
-        found.process.terminate()
-        found.process.wait()
+def folder(tmp_path: Path) -> Path:
+    """The folder of the first attempt, beside which checkpoints are."""
+    folder = tmp_path / "1"
+    folder.mkdir()
+    return folder
 
 
 def session(nodes: int = 2, engine: str = ENGINE, need: str | None = None) -> dict[str, Any]:
