@@ -10,11 +10,31 @@ from hypothesis import settings
 
 from tests.plugins import scheduling, selection
 from tests.plugins.results import RealtimeTests, TestResults
-from tests.support.platform import platform, slurm_platform
 from tests.support.requirements import required
+from tests.support.shared_platform import (
+    fixtures_of_modules,
+    platform,
+    separate_platform,
+    separate_slurm_platform,
+    shared_platform,
+    shared_slurm_platform,
+    slurm_platform,
+    slurm_without_shared_platform,
+)
 from tests.support.slurm import slurm_cluster, slurm_clusters
 
-__all__ = ["platform", "slurm_cluster", "slurm_clusters", "slurm_platform"]
+__all__ = [
+    "fixtures_of_modules",
+    "platform",
+    "separate_platform",
+    "separate_slurm_platform",
+    "shared_platform",
+    "shared_slurm_platform",
+    "slurm_cluster",
+    "slurm_clusters",
+    "slurm_platform",
+    "slurm_without_shared_platform",
+]
 
 # A busy machine is slow at times; how long an example takes is not what these tests are about.
 settings.register_profile("aitne", deadline=None)

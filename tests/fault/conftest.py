@@ -6,7 +6,7 @@ import pytest
 
 from aitne.core.platform.dev_cluster import DevCluster
 from tests.fault.storm import config
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform, run_platform
 
 
 @pytest.fixture
@@ -28,10 +28,6 @@ def slurm_platform(
     slurm_cluster: DevCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningPlatform]:
     """A platform on the tests' Slurm, for the tests of one module."""
-    environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("on-slurm"), config(slurm_cluster))
-    try:
-        running.start()
+    root = tmp_path_factory.mktemp("on-slurm")
+    with run_platform(RunningPlatform(root, config(slurm_cluster))) as running:
         yield running
-    finally:
-        running.stop()

@@ -38,7 +38,7 @@ from aitne.dev.cluster import down, up
 from tests.fault.hangs import PROCESSES, Hangs
 from tests.fault.storm_result import Result
 from tests.support.own_platform import own_platform
-from tests.support.platform import SOFTWARE, RunningPlatform, environments_or_skip
+from tests.support.platform import SOFTWARE, RunningPlatform, environments_or_skip, run_platform
 
 VICTIMS = ("api", "controller")
 SLURM, LOCAL_ACCOUNTS = "slurm", "local-accounts"
@@ -357,12 +357,10 @@ def on_slurm(
     cluster = up(name, progress=say)
     root = Path(tempfile.mkdtemp(prefix="aitne-storm-"))
     root.chmod(0o755)
-    platform = RunningPlatform(root, config(cluster))
     try:
-        platform.start()
-        yield platform, cluster, "alice"
+        with run_platform(RunningPlatform(root, config(cluster))) as platform:
+            yield platform, cluster, "alice"
     finally:
-        platform.stop()
         down(name, progress=say)
         shutil.rmtree(root)
 

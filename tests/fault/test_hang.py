@@ -28,6 +28,12 @@ RECOVERED_WITHIN_S = 180.0
 """A hung process is killed after 30 s; the rest is for a busy machine to start all of them."""
 
 
+@pytest.fixture(scope="module")
+def platform(separate_platform: RunningPlatform) -> RunningPlatform:
+    """A platform of the module's own: tests stop its processes."""
+    return separate_platform
+
+
 @pytest.fixture
 def client(platform: RunningPlatform) -> Iterator[Client]:
     """A client of a ready platform; remaining jobs are ended after the test."""

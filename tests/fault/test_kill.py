@@ -23,6 +23,12 @@ pytestmark = [
 VICTIMS = ("api", "controller", "hub", "proxy")
 
 
+@pytest.fixture(scope="module")
+def platform(separate_platform: RunningPlatform) -> RunningPlatform:
+    """A platform of the module's own: tests kill its processes."""
+    return separate_platform
+
+
 @pytest.fixture
 def client(platform: RunningPlatform) -> Iterator[Client]:
     """A client; remaining jobs are ended after the test, so that they hold no processor."""

@@ -7,14 +7,24 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import httpx
 import pytest
 
 from aitne.supervisor.node import find_node
+from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.requirements import lacking
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def marks(timeout_s: int) -> list[pytest.MarkDecorator]:
+    """Return the marks of a module that walks through a platform's portal."""
+    return [
+        pytest.mark.platform,
+        pytest.mark.browser,
+        pytest.mark.timeout(timeout_s),
+        realtime.BROWSER,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +60,12 @@ def show(
     *arguments: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run a script of this folder in a browser whose pictures go to ``shots``."""
-    answer = httpx.post(
-        f"{platform.url}/api/v1/auth/login-links",
-        headers={"Authorization": f"Bearer {token}"},
-        trust_env=False,
-    )
-    answer.raise_for_status()
     return subprocess.run(
         [
             str(find_node().program),
             str(ROOT / "tests" / "e2e" / script),
             platform.url,
-            answer.json()["url"],
+            platform.login_link(token),
             str(shots),
             *arguments,
         ],

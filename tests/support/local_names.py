@@ -11,14 +11,20 @@ SECURE = "was-secure"
 """The attribute of a cookie that was ``Secure``: the client's own jar would not send it over http."""
 
 
+def address_of(host: str) -> str:
+    """Return loopback's address for ``localhost`` and the names below it, and other names unchanged."""
+    return "127.0.0.1" if f".{host}".endswith(".localhost") else host
+
+
 class _Loopback(httpx.HTTPTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Connect to loopback; the Host header and the certificate keep the name."""
-        if f".{request.url.host}".rpartition(".")[2] != "localhost":
+        address = address_of(request.url.host)
+        if address == request.url.host:
             return super().handle_request(request)
         local = httpx.Request(
             request.method,
-            request.url.copy_with(host="127.0.0.1"),
+            request.url.copy_with(host=address),
             headers=request.headers,
             stream=request.stream,
             extensions={**request.extensions, "sni_hostname": request.url.host},

@@ -13,6 +13,8 @@ from uuid import uuid4
 import httpx
 from websockets.sync.client import ClientConnection, connect
 
+from tests.support import local_names
+
 ANSWER_WITHIN_S = 60.0
 
 
@@ -143,11 +145,14 @@ class _Direct:
     """The network of this machine."""
 
     def browser(self) -> httpx.Client:
-        return httpx.Client(follow_redirects=True, timeout=30, trust_env=False)
+        return local_names.browser(trust_env=False)
 
     def websocket(self, url: str, *, origin: str, cookies: str = "") -> ClientConnection:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "wss" else 80)
         return connect(
             url,
+            address=(local_names.address_of(parts.hostname or ""), port),
             additional_headers={"Cookie": cookies},
             origin=origin,  # type: ignore[arg-type]
             open_timeout=30,

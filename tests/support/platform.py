@@ -9,10 +9,10 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
@@ -82,6 +82,17 @@ class RunningPlatform:
         done = self.aitne("admin", "token", "create", "--user", user, "--name", "test", "--json")
         assert done.returncode == 0, done.stderr
         return str(json.loads(done.stdout)["token"])
+
+    def login_link(self, token: str | None = None) -> str:
+        """Create a one-time login link of the token's owner; None: the first administrator."""
+        answer = httpx.post(
+            f"{self.url}/api/v1/auth/login-links",
+            headers={"Authorization": f"Bearer {token or self.token}"},
+            trust_env=False,
+            verify=self.trust(),
+        )
+        answer.raise_for_status()
+        return str(answer.json()["url"])
 
     def aitne(
         self,
@@ -154,6 +165,18 @@ class RunningPlatform:
         return "\n".join(f"== {log.name}\n{log.read_text()[-2_000:]}" for log in logs)
 
 
+@contextmanager
+def run_platform(platform: RunningPlatform) -> Iterator[RunningPlatform]:
+    """Start a platform for the block, and stop it at the end however far it came; skip where the
+    environments cannot be had."""
+    environments_or_skip()
+    try:
+        platform.start()
+        yield platform
+    finally:
+        platform.stop()
+
+
 SOFTWARE = Path("/var/cache/aitne/software")
 """The software of the nodes, made once for all clusters of all tests and readable by all accounts."""
 
@@ -179,29 +202,3 @@ def on_interleaved_nodes(root: Path, local: str = "") -> RunningPlatform:
     )
     network = f'[topology]\nfile = "{root}/topology.conf"\n'
     return RunningPlatform(root, f"[local]\nnodes = 4\n{local}\n{network}")
-
-
-@pytest.fixture(scope="module")
-def slurm_platform(
-    tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster
-) -> Iterator[RunningPlatform]:
-    """A platform on a real Slurm for the tests of one module."""
-    environments_or_skip()
-    running = on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster)
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """A platform for the tests of one module."""
-    environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"))
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()

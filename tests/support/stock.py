@@ -23,7 +23,7 @@ from aitne.core.storage.settings import ContainerSettings
 from aitne.host.folders import cache_dir
 from tests.support.dockerd import Dockerd, running
 from tests.support.images import need_apptainer
-from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
+from tests.support.platform import RunningPlatform, on_cluster, run_platform
 from tests.support.requirements import lacking
 
 NAMES = ("base", "jupyter")
@@ -103,15 +103,12 @@ def offer_stock(platform: RunningPlatform, images: Path) -> None:
 @contextmanager
 def stock_on(cluster: DevCluster, home: Path) -> Iterator[RunningPlatform]:
     """Run a platform with both images in ``home``, on a Slurm cluster whose nodes have Apptainer."""
-    environments_or_skip()
     images = shared_stock()
-    running = on_cluster(home, cluster, f'[containers]\nimages_dir = "{images}"')
-    try:
-        running.start()
+    with run_platform(
+        on_cluster(home, cluster, f'[containers]\nimages_dir = "{images}"')
+    ) as running:
         offer_stock(running, images)
         yield running
-    finally:
-        running.stop()
 
 
 def _make(

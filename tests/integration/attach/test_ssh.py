@@ -92,17 +92,21 @@ def needs_ssh() -> None:
 
 @pytest.fixture(scope="module")
 def here(
-    platform: RunningPlatform, needs_ssh: None, tmp_path_factory: pytest.TempPathFactory
+    separate_platform: RunningPlatform, needs_ssh: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Person:
-    return Person(platform, platform.token, tmp_path_factory.mktemp("person") / "home")
+    return Person(
+        separate_platform, separate_platform.token, tmp_path_factory.mktemp("person") / "home"
+    )
 
 
 @pytest.fixture(scope="module")
 def alice(
-    slurm_platform: RunningPlatform, needs_ssh: None, tmp_path_factory: pytest.TempPathFactory
+    separate_slurm_platform: RunningPlatform,
+    needs_ssh: None,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Person:
-    token = slurm_platform.token_of("alice")
-    return Person(slurm_platform, token, tmp_path_factory.mktemp("alice") / "home")
+    token = separate_slurm_platform.token_of("alice")
+    return Person(separate_slurm_platform, token, tmp_path_factory.mktemp("alice") / "home")
 
 
 @pytest.fixture(params=["here", "alice"])

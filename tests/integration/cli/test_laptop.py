@@ -14,7 +14,7 @@ import pytest
 from aitne.core.platform.dev_cluster import DevCluster
 from tests.support import realtime
 from tests.support.laptop import ROOT, Laptop
-from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
+from tests.support.platform import RunningPlatform, on_cluster, run_platform
 
 pytestmark = [
     pytest.mark.long(third=1),
@@ -47,7 +47,6 @@ def platform(
     slurm_cluster: DevCluster, laptop: Laptop, tmp_path: Path
 ) -> Iterator[RunningPlatform]:
     """A platform on Slurm with TLS of its own CA, at the address that the laptop reaches."""
-    environments_or_skip()
     running = on_cluster(tmp_path / "cluster", slurm_cluster, "[tls]\nenabled = true")
     running.url = f"https://{laptop.platform_address}:{running.port}"
     settings = running.data_dir / "aitne.toml"
@@ -56,11 +55,8 @@ def platform(
         f'sessions_url = "https://{laptop.platform_address}:{running.port + 1}"\n'
     )
     settings.write_text(addresses + settings.read_text())
-    try:
-        running.start()
+    with run_platform(running):
         yield running
-    finally:
-        running.stop()
 
 
 def log_in(laptop: Laptop, platform: RunningPlatform) -> None:

@@ -9,7 +9,7 @@ import pytest
 from aitne.client import Client
 from aitne.core.platform.dev_cluster import DevCluster
 from tests.support.dockerd import Dockerd
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform, run_platform
 from tests.support.stock import make_stock, offer_stock, stock_dockerd, stock_on
 
 __all__ = ["stock_dockerd"]
@@ -20,20 +20,16 @@ def here(
     tmp_path_factory: pytest.TempPathFactory, stock_dockerd: Dockerd
 ) -> Iterator[RunningPlatform]:
     """A platform on one machine with Apptainer and Docker, with both images for both."""
-    environments_or_skip()
     images = make_stock(stock_dockerd)
     config = [
         "[containers]",
         f'docker_url = "{stock_dockerd.url}"',
         f'images_dir = "{images}"',
     ]
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), "\n".join(config))
-    try:
-        running.start()
+    root = tmp_path_factory.mktemp("platform")
+    with run_platform(RunningPlatform(root, "\n".join(config))) as running:
         offer_stock(running, images)
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from aitne.client import Client
-from aitne.core.platform.dev_cluster import DevCluster
-from tests.support.platform import (
-    RunningPlatform,
-    environments_or_skip,
-    on_cluster,
-    on_interleaved_nodes,
-)
+from tests.support.platform import RunningPlatform, on_interleaved_nodes, run_platform
 from tests.support.waiting import eventually
 
 SAY = """\
@@ -46,17 +40,13 @@ def log_of(client: Client, job_id: str) -> str:
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """A platform whose four nodes are this machine, on two leaves that their names interleave."""
-    environments_or_skip()
     root = tmp_path_factory.mktemp("platform")
     running = on_interleaved_nodes(root, "cpus = 8")
     # Programs in jobs find the platform as without XDG_STATE_HOME.
     (running.home / ".local").mkdir()
     (running.home / ".local" / "state").symlink_to(root / "state")
-    try:
-        running.start()
+    with run_platform(running):
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture(scope="module")
@@ -71,20 +61,6 @@ def owner(here: RunningPlatform) -> Client:
 
 
 @pytest.fixture(scope="module")
-def on_slurm(
-    tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster
-) -> Iterator[RunningPlatform]:
-    """A platform on a real Slurm."""
-    environments_or_skip()
-    running = on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster)
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
-
-
-@pytest.fixture(scope="module")
-def alice(on_slurm: RunningPlatform) -> Client:
+def alice(slurm_platform: RunningPlatform) -> Client:
     """A user of the cluster."""
-    return Client(on_slurm.url, on_slurm.token_of("alice"))
+    return Client(slurm_platform.url, slurm_platform.token_of("alice"))

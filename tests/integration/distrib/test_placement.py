@@ -26,7 +26,7 @@ from aitne.dev.cluster import down, up
 from tests.integration.distrib.conftest import log_of
 from tests.support import realtime
 from tests.support.browser import assert_portal_shows_order, chromium
-from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
+from tests.support.platform import RunningPlatform, on_cluster, run_platform
 from tests.support.slurm import cluster_name, root_or_skip, run_as, say, sbatch, wait_ended
 from tests.support.training import shared_environment
 from tests.support.waiting import eventually
@@ -93,13 +93,8 @@ def on_rest(
     tmp_path_factory: pytest.TempPathFactory, interleaved: DevCluster
 ) -> Iterator[RunningPlatform]:
     """A platform that submits by slurmrestd."""
-    environments_or_skip()
-    running = on_cluster(tmp_path_factory.mktemp("rest"), interleaved)
-    try:
-        running.start()
+    with run_platform(on_cluster(tmp_path_factory.mktemp("rest"), interleaved)) as running:
         yield running
-    finally:
-        running.stop()
 
 
 def alice_of(running: RunningPlatform) -> Client:

@@ -26,19 +26,19 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(scope="module")
+def platform(separate_platform: RunningPlatform) -> RunningPlatform:
+    """A platform of the module's own: tests kill and restart it."""
+    return separate_platform
+
+
 @contextmanager
 def browser(platform: RunningPlatform) -> Iterator[httpx.Client]:
     """A browser that is logged in at the portal by a one-time link."""
-    links = httpx.post(
-        f"{platform.url}/api/v1/auth/login-links",
-        headers={"Authorization": f"Bearer {platform.token}"},
-        trust_env=False,
-    )
-    links.raise_for_status()
     with local_names.browser() as client:
         login = client.post(
             f"{platform.url}/api/v1/auth/login-link",
-            json={"token": links.json()["url"].partition("#link=")[2]},
+            json={"token": platform.login_link().partition("#link=")[2]},
             headers={"Origin": platform.url},
         )
         login.raise_for_status()

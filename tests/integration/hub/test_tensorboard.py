@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,7 +14,7 @@ import pytest
 
 from tests.integration.hub.test_platform import browser
 from tests.support import local_names, realtime
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -25,18 +24,6 @@ pytestmark = [
 ]
 
 EVENTS = Path(__file__).parents[2] / "assets" / "tensorboard" / "events.out.tfevents.scalars"
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """A platform with a domain for each user."""
-    environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), domain="localhost")
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
 
 
 def test_the_curves_of_a_folder_are_shown_to_who_is_logged_in(

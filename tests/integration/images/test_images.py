@@ -41,6 +41,12 @@ smoke: [{smoke}]
 
 
 @pytest.fixture(scope="module")
+def platform(separate_platform: RunningPlatform) -> RunningPlatform:
+    """A platform of the module's own: tests fill its images folder."""
+    return separate_platform
+
+
+@pytest.fixture(scope="module")
 def client(platform: RunningPlatform) -> Client:
     need_apptainer()
     root_or_skip()

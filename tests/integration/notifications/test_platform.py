@@ -15,7 +15,7 @@ import pytest
 from aitne.client import Client
 from aitne.core.notifications.webhooks import verify
 from tests.support import realtime
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform, run_platform
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -34,13 +34,8 @@ IDLE_S = 12
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), CONFIG)
-    try:
-        running.start()
+    with run_platform(RunningPlatform(tmp_path_factory.mktemp("platform"), CONFIG)) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture

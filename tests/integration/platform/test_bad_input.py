@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support import realtime
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform, run_platform
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -41,14 +41,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory, site: Path) -> Iterator[RunningPlatform]:
-    environments_or_skip()
     config = f"templates = [{json.dumps(str(site))}]\n"
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), config)
-    try:
-        running.start()
+    with run_platform(RunningPlatform(tmp_path_factory.mktemp("platform"), config)) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from aitne.supervisor import control
 from tests.support import realtime
 from tests.support.documents import typed_lines
 from tests.support.notebook import Notebook
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform, run_platform
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -62,13 +62,9 @@ class Work:
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """A platform with CPUs for all jobs of this module at once."""
-    environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), "[local]\ncpus = 4\n")
-    try:
-        running.start()
+    root = tmp_path_factory.mktemp("platform")
+    with run_platform(RunningPlatform(root, "[local]\ncpus = 4\n")) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ import pytest
 from aitne.client import Client
 from aitne.core.datasets import HEADER, MOST_BYTES
 from tests.support import realtime, reverse_proxies
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform, run_platform
 from tests.support.reverse_proxies import CLIENT, PORTAL, SESSIONS, Front, Site
 
 pytestmark = [
@@ -53,7 +53,6 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    environments_or_skip()
     # The folder of the tests is closed to the account of nginx.
     with tempfile.TemporaryDirectory(prefix="aitne-proxy-") as folder:
         authority = reverse_proxies.prepare(Path(folder))
@@ -62,14 +61,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         lines += [f'proxy_socket = "{folder}/run/portal.sock"']
         platform = RunningPlatform(tmp_path_factory.mktemp("platform"), "\n".join(lines))
         site = Site(Path(folder), authority, platform.port + 1)
-        try:
-            platform.start()
+        with run_platform(platform):
             client = Client(platform.url, platform.token)
             session = client.sessions.wait_ready(client.sessions.start("jupyterlab").id)
             assert session.url is not None
             yield Served(platform, client, site, str(session.id), session.url)
-        finally:
-            platform.stop()
 
 
 @pytest.fixture(scope="module", params=["nginx", "caddy"])
@@ -81,16 +77,14 @@ def front(request: pytest.FixtureRequest, served: Served) -> Iterator[Front]:
 @pytest.fixture
 def browser(front: Front, served: Served) -> Iterator[httpx.Client]:
     """A browser that is logged in at the portal, and tells a wrong address of itself."""
-    made = httpx.post(
-        f"{served.platform.url}/api/v1/auth/login-links", headers=served.bearer, trust_env=False
-    )
-    assert made.json()["url"].startswith(f"{PORTAL}/")
+    link = served.platform.login_link()
+    assert link.startswith(f"{PORTAL}/")
     with front.browser() as client:
         client.headers["X-Forwarded-For"] = FORGED
         client.headers["X-Real-IP"] = FORGED
         login = client.post(
             f"{PORTAL}/api/v1/auth/login-link",
-            json={"token": made.json()["url"].partition("#link=")[2]},
+            json={"token": link.partition("#link=")[2]},
             headers={"Origin": PORTAL},
         )
         assert login.status_code == 200, login.text

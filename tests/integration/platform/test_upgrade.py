@@ -14,7 +14,7 @@ from aitne.core.jobs.states import JobState
 from tests.support import realtime
 from tests.support.absence import AbsenceMeter
 from tests.support.notebook import Notebook
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform, run_platform
 from tests.support.releases import build_wheel, install_wheel, next_release
 from tests.support.waiting import eventually
 
@@ -41,15 +41,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator[RunningPlatform]:
     """A platform that runs from its own virtual environment, without a source tree."""
-    environments_or_skip()
     root = tmp_path_factory.mktemp("installed")
     platform = RunningPlatform(root)
     platform.command = [str(install_wheel(root / "aitne", wheel))]
-    try:
-        platform.start()
+    with run_platform(platform):
         yield platform
-    finally:
-        platform.stop()
 
 
 def upgrade(platform: RunningPlatform, *arguments: str) -> tuple[int, list[dict[str, object]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from aitne.core.errors import Conflict
 from tests.integration.hub.test_platform import browser
 from tests.support import realtime
 from tests.support.notebook import Notebook
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import RunningPlatform
 
 pytestmark = [
     pytest.mark.platform,
@@ -37,17 +36,6 @@ ENDS = {
     "idle": ({"inactivity_duration": "15s"}, "CANCELLED", "idle"),
     "failure": ({}, "FAILED", "failed"),
 }
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"))
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
 
 
 def workspace(job: Job) -> str:

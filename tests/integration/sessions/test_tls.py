@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 from aitne.client import Client
 from aitne.core.platform.dev_cluster import DevCluster
 from tests.support import local_names, realtime
-from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
+from tests.support.platform import RunningPlatform, on_cluster, run_platform
 from tests.support.slurm import run_as
 from tests.support.waiting import eventually
 
@@ -50,18 +50,14 @@ def tls_platform(
     slurm_cluster: DevCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningPlatform]:
     """A platform with TLS and a domain for each user; nodes reach it by an address."""
-    environments_or_skip()
     running = on_cluster(tmp_path_factory.mktemp("tls"), slurm_cluster, "[tls]\nenabled = true")
     settings = running.data_dir / "aitne.toml"
     origin = f"{DOMAIN}:{running.port + 1}"
     address = f'sessions_address = "https://127.0.0.1:{running.port + 1}"'
     text = settings.read_text().replace("[slurm]\n", f"[slurm]\n{address}\n")
     settings.write_text(f'sessions_url = "https://*.{origin}"\n{text}')
-    try:
-        running.start()
+    with run_platform(running):
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture
