@@ -94,7 +94,7 @@ def _platform(config: str) -> Iterator[RunningPlatform]:
 
 
 def _show(script: str, platform: RunningPlatform, chromium: str, out: Path, *arguments: str) -> int:
-    from tests.e2e.conftest import show
+    from tests.support.browser import show
 
     done = show(script, platform, platform.token, chromium, out, *arguments)
     print(done.stdout, done.stderr, sep="\n")

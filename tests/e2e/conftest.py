@@ -12,12 +12,9 @@ from pwd import getpwnam
 import pytest
 
 from aitne.core.platform.dev_cluster import DevCluster
-from tests.support.browser import ROOT as ROOT
 from tests.support.browser import chromium as chromium
-from tests.support.browser import show as show
-from tests.support.browser import walk as walk
-from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
-from tests.support.stock import offer_stock, shared_folder, shared_stock
+from tests.support.platform import RunningPlatform, run_platform
+from tests.support.stock import offer_stock, shared_stock, stock_on
 
 DATASET = "digits:1"
 
@@ -31,57 +28,31 @@ def _ended_like_ctrl_c() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """A platform with this machine's local scheduler and a domain for each user."""
-    environments_or_skip()
+def with_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """A platform with both images, and a dataset of the user who started it."""
+    images = shared_stock()
     root = tmp_path_factory.mktemp("platform")
-    running = RunningPlatform(root, _containers(), domain="localhost")
-    try:
-        running.start()
+    config = f'[containers]\nimages_dir = "{images}"'
+    with run_platform(RunningPlatform(root, config, domain="localhost")) as running:
+        offer_stock(running, images)
+        _add(running, running.token, running.home / "digits")
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture(scope="module")
-def slurm_platform(
+def slurm_with_images(
     tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster
 ) -> Iterator[RunningPlatform]:
-    """A platform on a Slurm cluster of its own."""
-    environments_or_skip()
-    running = on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster, _containers())
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
-
-
-@pytest.fixture(scope="module")
-def with_images(platform: RunningPlatform) -> RunningPlatform:
-    """``platform`` with both images, and a dataset of the user who started it."""
-    offer_stock(platform, shared_stock())
-    _add(platform, platform.token, platform.home / "digits")
-    return platform
-
-
-@pytest.fixture(scope="module")
-def slurm_with_images(slurm_platform: RunningPlatform) -> Iterator[RunningPlatform]:
-    """``slurm_platform`` with both images, and a private dataset of alice's."""
-    offer_stock(slurm_platform, shared_stock())
+    """A platform on Slurm with both images, and a private dataset of alice's."""
     alice = getpwnam("alice")
     folder = Path(alice.pw_dir, "digits-of-the-portal")
     shutil.rmtree(folder, ignore_errors=True)
-    try:
-        _add(slurm_platform, slurm_platform.token_of("alice"), folder, alice.pw_uid, alice.pw_gid)
-        yield slurm_platform
-    finally:
-        shutil.rmtree(folder)
-
-
-def _containers() -> str:
-    """Return the setting of the images folder, which only tests with images fill."""
-    return f'[containers]\nimages_dir = "{shared_folder()}"'
+    with stock_on(slurm_cluster, tmp_path_factory.mktemp("platform")) as running:
+        try:
+            _add(running, running.token_of("alice"), folder, alice.pw_uid, alice.pw_gid)
+            yield running
+        finally:
+            shutil.rmtree(folder)
 
 
 def _add(platform: RunningPlatform, token: str, folder: Path, uid: int = -1, gid: int = -1) -> None:

@@ -1,6 +1,7 @@
 // Every page in both schemes and both widths: a picture of it, what axe finds, what is too wide, what the console says.
-// `look.mjs PORTAL LOGIN OUT IDS [LANGUAGE [VARIANTS]]`; with AITNE_PAGES only those pages. index.html shows all pictures.
+// `look.mjs PORTAL LOGIN OUT IDS [LANGUAGE [VARIANTS [KIND]]]`; with AITNE_PAGES only those pages. index.html shows all pictures.
 // With VARIANTS (`1440-light,390-dark`) only those are looked at, without the stages, and only pages with a fault have a picture.
+// KIND is `pages`, or `dialogs`: dialogs, menus, and pages without answers.
 import { createRequire } from "node:module";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,11 +11,13 @@ import { pages, SCHEMES, stages, WIDTHS } from "./pages.mjs";
 const require = createRequire(new URL("../../frontend/package.json", import.meta.url));
 const { AxeBuilder } = require("@axe-core/playwright");
 
-const [ids = "{}", language = "en", chosen] = further;
+const [ids = "{}", language = "en", chosen, kind] = further;
 const every = WIDTHS.flatMap(([width, height]) => SCHEMES.map((scheme) => ({ name: `${width}-${scheme}`, width, height, scheme })));
 const variants = every.filter(({ name }) => chosen === undefined || chosen.split(",").includes(name));
 const only = process.env.AITNE_PAGES?.split(",");
-const shown = [...pages(JSON.parse(ids)), ...(chosen === undefined ? stages(JSON.parse(ids)) : [])].filter(({ name }) => only === undefined || only.includes(name));
+const kindOf = ({ fold, answers }) => fold || answers !== undefined ? "dialogs" : "pages";
+const shown = [...pages(JSON.parse(ids)), ...(chosen === undefined ? stages(JSON.parse(ids)) : [])]
+  .filter((one) => (only === undefined || only.includes(one.name)) && (kind === undefined || kind === kindOf(one)));
 // Half of the time a page waits for its answers.
 const TABS = 2;
 const SERIOUS = new Set(["serious", "critical"]);

@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 
 from aitne.core.platform.dev_cluster import DevCluster
-from tests.e2e.conftest import walk
-from tests.support import realtime
-from tests.support.platform import AITNE, RunningPlatform, environments_or_skip, on_cluster
+from tests.support.browser import marks, walk
+from tests.support.platform import AITNE, RunningPlatform, on_cluster, run_platform
 from tests.support.slurm import run_as
 
-pytestmark = [
-    pytest.mark.platform,
-    pytest.mark.browser,
-    pytest.mark.timeout(1_200),
-    realtime.BROWSER,
-]
+pytestmark = marks(timeout_s=1_200)
 
 
 @pytest.fixture
@@ -27,13 +21,12 @@ def slurm_platform(
     tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster
 ) -> Iterator[RunningPlatform]:
     """A platform of the day's own, and no node that stays drained however the day ends."""
-    environments_or_skip()
-    running = on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster)
     try:
-        running.start()
-        yield running
+        with run_platform(
+            on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster)
+        ) as running:
+            yield running
     finally:
-        running.stop()
         _resume_all(slurm_cluster)
 
 

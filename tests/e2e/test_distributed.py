@@ -12,20 +12,13 @@ from pwd import getpwnam
 import pytest
 
 from aitne.client import Client
-from tests.e2e.conftest import walk
-from tests.support import realtime
-from tests.support.browser import assert_portal_shows_order
-from tests.support.platform import RunningPlatform, environments_or_skip, on_interleaved_nodes
+from tests.support.browser import assert_portal_shows_order, marks, walk
+from tests.support.platform import RunningPlatform, on_interleaved_nodes, run_platform
 from tests.support.requirements import need_package
 from tests.support.training import shared_environment
 from tests.support.waiting import eventually
 
-pytestmark = [
-    pytest.mark.platform,
-    pytest.mark.browser,
-    pytest.mark.timeout(500),
-    realtime.BROWSER,
-]
+pytestmark = marks(timeout_s=500)
 
 PROGRAM = Path(__file__).with_name("train.py")
 
@@ -34,13 +27,8 @@ PROGRAM = Path(__file__).with_name("train.py")
 def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """A platform with four nodes on this machine, whose names alternate between two leaf switches."""
     need_package("torch")
-    environments_or_skip()
-    running = on_interleaved_nodes(tmp_path_factory.mktemp("platform"))
-    try:
-        running.start()
+    with run_platform(on_interleaved_nodes(tmp_path_factory.mktemp("platform"))) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.mark.long(third=2)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import walk
 from tests.support import realtime
+from tests.support.browser import walk
 from tests.support.documents import NOTEBOOK_TUTORIAL, ROOT, blocks, cells, commands
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.requirements import lacking, need_package

@@ -11,15 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from aitne.supervisor.node import find_node
-from tests.e2e.conftest import ROOT
 from tests.support import realtime
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.browser import ROOT
+from tests.support.platform import RunningPlatform, run_platform
 
 pytestmark = [
     pytest.mark.platform,
@@ -80,7 +79,7 @@ class Scene:
         tokens = {user: self.platform.token_of(user) for user in ("alice", "bob")}
         given = {
             **{user: self._session(token) for user, token in tokens.items()},
-            "links": {user: self._link(token) for user, token in tokens.items()},
+            "links": {user: self.platform.login_link(token) for user, token in tokens.items()},
             "portal": self.platform.url,
             "hub": self.hub,
             "spki": self._spki(),
@@ -116,16 +115,6 @@ class Scene:
         assert done.returncode == 0, done.stderr
         return str(json.loads(done.stdout)["url"]).removesuffix("/lab")
 
-    def _link(self, token: str) -> str:
-        answer = httpx.post(
-            f"{self.platform.url}/api/v1/auth/login-links",
-            headers={"Authorization": f"Bearer {token}"},
-            trust_env=False,
-            verify=self.platform.trust(),
-        )
-        answer.raise_for_status()
-        return str(answer.json()["url"])
-
     def _spki(self) -> str:
         """Return the digest by which Chromium trusts the platform's certificate; empty without TLS."""
         if not self.platform.tls:
@@ -139,16 +128,12 @@ class Scene:
 @pytest.fixture(params=["http", "https"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     """The platform, with a domain for each user."""
-    environments_or_skip()
     config = "[tls]\nenabled = true" if request.param == "https" else ""
     platform = RunningPlatform(tmp_path, config, domain=DOMAIN)
     made = Scene(platform)
-    try:
-        platform.start()
+    with run_platform(platform):
         made.prepare()
         yield made
-    finally:
-        platform.stop()
 
 
 def test_page_of_another_users_session_can_do_nothing(scene: Scene, chromium: str) -> None:

@@ -12,19 +12,12 @@ import pytest
 
 from aitne.core.jobs.states import JobState
 from aitne.supervisor import control
-from tests.e2e.conftest import walk
-from tests.support import realtime
+from tests.support.browser import marks, walk
 from tests.support.own_platform import OwnPlatform, own_platform
 from tests.support.platform import environments_or_skip
 from tests.support.waiting import eventually
 
-pytestmark = [
-    pytest.mark.platform,
-    pytest.mark.browser,
-    pytest.mark.timeout(600),
-    pytest.mark.long(third=3),
-    realtime.BROWSER,
-]
+pytestmark = [*marks(timeout_s=600), pytest.mark.long(third=3)]
 
 WRITES = """
 import json, os, pathlib, pwd
