@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -17,8 +18,7 @@ from tests.plugins.selection import (
     read_selection,
     third_of_commit,
 )
-
-pytest_plugins = ["pytester"]
+from tests.support.pytest_run import run_pytest
 
 LISTS = """
 core = ["tests/unit/"]
@@ -102,28 +102,13 @@ def commit(folder: Path) -> str:
     return git(folder, "rev-parse", "HEAD").strip()
 
 
-def options_of(checkout: Path) -> list[str]:
-    """Return the arguments of a pytest that runs the tests of a checkout with its own plugins only."""
-    return [
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:asyncio",
-        "--rootdir",
-        str(checkout),
-        str(checkout / "tests"),
-    ]
-
-
-def selected(checkout: Path, pytester: pytest.Pytester, choice: str) -> set[str]:
-    """Return the names of the tests that a choice selects, with the name of their file."""
-    result = pytester.inline_run(*options_of(checkout), "--select", choice)
-    passed, skipped, failed = result.listoutcomes()
-    assert not failed
-    return {
-        report.nodeid.rpartition("/")[2].replace(".py::test_", ": ").removeprefix("test_")
-        for report in (*passed, *skipped)
-    }
+def selected(checkout: Path, choice: str) -> set[str]:
+    """Run the tests that a choice selects; return their names with the name of their file."""
+    completed = run_pytest(checkout, "--select", choice, "tests")
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return set(
+        re.findall(r"^tests/\w+/test_(.+?) (?:PASSED|SKIPPED)", completed.stdout, re.MULTILINE)
+    )
 
 
 def test_every_backend_folder_calls_for_tests(selection: Selection) -> None:
@@ -170,43 +155,42 @@ def test_changes_call_together_and_unknown_files_for_everything(selection: Selec
     assert called_tests(selection, ["frontend/src/main.tsx", "unheard/of.py"]) is None
 
 
-def test_core_has_no_long_tests_and_no_more_ranks(
-    checkout: Path, pytester: pytest.Pytester
-) -> None:
-    assert selected(checkout, pytester, "core") == {"unit: ranks[1]", "unit: skipped"}
+def test_core_has_no_long_tests_and_no_more_ranks(checkout: Path) -> None:
+    assert selected(checkout, "core") == {"unit.py::test_ranks[1]", "unit.py::test_skipped"}
 
 
-def test_rest_repeats_what_make_test_skipped(
-    checkout: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AITNE_TEST_RESULTS", str(checkout / "test-results"))
-    selected(checkout, pytester, "core")
+def test_rest_repeats_what_make_test_skipped(checkout: Path) -> None:
+    selected(checkout, "core")
     every = {
-        f"{file}: {name}"
+        f"{file}.py::test_{name}"
         for file in ("limits", "other")
         for name in ("first", "second", "each_run")
     }
-    rest = {"unit: ranks[3]", "unit: long", "tokens: tokens", "unit: skipped", *every}
-    assert selected(checkout, pytester, "rest") == rest
+    rest = {
+        "unit.py::test_ranks[3]",
+        "unit.py::test_long",
+        "tokens.py::test_tokens",
+        "unit.py::test_skipped",
+        *every,
+    }
+    assert selected(checkout, "rest") == rest
 
 
 def test_change_selects_its_subject_what_always_runs_and_a_third_of_the_others(
-    checkout: Path, pytester: pytest.Pytester
+    checkout: Path,
 ) -> None:
     (checkout / "limits/limit.py").write_text("changed = True\n")
     while third_of_commit(commit(checkout)) != 2:
         pass
-    always = {"tokens: tokens", "unit: long"}
-    limits = {"limits: first", "limits: second", "limits: each_run"}
-    others = {"other: second", "other: each_run"}
-    chosen = selected(checkout, pytester, "changed") - {"unit: ranks[3]"}
+    always = {"tokens.py::test_tokens", "unit.py::test_long"}
+    limits = {"limits.py::test_first", "limits.py::test_second", "limits.py::test_each_run"}
+    others = {"other.py::test_second", "other.py::test_each_run"}
+    chosen = selected(checkout, "changed") - {"unit.py::test_ranks[3]"}
     assert chosen == always | limits | others
 
 
 @pytest.mark.parametrize("case", ["missing", "equal", "no ancestor", "core changed"])
-def test_missing_full_run_selects_all_tests(
-    case: str, checkout: Path, pytester: pytest.Pytester
-) -> None:
+def test_missing_full_run_selects_all_tests(case: str, checkout: Path) -> None:
     match case:
         case "missing":
             (checkout / LAST_FULL).unlink()
@@ -216,7 +200,7 @@ def test_missing_full_run_selects_all_tests(
             (checkout / LAST_FULL).write_text("0" * 40)
         case _:
             (checkout / "core/model.py").write_text("changed = True\n")
-    assert len(selected(checkout, pytester, "changed")) == 9
+    assert len(selected(checkout, "changed")) == 9
 
 
 def test_uncommitted_and_new_files_count_as_changed(checkout: Path) -> None:
@@ -234,13 +218,9 @@ def test_uncommitted_and_new_files_count_as_changed(checkout: Path) -> None:
         ("tests/integration/test_other.py", "long(1)", "use long or long(third=1), 2 or 3"),
     ],
 )
-def test_wrong_third_is_refused(
-    file: str, mark: str, message: str, checkout: Path, pytester: pytest.Pytester
-) -> None:
+def test_wrong_third_is_refused(file: str, mark: str, message: str, checkout: Path) -> None:
     (checkout / file).write_text(f"import pytest\n@pytest.mark.{mark}\ndef test_it(): pass\n")
-    result = pytester.runpytest_inprocess(*options_of(checkout))
-    assert result.ret != 0
-    result.stderr.fnmatch_lines([f"*{message}*"])
+    assert message in run_pytest(checkout, "tests").stderr
 
 
 def test_commit_picks_a_third() -> None:

@@ -1,0 +1,32 @@
+"""A pytest of its own, for the tests of the project's pytest plugins."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run the tests in a folder, whose conftest.py names the plugins.
+
+    The record of the run goes to ``folder/results``; its phase is called unit.
+    """
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", *options],
+        cwd=folder,
+        env={
+            **{name: value for name, value in os.environ.items() if "PYTEST" not in name},
+            "PYTHONPATH": str(ROOT),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "AITNE_TEST_RESULTS": str(folder / "results"),
+            "AITNE_TEST_PHASE": "unit",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
