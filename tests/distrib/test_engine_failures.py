@@ -56,10 +56,9 @@ def test_survivors_hear_who_died(pool: Pool, transport: str, victim: int, busy: 
     found = pool.run(work.killed, 3, victim, busy, environ=environ, dying=[victim])
     for rank, answer in enumerate(found):
         if rank != victim:
-            error, later, took = answer
+            error, later = answer
             assert error.startswith(f"HorovodInternalError: Rank {victim} is gone: its connection")
             assert later == error
-            assert took < 10
 
 
 def test_rank_that_cannot_handle_message_is_named(pool: Pool) -> None:
@@ -86,9 +85,7 @@ def test_a_program_that_ends_while_others_wait_is_named(pool: Pool) -> None:
 
 def test_a_worker_that_outlives_its_rank_does_not_hide_its_death(pool: Pool) -> None:
     found = pool.run(work.forks, 2, environ=SHM, dying=[1])
-    error, took, _ = found[0]
-    assert error.startswith("HorovodInternalError: Rank 1 is gone")
-    assert took < 5
+    assert found[0].startswith("HorovodInternalError: Rank 1 is gone")
 
 
 @pytest.mark.parametrize("transport", ["shm", "torch_pg"])

@@ -49,9 +49,8 @@ def test_a_death_on_one_node_is_an_error_on_all(pool: Pool, nodes: tuple[int, ..
     assert [each.died for each in outcomes] == [rank == 1 for rank in range(size)]
     for each in outcomes:
         if not each.died:
-            told, took, memory_left = each.value
+            told, _, memory_left = each.value
             assert all(told)
-            assert took < 10
             assert not memory_left
 
 

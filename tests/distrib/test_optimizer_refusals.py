@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 import warnings
 from typing import Any
 
@@ -130,7 +129,7 @@ def test_networks_that_differ_are_an_error_on_every_rank(pool: Pool, what: str, 
         assert re.search(words, each), each
 
 
-def lose(me: Rank, when: str) -> tuple[str, float]:
+def lose(me: Rank, when: str) -> str:
     with started() as (rank, size):
         model = network()
         optimizer = wrapped(model)
@@ -140,7 +139,6 @@ def lose(me: Rank, when: str) -> tuple[str, float]:
                 lambda _: os.kill(os.getpid(), signal.SIGKILL) if rank == 1 and step == 2 else None
             )
         for step in range(1000):
-            began = time.monotonic()
             try:
                 optimizer.zero_grad()
                 loss_of(model, share(step, rank, size)).backward()
@@ -148,14 +146,13 @@ def lose(me: Rank, when: str) -> tuple[str, float]:
                     os.kill(os.getpid(), signal.SIGKILL)
                 optimizer.step()
             except hvd.HorovodInternalError as error:
-                return str(error), time.monotonic() - began
+                return str(error)
         raise AssertionError("nothing was noticed")
 
 
 @pytest.mark.parametrize("when", ["before step", "in backward"])
 @pytest.mark.parametrize("environ", [{}, MANY_BUCKETS])
 def test_survivors_are_told_who_is_gone(pool: Pool, when: str, environ: dict[str, str]) -> None:
-    results = pool.run(lose, 3, when, environ=environ, dying=[1])
-    for each in (results[0], results[2]):
-        assert "ank 1" in each[0]
-        assert each[1] < 10
+    messages = pool.run(lose, 3, when, environ=environ, dying=[1])
+    for each in (messages[0], messages[2]):
+        assert "ank 1" in each

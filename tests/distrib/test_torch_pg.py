@@ -31,11 +31,10 @@ def several(me: Rank) -> list[list[float]]:
     return [each.tolist() for each in (total, gathered, part, small, truth)]
 
 
-def abort(me: Rank) -> tuple[str, float]:
+def abort(me: Rank) -> str:
     """Abort the last rank while all ranks wait for each other."""
     pg = TorchProcessGroup.connect(me.group(), "cpu")
     pg.barrier()
-    begun = time.monotonic()
     each = [1] * me.size
     try:
         if me.rank == me.size - 1:
@@ -44,8 +43,8 @@ def abort(me: Rank) -> tuple[str, float]:
         else:
             pg.alltoall(torch.ones(me.size), torch.ones(me.size), each, each)
     except TransportError as error:
-        return str(error), time.monotonic() - begun
-    return "it went on", 0.0
+        return str(error)
+    return "it went on"
 
 
 def late(me: Rank) -> float:
@@ -85,10 +84,9 @@ def test_members_on_several_nodes_meet_by_an_address_that_both_reach(pool: Pool)
 
 
 def test_an_abort_ends_the_waits_of_all_members(pool: Pool) -> None:
-    *others, (message, _) = found = pool.run(abort, 3)
+    *others, message = pool.run(abort, 3)
     assert message == "enough"
-    assert all("Connection closed by peer" in words for words, _ in others)
-    assert max(took for _, took in found) < 10
+    assert all("Connection closed by peer" in words for words in others)
 
 
 def test_time_to_turn_up_does_not_limit_time_between_collectives(pool: Pool) -> None:
