@@ -195,9 +195,11 @@ class Controller:
 
     async def _poll(self) -> None:
         # A scheduler that reports changes is polled again at once: that is cheap.
-        tells = False
+        tells = after_cancellation = False
         while True:
-            await self._poller.poll()
+            answered = await self._poller.poll()
+            if answered and after_cancellation and self._poller.behind:
+                self._actions.cancelled.set()  # the answer was newer than the rows it is about
             await asyncio.sleep(LEAST_BETWEEN_POLLS_S)
             if tells and self._poller.behind:
                 continue
@@ -208,6 +210,7 @@ class Controller:
             except TimeoutError:
                 continue
             finally:
+                after_cancellation = cancelled.done()
                 cancelled.cancel()
 
     async def _changed(self, cancelled: asyncio.Future[None]) -> bool:
