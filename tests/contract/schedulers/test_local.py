@@ -170,7 +170,7 @@ async def test_holds_task_limits_and_start_times_outlive_a_restart(local: Bench)
 async def test_a_change_wakes_who_waits(local: Bench) -> None:
     waiter = asyncio.ensure_future(local.scheduler.changed())
     number, _ = await local.submit("true")
-    await asyncio.wait_for(waiter, 5)
+    await asyncio.wait_for(waiter, local.stand.patience_s)
     await local.wait_ended(number)
 
 

@@ -20,8 +20,8 @@ from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 from tests.support.postgres import PostgresServer
 
-SOON_S = 2.0
-"""Far more than it takes (some 50 ms), for a machine that is busy with something else."""
+HOUR_S = 3_600.0
+"""Longer than a test may take: only a commit ends such a wait in time."""
 
 WRITER = """
 import asyncio, sys
@@ -145,24 +145,22 @@ class TestWaiting:
     @pytest.mark.parametrize("who", ["this store", "another store"])
     async def test_a_commit_ends_the_wait(self, store: SqlStore, other: SqlStore, who: str) -> None:
         await settle(store)
-        waiting = asyncio.create_task(store.wait_for_change(20))
+        waiting = asyncio.create_task(store.wait_for_change(HOUR_S))
         await asyncio.sleep(0.1)
         assert not waiting.done()
-        before = time.monotonic()
         await (store if who == "this store" else other).add_event("announcement", {})
         assert await waiting
-        assert time.monotonic() - before < SOON_S
 
     async def test_commit_of_other_process_ends_wait(self, store: SqlStore, url: str) -> None:
         await settle(store)
-        waiting = asyncio.create_task(store.wait_for_change(30))
+        waiting = asyncio.create_task(store.wait_for_change(HOUR_S))
         child = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, url, "1", "1")
         assert await waiting
         assert await child.wait() == 0
 
     async def test_single_commit_ends_wait_of_all_readers(self, store: SqlStore) -> None:
         await settle(store)
-        waiting = [asyncio.create_task(store.wait_for_change(20)) for _ in range(50)]
+        waiting = [asyncio.create_task(store.wait_for_change(HOUR_S)) for _ in range(50)]
         await asyncio.sleep(0.1)
         assert not any(task.done() for task in waiting)
         await store.add_event("announcement", {})
@@ -179,12 +177,10 @@ class TestWaiting:
             assert await store.events_after(0) == []
             await other.add_event("announcement", {})
             await asyncio.create_task(settle(store))
-            return await store.wait_for_change(20)
+            return await store.wait_for_change(HOUR_S)
 
         # A context of its own, in which no task has waited or read yet.
-        before = time.monotonic()
         assert await asyncio.create_task(reader(), context=Context())
-        assert time.monotonic() - before < 10
 
     @pytest.mark.parametrize("read_in", ["the loop", "a task"])
     async def test_a_loop_that_waits_in_a_task_misses_nothing_and_does_not_spin(
@@ -205,18 +201,18 @@ class TestWaiting:
                     seen = len(await reading)
                 if seen == 5:
                     return
-                await asyncio.wait([asyncio.create_task(store.wait_for_change(20))])
+                await asyncio.wait([asyncio.create_task(store.wait_for_change(HOUR_S))])
 
         looping = asyncio.create_task(loop())
         for _ in range(5):
             await asyncio.sleep(0.15)
             await other.add_event("announcement", {})
-        await asyncio.wait_for(looping, SOON_S * 2)
+        await looping
         assert turns < 100
 
     async def test_a_cancelled_waiter_leaves_nothing_behind(self, store: SqlStore) -> None:
         await settle(store)
-        waiting = asyncio.create_task(store.wait_for_change(20))
+        waiting = asyncio.create_task(store.wait_for_change(HOUR_S))
         await asyncio.sleep(0.05)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -238,14 +234,14 @@ async def test_the_database_server_restarts(
     store = SqlStore(postgres_url)
     await store.start()
     await settle(store)
-    waiting = asyncio.create_task(store.wait_for_change(20))
+    waiting = asyncio.create_task(store.wait_for_change(HOUR_S))
     await asyncio.sleep(0.05)
     postgres_server.stop()
     postgres_server.start()
     assert await waiting, "whoever waited looks again: something may have been missed"
     assert (await store.list_jobs(JobFilter(), visible_to=None)).total == 0
     await settle(store)
-    waiting = asyncio.create_task(store.wait_for_change(20))
+    waiting = asyncio.create_task(store.wait_for_change(HOUR_S))
     await asyncio.sleep(0.05)
     await store.add_event("announcement", {})
     assert await waiting
