@@ -209,7 +209,7 @@ async def test_idle_connections_keep_no_other_client_out(
             socket = await open_ones.enter_async_context(
                 connected(stage.app, path(job), address=address)
             )
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not socket.accepted:
                     await asyncio.sleep(0)
             return socket

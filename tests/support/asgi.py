@@ -9,6 +9,9 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
+SOON_S = 10.0
+"""Less than the heartbeat of a stream, at which it notices by itself what it was not told."""
+
 
 class OpenAnswer:
     """The part of one answer that was received so far."""
@@ -45,7 +48,7 @@ class OpenAnswer:
             self._chunks.put_nowait(message["body"])
         self.ended = not message.get("more_body", False)
 
-    async def until(self, text: bytes, timeout_s: float = 5.0) -> bytes:
+    async def until(self, text: bytes, timeout_s: float = SOON_S) -> bytes:
         """Read until ``text`` has come; everything read."""
         read = b""
         async with asyncio.timeout(timeout_s):
@@ -55,7 +58,7 @@ class OpenAnswer:
 
     async def wait_started(self) -> None:
         """Wait for the status line."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self._started.wait()
 
     def leave(self) -> None:
@@ -90,5 +93,5 @@ async def open_answer(
         yield answer
     finally:
         answer.leave()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.wait({answer.task})

@@ -54,7 +54,7 @@ class Socket:
 
     async def hear(self, kind: str | None = None) -> Any:
         """Return the next message; with ``kind``, the next of that type (``bytes`` for output)."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 message = await self._from_server.get()
                 found = "bytes" if isinstance(message, bytes) else message["type"]
@@ -67,7 +67,7 @@ class Socket:
 
     async def wait_closed(self) -> int:
         """Wait until the server closes the connection; return the close code."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self._ended.wait()
         return self.closed or 0
 
@@ -103,7 +103,7 @@ async def connected(
         yield found
     finally:
         found.drop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await asyncio.wait({task})
 
 

@@ -287,7 +287,7 @@ async def test_records_of_others_cannot_pass_for_ours(slurm: Bench) -> None:
 async def test_an_unchanged_record_is_the_same_object(slurm: Bench) -> None:
     number, _ = await slurm.submit("sleep 60")
     await slurm.running(number)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await slurm.rows(number))[0] is not (await slurm.rows(number))[0]:
             await change(slurm.scheduler)  # the priority may have been counted anew in between
 

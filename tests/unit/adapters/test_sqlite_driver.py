@@ -18,7 +18,7 @@ async def test_a_close_ends_though_the_connection_is_stopped_meanwhile(tmp_path:
     closing = asyncio.create_task(connection.close())
     await asyncio.sleep(0)
     connection.stop()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await closing
     await connector.ended(within_s=30)
 

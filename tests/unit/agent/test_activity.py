@@ -141,15 +141,17 @@ def test_cpus_and_gpus_in_use_are_work(sample: dict[str, Any], busy: bool) -> No
     meter = Meter()
     meter.sample = sample
     seen = watch(meter)
+    before = seen.active_at
     seen.look()
-    assert (time.monotonic() - seen.active_at < 5) is busy
+    assert (seen.active_at > before) is busy
 
 
 def test_activity_time_is_never_moved_back(server: Server, tmp_path: Path) -> None:
+    began = time.monotonic()
     server.answers["/api/kernels"] = [{"execution_state": "idle", "last_activity": ago(100)}]
     seen = watch(Meter(), jupyter(tmp_path))
     seen.look()
-    assert time.monotonic() - seen.active_at == pytest.approx(100, abs=5)
+    assert began - 101 <= seen.active_at <= time.monotonic() - 99
     server.answers["/api/kernels"] = []  # it was shut down
     before = seen.active_at
     seen.look()

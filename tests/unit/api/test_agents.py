@@ -45,7 +45,7 @@ async def send(
 
 async def becomes(stage: Stage, job: Job, state: JobState) -> Job:
     """Wait until what is kept for the job has been applied."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (now := await stage.store.get_job(job.id)).state is not state:
             await stage.store.wait_for_change(1)
     return now

@@ -12,7 +12,7 @@ import pytest
 from aitne.api import streaming
 from aitne.core.models.user import Actor, Role
 from aitne.services.platform.events import EventHub
-from tests.support.asgi import OpenAnswer, open_answer
+from tests.support.asgi import SOON_S, OpenAnswer, open_answer
 from tests.support.jobs import make_job
 from tests.support.openapi import openapi_document
 from tests.support.stage import SCRAPER, Stage
@@ -163,7 +163,7 @@ async def test_the_end_of_the_server_ends_the_streams(stage: Stage) -> None:
     async with listening(stage, ada) as answer:
         await answer.until(b"hello")
         stage.app.state.streams.close()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(SOON_S):
             await answer.task
         assert answer.ended
 
@@ -179,7 +179,7 @@ async def test_streams_end_when_a_token_is_revoked(stage: Stage) -> None:
             await answer.until(b"event: hello")
         token = (await client.get("/api/v1/tokens")).json()["items"][-1]["id"]
         assert (await client.delete(f"/api/v1/tokens/{token}")).status_code == 204
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(SOON_S):
             await of_ada.task
         assert of_ada.ended
         await stage.store.create_job(make_job(owner="bob", project="bob"))

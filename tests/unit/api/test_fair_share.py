@@ -86,7 +86,7 @@ async def test_heavy_user_gets_a_turn_in_the_end(monkeypatch: pytest.MonkeyPatch
     queue = RequestQueue(Clock())
     await spend(queue, "eve", 2 * HEAVY_S)
     await queue.begin("ada")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await queue.begin("eve")).user == "eve"
 
 
@@ -188,7 +188,7 @@ async def test_slow_bodies_take_no_turn(stage: Stage) -> None:
                 )
             )
         await settle()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert (await client.get("/api/v1/me")).status_code == 200
         held.set()
 

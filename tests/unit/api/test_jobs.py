@@ -8,7 +8,7 @@ import pytest
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
 from aitne.core.models.sample import Sample
-from tests.support.asgi import open_answer
+from tests.support.asgi import SOON_S, open_answer
 from tests.support.files import key_of
 from tests.support.jobs import make_job, make_session
 from tests.support.stage import Stage
@@ -231,7 +231,7 @@ async def test_a_followed_log_ends_with_its_job(stage: Stage) -> None:
         stage.files.logs[key_of(job)] += b"last\n"
         await move(stage, job.id, JobState.COMPLETED)
         assert await answer.until(b"last\n") == b"last\n"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SOON_S):
             await answer.task
         assert answer.ended
 
@@ -251,7 +251,7 @@ async def test_followed_log_stops_when_user_loses_access(
     async with open_answer(stage.app, f"/api/v1/jobs/{job.id}/logs?follow=true", headers) as answer:
         await answer.until(b"first\n")
         await stage.store.remove_member("bob", "ada", actor="bob")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SOON_S):
             await answer.task
         assert answer.ended
 
@@ -267,7 +267,7 @@ async def test_followed_log_ends_when_client_disconnects(stage: Stage) -> None:
     ) as answer:
         assert await answer.until(b"t\n") == b"st\n"
         answer.leave()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(SOON_S):
             await answer.task
 
 

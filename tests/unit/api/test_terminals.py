@@ -44,7 +44,7 @@ def door(stage: Stage, job: UUID) -> Door:
 
 
 async def none_live(stage: Stage) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while stage.attacher.live:
             await asyncio.sleep(0.01)
 

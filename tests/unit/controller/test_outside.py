@@ -206,7 +206,7 @@ async def test_broker_without_the_verb_does_not_end_the_watch(
 
     monkeypatch.setattr(stand.outside, "list", list_)
     watch = asyncio.create_task(stand.watch.watch())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await stand.jobs():
             await asyncio.sleep(0)
     watch.cancel()

@@ -6,7 +6,6 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,9 @@ from aitne.distrib import profiling
 from aitne.distrib.profile import load, main, prometheus, table
 from aitne.distrib.profiling import Profiler, folder_of
 from aitne.distrib.recording import RecordRing
+from tests.support.waiting import eventually
 
 EXAMPLE = Path(__file__).parents[2] / "assets" / "distrib" / "profile.json"
-
-
-def seen(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 10
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.005)
-    return condition()
 
 
 def run_of_two(folder: Path, interval_s: float = 60.0) -> tuple[list[RecordRing], list[Profiler]]:
@@ -63,9 +56,15 @@ def test_the_file_is_there_while_the_run_goes_on(tmp_path: Path) -> None:
     rings, profilers = run_of_two(tmp_path, interval_s=0.02)
     file = tmp_path / "profile.json"
     work(rings[0], 3)
-    assert seen(lambda: file.exists() and load(file)["ranks"][0]["records"] == 3)
+    eventually(
+        "the first rank's profile is written",
+        lambda: file.exists() and load(file)["ranks"][0]["records"] == 3,
+    )
     work(rings[1], 7)
-    assert seen(lambda: [row["records"] for row in load(file)["ranks"]] == [3, 7])
+    eventually(
+        "both ranks' profiles are written",
+        lambda: [row["records"] for row in load(file)["ranks"]] == [3, 7],
+    )
     assert load(file)["final"] is False
     for profiler in profilers:
         profiler.close()

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +21,7 @@ from aitne.distrib.timeline import (
     start_timeline,
     stop_timeline,
 )
-
-
-def seen(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 20
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.005)
-    return condition()
+from tests.support.waiting import eventually
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -88,7 +80,7 @@ def test_the_file_is_json_while_it_grows(tmp_path: Path) -> None:
     for number in range(3):
         allreduce(timeline, f"{number}")
         expected = 2 + 10 * (number + 1)
-        assert seen(lambda expected=expected: len(read(tmp_path / "file")) == expected)  # type: ignore[misc]
+        eventually("all lines are there", lambda: len(read(tmp_path / "file")) == expected)  # noqa: B023
     timeline.cycle()
     timeline.stop()
     assert len(read(tmp_path / "file")) == 32, "cycles were not asked for"
@@ -104,7 +96,7 @@ def test_the_file_is_json_after_the_program_was_killed(tmp_path: Path) -> None:
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(path)])
     try:
-        assert seen(lambda: path.exists() and path.stat().st_size > 100_000)
+        eventually("the file grows", lambda: path.exists() and path.stat().st_size > 100_000)
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

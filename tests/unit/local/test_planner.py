@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -229,13 +230,11 @@ def test_simulated_to_the_end(
 
 
 def test_ten_thousand_waiting_tasks_are_looked_at_quickly() -> None:
-    import time
-
     now = [running((NODE,), demand(2), 50.0)]
     waiting = [WaitingTask(n, demand(1)) for n in range(10_000)]
-    started = time.perf_counter()
+    began = time.process_time()
     plan((NODE,), now, waiting, 0.0)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - began < 0.5
 
 
 FOUR = tuple(replace(NODE, name=f"n{number}") for number in (1, 2, 3, 4))

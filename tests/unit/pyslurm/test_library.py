@@ -19,7 +19,7 @@ from aitne.core.errors import SchedulerUnavailable, SetupError
 from aitne.core.ports.tools import Tools
 from aitne.host.settings import load_settings
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 STAND_IN = """\
 import ctypes, os, sys, time
 from types import SimpleNamespace
