@@ -281,11 +281,11 @@ def test_containers_have_the_groups_of_the_user_but_that_of_docker(
 ) -> None:
     docker = tmp_path / "docker.sock"
     docker.touch()
-    os.chown(docker, -1, 4_321)
-    monkeypatch.setattr(os, "getgroups", lambda: [1_234, 4_321])
+    group = docker.stat().st_gid
+    monkeypatch.setattr(os, "getgroups", lambda: [group, group + 1])
     facts = FACTS | {"url": f"unix://{docker}"}
     options = _docker_run.container_options(facts, "/t", ["true"], gpus=False)
-    assert options["HostConfig"]["GroupAdd"] == ["1234"]
+    assert options["HostConfig"]["GroupAdd"] == [str(group + 1)]
 
 
 def test_a_missing_bind_is_not_made(bench: Bench) -> None:
