@@ -7,13 +7,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from aitne.core.jobs.agent_protocol import AgentReport, AgentSpec, ProgramPhase
+from tests.support.waiting import eventually
 
 JOB = "6f9f2c1e-0000-4000-8000-000000000001"
 
@@ -77,7 +77,7 @@ class Platform:
 
     def until(self, ok: Callable[[list[AgentReport]], bool]) -> list[AgentReport]:
         with self.changed:
-            assert self.changed.wait_for(lambda: ok(self.reports), 15), self.reports
+            assert self.changed.wait_for(lambda: ok(self.reports), 60), self.reports
             return list(self.reports)
 
     def report(self, phase: ProgramPhase) -> AgentReport:
@@ -137,15 +137,11 @@ class Job:
         return self.process
 
     def run(self, *commands: str, **facts: Any) -> int:
-        return self.start(*commands, **facts).wait(20)
+        return self.start(*commands, **facts).wait(60)
 
     @property
     def log(self) -> str:
         return (self.folder / "output.log").read_text()
 
     def log_says(self, text: str) -> str:
-        deadline = time.monotonic() + 15
-        while text not in (log := self.log):
-            assert time.monotonic() < deadline, log
-            time.sleep(0.01)
-        return log
+        return eventually(f"the log says {text}", lambda: text in (log := self.log) and log)

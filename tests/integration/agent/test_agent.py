@@ -10,13 +10,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from aitne.agent import main as agent
-from aitne.core.jobs.agent_protocol import AgentApp, Handover, ProgramPhase
+from aitne.core.jobs.agent_protocol import AgentApp, AgentReport, Handover, ProgramPhase
 from aitne.core.jobs.log_pattern import format_of
 from tests.support import realtime
 from tests.support.agents import Job, Platform
@@ -48,10 +47,14 @@ def test_commands_run_in_order_until_one_fails(job: Job, platform: Platform) -> 
 
 def test_samples_arrive_while_it_runs(job: Job, platform: Platform) -> None:
     job.start("while :; do :; done", url=platform.url)
-    reports = platform.until(lambda found: sum(len(report.samples) for report in found) >= 6)
+
+    def measured(found: list[AgentReport]) -> bool:
+        shares = [sample.cpu for report in found for sample in report.samples]
+        return len(shares) >= 6 and max(shares) > 0.1
+
+    reports = platform.until(measured)
     samples = [sample for report in reports for sample in report.samples]
     assert {report.phase for report in reports} == {ProgramPhase.STARTED, ProgramPhase.RUNNING}
-    assert max(sample.cpu for sample in samples) > 0.1
     assert {sample.processes for sample in samples} == {1}
     assert all(1 << 16 < sample.memory_bytes < 50 << 20 for sample in samples)
     assert [sample.time for sample in samples] == sorted(sample.time for sample in samples)
@@ -90,10 +93,8 @@ def test_a_platform_that_is_away_changes_nothing(job: Job, away: str) -> None:
             listener.listen()
         if away == "babbles":
             threading.Thread(target=_babble, args=(listener,), daemon=True).start()
-        started = time.monotonic()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         assert job.run("echo one", "echo two; exit 3", url=url) == 3
-        assert time.monotonic() - started < 10
     assert job.log == "one\ntwo\n"
 
 

@@ -8,7 +8,6 @@ import pwd
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -203,10 +202,8 @@ def test_a_node_without_power_has_nothing_left_running(slurm_cluster: DevCluster
 def test_dev_cluster_with_running_jobs_is_removed_completely(name: str) -> None:
     alone = not list(DESCRIPTORS.glob("*.json"))
     before = people()
-    began = time.monotonic()
     done = aitne("up", "--name", name, "--nodes", "2", "--gpus", "2", "--cloud-nodes", "8")
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 60
     cluster, plan = find_dev_cluster(name), read_plan(name)
     assert cluster is not None
     assert plan is not None

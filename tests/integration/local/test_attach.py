@@ -59,9 +59,10 @@ async def test_a_door_that_is_opened_in_a_moment_is_waited_for(
 
 
 async def test_terminal_of_ended_attempt_is_rejected_without_waiting(
-    tmp_path: Path, started: AttachTarget
+    tmp_path: Path, started: AttachTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("aitne.adapters.schedulers._local.attach._CONNECT_WITHIN_S", 3_600)
     (run_of(tmp_path) / runner.EXIT).write_text("{}")
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(60):
         with pytest.raises(SchedulerRejected, match="no longer runs"):
             await LocalAttacher(load_settings(tmp_path)).attach(started)

