@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from aitne.distrib.profile import load
 from aitne.distrib.types import Kind, Request
 from tests.support import realtime
 from tests.support.ranks import Pool, Rank
+from tests.support.waiting import eventually
 
 pytestmark = realtime.RANKS
 
@@ -33,20 +33,13 @@ def reduce(name: str) -> None:
     context.current().engine.run(Request(Kind.ALLREDUCE, name, (torch.ones(4),)))
 
 
-def seen(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 30
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.02)
-    return condition()
-
-
 def others_files(size: int) -> list[Path]:
     return [Path(os.environ["AITNE_RUN_DIR"], f"stacks-{rank}.txt") for rank in range(size)]
 
 
 def dawdle_over_data() -> None:
     """Wait until every rank's stacks are in files."""
-    assert seen(lambda: all(file.exists() for file in others_files(3)))
+    eventually("all stacks are there", lambda: all(file.exists() for file in others_files(3)), 30)
 
 
 def one_is_late(me: Rank) -> list[str]:
@@ -80,7 +73,9 @@ def channel_is_late(me: Rank) -> None:
     channel = context.current().open_channel("gradients", {})
     for step in range(3):
         if me.rank == 1 and step == 2:
-            assert seen(lambda: all(file.exists() for file in others_files(2)))
+            eventually(
+                "stacks are there", lambda: all(file.exists() for file in others_files(2)), 30
+            )
         channel.begin(step)
         _exchange(channel)
     lifecycle.shutdown()
@@ -118,7 +113,7 @@ def _let_go_on(folder: Path, which: int) -> None:
     mine = os.readlink("/proc/self/fd/2")
     helper = 1 if which == 0 else 0
     if int(os.environ["RANK"]) == helper:
-        assert seen(lambda: "is stopped" in Path(mine).read_text())
+        eventually("the stop is logged", lambda: "is stopped" in Path(mine).read_text(), 30)
         os.kill(int((folder / f"pid-{which}").read_text()), signal.SIGCONT)
 
 
