@@ -13,10 +13,7 @@ from aitne.distrib.exchange.base import Bucket, StrategySettings
 from aitne.distrib.recording import RecordRing
 from aitne.distrib.transport.base import Reduction
 from aitne.distrib.transport.shm import ShmTransport
-from tests.support import realtime
 from tests.support.ranks import Pool, Rank
-
-pytestmark = realtime.RANKS
 
 
 class Scaled:

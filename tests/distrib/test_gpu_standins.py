@@ -17,10 +17,7 @@ from aitne.distrib.transport.base import Group, Reduction, TransportError
 from aitne.distrib.transport.torch_pg import TorchProcessGroup
 from aitne.distrib.types import Kind, Request, RequestMetadata
 from tests.distrib import gpu_work
-from tests.support import realtime
 from tests.support.ranks import Pool
-
-pytestmark = realtime.RANKS
 
 
 class Nccl:

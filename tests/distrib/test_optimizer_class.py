@@ -25,10 +25,7 @@ from tests.distrib.optimizer_work import (
     values,
     wrapped,
 )
-from tests.support import realtime
 from tests.support.ranks import Pool, Rank
-
-pytestmark = realtime.RANKS
 
 
 class Counting(_DistributedOptimizer, torch.optim.SGD):

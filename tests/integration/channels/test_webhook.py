@@ -19,9 +19,6 @@ from aitne.core.models.notification import Webhook
 from aitne.core.notifications.webhooks import derive_secret, verify
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
-from tests.support import realtime
-
-pytestmark = realtime.PROCESSES
 
 MESSAGE = {"version": 1, "id": "17-ada", "title": "träin has finished", "log": []}
 NOW = 1_767_322_245.0
@@ -65,7 +62,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 def channel(tmp_path: Path, **webhooks: Any) -> WebhookChannel:
     (tmp_path / "secrets").mkdir(exist_ok=True)
     (tmp_path / "secrets" / "webhook_key").write_text("0123\n")
-    settings = Settings(data_dir=tmp_path, webhooks={"timeout": 2, **webhooks})
+    settings = Settings(data_dir=tmp_path, webhooks={"timeout": 60, **webhooks})
     return WebhookChannel(settings, clock=lambda: NOW)
 
 
