@@ -194,7 +194,7 @@ def test_standby_keeps_the_newest_30_copies_of_backups(tmp_path: Path) -> None:
     assert sorted(path.name for path in copies.iterdir()) == [*names[1:], "other"]
 
 
-@pytest.mark.long(third=1)
+@pytest.mark.long
 def test_playbook_has_no_findings_of_ansible_lint(tmp_path: Path) -> None:
     argv = [program("ansible-lint"), "--offline", "--profile", "production"]
     password = tmp_path / "vault-password"

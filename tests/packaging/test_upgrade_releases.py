@@ -27,7 +27,7 @@ def make_wheel(folder: Path, name: str, version: str, files: dict[str, str], *ne
     return path
 
 
-@pytest.mark.long(third=1)
+@pytest.mark.long
 @pytest.mark.parametrize(("constraints", "installed"), [("needed==1.0\n", "1.0"), (None, "2.0")])
 def test_dependencies_of_a_release_have_the_versions_of_its_constraints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, constraints: str | None, installed: str

@@ -162,19 +162,26 @@ class SelectedTests:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Deselect the tests that the choice leaves out.
-
-        Raises:
-            pytest.UsageError: a mark names no third, or gives one to a test that must always run.
-        """
+        """Deselect the tests that the choice leaves out."""
         selected = [item for item in items if self._selects(item)]
         if len(selected) < len(items):
             kept = set(selected)
             config.hook.pytest_deselected(items=[item for item in items if item not in kept])
             items[:] = selected
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Fail a test whose mark names no third, or gives one to a test that must always run."""
+        mark = item.get_closest_marker("long")
+        if mark is None:
+            return
+        third = mark.kwargs.get("third")
+        if mark.args or mark.kwargs.keys() - {"third"} or third not in (None, 1, 2, 3):
+            pytest.fail("Use long or long(third=1), 2 or 3.", pytrace=False)
+        if third is not None and item.nodeid.startswith(self._selection.always):
+            pytest.fail("A test that always runs has no third.", pytrace=False)
+
     def _selects(self, item: pytest.Item) -> bool:
-        third = self._long_third(item)
         if self._choice == "all":
             return True
         core = self._is_core(item)
@@ -183,7 +190,10 @@ class SelectedTests:
         called, node_id = self._called, item.nodeid
         if called is None or node_id.startswith((*self._selection.always, *called)):
             return True
-        return third == 0 or (third or third_of_file(node_id)) == self._third
+        mark = item.get_closest_marker("long")
+        if mark is None:
+            return third_of_file(node_id) == self._third
+        return mark.kwargs.get("third") in (None, self._third)
 
     def _is_core(self, item: pytest.Item) -> bool:
         if item.get_closest_marker("long") or not item.nodeid.startswith(self._selection.core):
@@ -191,18 +201,6 @@ class SelectedTests:
         callspec = getattr(item, "callspec", None)
         ranks = callspec.params.get("size", 1) if callspec is not None else 1
         return not isinstance(ranks, int) or ranks <= self._selection.core_ranks
-
-    def _long_third(self, item: pytest.Item) -> int | None:
-        """Return the third that a test's mark names, 0 for a mark without one, None without a mark."""
-        mark = item.get_closest_marker("long")
-        if mark is None:
-            return None
-        third = mark.kwargs.get("third")
-        if mark.args or mark.kwargs.keys() - {"third"} or third not in (None, 1, 2, 3):
-            raise pytest.UsageError(f"{item.nodeid}: use long or long(third=1), 2 or 3.")
-        if third is not None and item.nodeid.startswith(self._selection.always):
-            raise pytest.UsageError(f"{item.nodeid}: a test that always runs has no third.")
-        return third or 0
 
 
 def files_of(selection: Selection, called: frozenset[str] | None, root: Path = ROOT) -> list[str]:

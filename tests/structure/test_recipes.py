@@ -128,7 +128,7 @@ def follow(folder: Path, edits: dict[str, tuple[str, str]], test: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.long(third=1)
+@pytest.mark.long
 def test_job_file_field_is_declared_once(tmp_path: Path) -> None:
     follow(tmp_path, JOB_FIELD, JOB_FIELD_TEST)
 
