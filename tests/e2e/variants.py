@@ -1,6 +1,6 @@
 """The variants of width, scheme and language in which the portal's pages are looked at.
 
-A CI run tests one of them. German is tested on the narrow page only: its words are longer, its colors
+A CI run tests one of them, or all if the portal has changed. German is tested on the narrow page only: its words are longer, its colors
 the same. `make screenshots` shows all combinations.
 """
 
