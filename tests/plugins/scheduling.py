@@ -14,7 +14,14 @@ import pytest
 
 _SHARED = ("tests/machines/",)
 """Folders whose modules share one set-up."""
-_WAITING = ("tests/e2e/", "tests/machines/", "tests/fault/", "tests/integration/", "tests/smoke/")
+_WAITING = (
+    "tests/smoke/",
+    "tests/contract/schedulers",
+    "tests/e2e/",
+    "tests/machines/",
+    "tests/fault/",
+    "tests/integration/",
+)
 """Folders whose tests wait for browsers, daemons and jobs most of the time."""
 _SLURM = re.compile(r"tests/contract/schedulers/.*[@\[](?P<release>system|trixie|broker)\b")
 _RELEASES = {"trixie": "trixie"}
