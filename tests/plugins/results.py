@@ -21,6 +21,8 @@ MAX_RERUNS = 3
 FILE_NAME = "tests.jsonl"
 FOLDER = "AITNE_TEST_RESULTS"
 """The variable that names the folder of the record of this run."""
+PHASE = "AITNE_TEST_PHASE"
+"""The variable that names the phase of this run."""
 
 
 @dataclass
@@ -53,10 +55,11 @@ def read_records(folder: Path) -> list[TestRecord]:
     return [TestRecord(**json.loads(line)) for line in lines]
 
 
-def records_of_run() -> list[TestRecord]:
+def earlier_records() -> list[TestRecord]:
     """Return the records of the earlier phases of this run; none where nothing is recorded."""
-    folder = os.environ.get(FOLDER)
-    return read_records(Path(folder)) if folder else []
+    folder, phase = os.environ.get(FOLDER), os.environ.get(PHASE, "")
+    records = read_records(Path(folder)) if folder else []
+    return [record for record in records if record.phase != phase]
 
 
 class TestResults:
@@ -67,11 +70,11 @@ class TestResults:
     def __init__(self) -> None:
         folder = os.environ.get(FOLDER)
         self._folder = None if not folder else Path(folder)
-        self._phase = os.environ.get("AITNE_TEST_PHASE", "")
+        self._phase = os.environ.get(PHASE, "")
         self._open: dict[str, TestRecord] = {}
         self._to_repeat: set[str] = set()
         self._rerun: list[TestRecord] = []
-        self._earlier = sum(len(record.reruns) for record in records_of_run())
+        self._earlier = sum(len(record.reruns) for record in earlier_records())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a report of set-up, call or teardown to its test's record."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.results import records_of_run
+from tests.plugins.results import earlier_records
 from tests.plugins.scheduling import scope_of
 
 CHOICES = ("all", "core", "rest", "changed")
@@ -138,7 +138,7 @@ class SelectedTests:
         self._reason = ""
         if self._choice in ("rest", "changed"):
             # What `make test` skipped runs again: the machine may have it by now, or must have it.
-            self._skipped = {record.node_id for record in records_of_run() if record.lacks}
+            self._skipped = {record.node_id for record in earlier_records() if record.lacks}
         if self._choice != "changed":
             return
         changed = changed_files(root)
@@ -184,9 +184,10 @@ class SelectedTests:
     def _selects(self, item: pytest.Item) -> bool:
         if self._choice == "all":
             return True
-        core = self._is_core(item)
-        if self._choice == "core" or core:
-            return core if self._choice == "core" else item.nodeid in self._skipped
+        if self._is_core(item):
+            return self._choice == "core" or item.nodeid in self._skipped
+        if self._choice == "core":
+            return False
         called, node_id = self._called, item.nodeid
         if called is None or node_id.startswith((*self._selection.always, *called)):
             return True

@@ -26,11 +26,13 @@ def test_flaky(number):
 """
 
 
-def run_plugins(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+def run_plugins(
+    folder: Path, source: str, *, phase: str = "unit"
+) -> subprocess.CompletedProcess[str]:
     """Run pytest with the project's plugins on one module; its results go to ``folder/results``."""
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_it.py").write_text(HEADER + source)
-    return run_pytest(folder, "-p", "pytest_rerunfailures")
+    return run_pytest(folder, "-p", "pytest_rerunfailures", phase=phase)
 
 
 def test_rerun_is_accepted_recorded_and_listed_with_its_reason(tmp_path: Path) -> None:
@@ -46,7 +48,7 @@ def test_rerun_is_accepted_recorded_and_listed_with_its_reason(tmp_path: Path) -
 def test_reruns_above_the_limit_fail_the_run_over_all_its_phases(tmp_path: Path) -> None:
     first = run_plugins(tmp_path, FLAKY.format(count=MAX_RERUNS))
     assert first.returncode == 0, first.stdout
-    second = run_plugins(tmp_path, FLAKY.format(count=1))
+    second = run_plugins(tmp_path, FLAKY.format(count=1), phase="system")
     assert second.returncode == 1, second.stdout
     assert f"{MAX_RERUNS + 1} reruns in this run" in second.stdout
 

@@ -105,7 +105,7 @@ def commit(folder: Path) -> str:
 
 def selected(checkout: Path, choice: str) -> set[str]:
     """Run the tests that a choice selects; return their names with the name of their file."""
-    completed = run_pytest(checkout, "--select", choice, "tests")
+    completed = run_pytest(checkout, "--select", choice, "tests", phase=choice)
     assert completed.returncode == 0, completed.stdout + completed.stderr
     return set(
         re.findall(r"^tests/\w+/test_(.+?) (?:PASSED|SKIPPED)", completed.stdout, re.MULTILINE)

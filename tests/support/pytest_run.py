@@ -10,10 +10,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(
+    folder: Path, *options: str, phase: str = "unit"
+) -> subprocess.CompletedProcess[str]:
     """Run the tests in a folder, whose conftest.py names the plugins.
 
-    The record of the run goes to ``folder/results``; its phase is called unit.
+    The record of the run goes to ``folder/results``, with the name of its phase.
     """
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-v", *options],
@@ -23,7 +25,7 @@ def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
             "PYTHONPATH": str(ROOT),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "AITNE_TEST_RESULTS": str(folder / "results"),
-            "AITNE_TEST_PHASE": "unit",
+            "AITNE_TEST_PHASE": phase,
         },
         capture_output=True,
         text=True,
