@@ -9,11 +9,10 @@ NPM    := $(BIN)/python scripts/npm.py
 ARGS   ?=
 # What an install compiles.
 KERNEL := hatch_build.py $(wildcard backend/aitne/distrib/_native/*.[ch])
-# Tests of the first kind compute. Of all tests half wait, and each process may have a cluster of its own.
-COMPUTING := $(shell n=$$(nproc); echo $$((n < 8 ? n + 1 : 8)))
-ALL       := $(shell n=$$(nproc); echo $$((n < 6 ? n + 3 : 8)))
+# Many tests wait, so more processes than processors; each may have a cluster of its own.
+PROCESSES := $(shell n=$$(nproc); echo $$((n < 6 ? n + 2 : 8)))
 # A module at a time in each process, in the order that tests/plugins/scheduling.py gives.
-PYTEST := $(BIN)/pytest -q --rerun-show-tracebacks --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -q --rerun-show-tracebacks -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Records the time of a command for `make test-times`.
 PHASE  := $(BIN)/python scripts/test_times.py run
 
@@ -90,7 +89,7 @@ fmt: $(VENV)/.dev
 
 # The quick part, which needs neither root nor the portal.
 test-unit: $(VENV)/.dev
-	$(PYTEST) -n $(COMPUTING) --select core tests/unit
+	$(PYTEST) --select core tests/unit
 
 # What the tests use of Debian's packages.
 test-packages: $(VENV)/.dev
@@ -108,10 +107,10 @@ test-all: $(VENV)/.dev
 
 # What `make test` leaves out: all of it, or what the changes since the commit in .ci/last-full call for.
 test-rest test-changed: $(VENV)/.distrib frontend/dist/.built test-packages
-	$(PHASE) $(@:test-%=%) $(PYTEST) -n $(ALL) --select $(@:test-%=%) tests
+	$(PHASE) $(@:test-%=%) $(PYTEST) --select $(@:test-%=%) tests
 
 test-core: $(VENV)/.distrib frontend/dist/.built test-packages
-	$(PHASE) core $(PYTEST) -n $(COMPUTING) --select core tests
+	$(PHASE) core $(PYTEST) --select core tests
 
 test-portal: frontend/node_modules/.installed
 	$(PHASE) portal $(NPM) run --prefix frontend --silent test

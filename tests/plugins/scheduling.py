@@ -1,8 +1,8 @@
 """Distributes tests over the processes of pytest-xdist: a module at a time, with two exceptions.
 
 Tests that share an expensive set-up belong together: the machines, of which there is one set, and the Slurm
-clusters of the contract tests, one for each release. Modules that mostly wait for other processes alternate
-with modules that compute, so that a few processes use all processors.
+clusters of the contract tests, one for each release. Modules of different folders alternate: those with browsers
+and ranks compute, those with daemons and jobs wait.
 """
 
 from __future__ import annotations
@@ -14,15 +14,6 @@ import pytest
 
 _SHARED = ("tests/machines/",)
 """Folders whose modules share one set-up."""
-_WAITING = (
-    "tests/smoke/",
-    "tests/contract/schedulers",
-    "tests/e2e/",
-    "tests/machines/",
-    "tests/fault/",
-    "tests/integration/",
-)
-"""Folders whose tests wait for browsers, daemons and jobs most of the time."""
 _SLURM = re.compile(r"tests/contract/schedulers/.*[@\[](?P<release>system|trixie|broker)\b")
 _RELEASES = {"trixie": "trixie"}
 """The release by the name of a test's parameter; all others run on this machine's own."""
@@ -46,14 +37,19 @@ def scope_of(node_id: str) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the modules that wait evenly over those that compute; each kind keeps its order."""
+    """Spread the modules of each folder of ``tests`` evenly over the run; they keep their order."""
     scopes: dict[str, list[pytest.Item]] = {}
+    folders: dict[str, list[str]] = {}
     for item in items:
-        scopes.setdefault(scope_of(item.nodeid), []).append(item)
-    places: dict[str, float] = {}
-    for waits in (True, False):
-        kind = [scope for scope in scopes if scope.startswith(_WAITING) is waits]
-        places |= {scope: index / len(kind) for index, scope in enumerate(kind)}
+        scope = scope_of(item.nodeid)
+        if scope not in scopes:
+            folders.setdefault("/".join(scope.split("/")[:2]), []).append(scope)
+        scopes.setdefault(scope, []).append(item)
+    places = {
+        scope: index / len(modules)
+        for modules in folders.values()
+        for index, scope in enumerate(modules)
+    }
     items[:] = [item for scope in sorted(places, key=places.__getitem__) for item in scopes[scope]]
 
 
