@@ -126,3 +126,17 @@ def test_error_feedback_sends_what_rounding_would_lose_for_ever(name: str) -> No
     plain.setup([bucket])
     lost = sum(_step(plain, bucket, gradient) for _ in range(2048))
     assert ((lost - expected).abs() > 0.2).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "exact", "infinite"), [("fp16", 1 + 2.0**-10, 1e5), ("bf16", 2.0**100, 3.4e38)]
+)
+def test_values_keep_the_range_and_precision_of_their_kind(
+    name: str, exact: float, infinite: float
+) -> None:
+    strategy = AllReduce(_settings(name, error_feedback=False))
+    bucket = Bucket(0, torch.tensor([exact, infinite]), (), ["weight"], [0])
+    strategy.setup([bucket])
+    strategy.on_bucket(bucket)
+    strategy.on_step()
+    assert bucket.flat.tolist() == [exact, float("inf")]
