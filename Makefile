@@ -69,7 +69,7 @@ frontend/dist/.built: frontend/node_modules/.installed $(FRONTEND_SOURCES)
 # `make -j2 check` takes half the time.
 check: check-python check-portal
 
-check-python: $(VENV)/.dev
+check-python: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
