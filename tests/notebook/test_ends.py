@@ -101,11 +101,15 @@ print("ready")
 time.sleep(1000)
 """
 
+    printed = []
+
     def interrupt_twice() -> None:
         notebook.wait_for_all("ready", 2)
-        for _ in range(2):
+        # On a busy machine two signals may arrive as one.
+        while "Second interrupt" not in "".join(printed):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.2)
+            printed.append(notebook.printed())
 
     interrupts = threading.Thread(target=interrupt_twice)
     interrupts.start()
@@ -113,7 +117,7 @@ time.sleep(1000)
         notebook.ranks(code)
     interrupts.join()
     assert group.ended() == 128 + signal.SIGKILL
-    assert "killed (SIGKILL)" in notebook.printed()
+    assert "killed (SIGKILL)" in "".join([*printed, notebook.printed()])
     _nothing_left(group)
 
 
