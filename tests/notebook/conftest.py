@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +27,13 @@ class Group:
 
     def __init__(self, folder: Path, ranks: int, **variables: str) -> None:
         self.folder = folder
-        self.variables = {connection.FOLDER: str(folder), "OMP_NUM_THREADS": "1", **variables}
+        self.temporary = Path(tempfile.mkdtemp())  # a short path, for sockets
+        self.variables = {
+            connection.FOLDER: str(folder),
+            "OMP_NUM_THREADS": "1",
+            "TMPDIR": str(self.temporary),
+            **variables,
+        }
         self.log = folder.with_suffix(".log")
         launcher = (sys.executable, "-m", "aitne.launch", "-np", str(ranks))
         engine = (sys.executable, "-m", "aitne.notebook.engine")
@@ -66,6 +74,7 @@ class Group:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         self.ended()
+        shutil.rmtree(self.temporary)
 
 
 @pytest.fixture

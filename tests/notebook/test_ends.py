@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +24,7 @@ def _nothing_left(group: Group) -> None:
     while group.processes():
         time.sleep(0.05)
     assert not group.folder.exists()
-    assert not list(Path("/tmp").glob("aitne-notebook-*"))
+    assert list(group.temporary.iterdir()) == []
 
 
 def test_a_killed_rank_is_named_and_the_notebook_continues(
