@@ -37,7 +37,9 @@ await step("the tables have it too, and what it costs", async () => {
   same(figures.map(Number), [crossings.given, crossings.chosen, crossings.best], "the crossings");
   expect(crossings.given > crossings.chosen, `the order costs ${crossings.chosen}, the given one ${crossings.given}`);
   await page.getByTestId("placement-values").locator("summary").click();
-  const rows = await page.getByRole("table", { name: "Ranks of each node" }).locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  const ranks = page.getByRole("table", { name: "Ranks of each node" }).locator("tbody tr");
+  await ranks.first().waitFor(SLOW);
+  const rows = await ranks.evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
   same(rows.map(([node, leaf]) => [node, leaf]), rows.map(([node]) => [node, leaves[node]]), "the leaves");
   same(ordered(rows.map((row) => [row[0], row[2]])), given, "the given order");
   same(ordered(rows.map((row) => [row[0], row[3]])), order, "the chosen order");

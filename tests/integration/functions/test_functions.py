@@ -120,8 +120,13 @@ def test_ranks_know_where_they_are(client: Client) -> None:
     future = client.functions.submit(describe, ranks_per_node=2, **SMALL)
     results = future.results(WAIT_S)
     assert results == [(future.job_id, 0, True), (future.job_id, 1, True)], future.log()
-    texts = {note.text for note in client.notifications.list() if note.kind == "job_message"}
-    assert texts == {"rank 0 is here", "rank 1 is here"}
+    eventually(
+        "the messages of both ranks have come",
+        lambda: (
+            {note.text for note in client.notifications.list() if note.kind == "job_message"}
+            == {"rank 0 is here", "rank 1 is here"}
+        ),
+    )
 
 
 def test_future_is_found_after_a_restart_by_its_owner_alone(
