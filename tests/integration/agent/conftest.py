@@ -25,9 +25,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def job(folder: Path) -> Iterator[Job]:
-    found = Job(folder)
-    yield found
-    if found.process is not None and found.process.poll() is None:
+    job = Job(folder)
+    yield job
+    if job.process is not None and job.process.poll() is None:
         # Asked to end, the agent ends its program too; killed, it would leave it behind.
-        found.process.terminate()
-        found.process.wait()
+        job.process.terminate()
+        job.process.wait()

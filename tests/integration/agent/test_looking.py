@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,11 @@ EVENTS = Path(__file__).parents[2] / "assets" / "tensorboard" / "events.out.tfev
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
+def folder(tmp_path: Path) -> Path:
+    """The folder of ``job``."""
     folder = tmp_path / "job" / "1"
     folder.mkdir(parents=True)
-    found = Job(folder)
-    yield found
-    if found.process is not None and found.process.poll() is None:
-        found.process.terminate()
-        found.process.wait()
+    return folder
 
 
 @pytest.fixture

@@ -70,10 +70,10 @@ def mailbox() -> Mailbox:
 
 @pytest.fixture
 def port(mailbox: Mailbox) -> Iterator[int]:
-    found = reserve_ports()
-    server = SmtpServer(mailbox, hostname="127.0.0.1", port=found)
+    port = reserve_ports()
+    server = SmtpServer(mailbox, hostname="127.0.0.1", port=port)
     server.start()
-    yield found
+    yield port
     server.stop()
 
 

@@ -63,18 +63,18 @@ def gate() -> Gate:
 def port(certificate: tuple[Path, Path], gate: Gate, mailbox: Mailbox) -> Iterator[int]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
-    found = reserve_ports()
+    port = reserve_ports()
     server = SmtpServer(
         mailbox,
         hostname="127.0.0.1",
-        port=found,
+        port=port,
         tls_context=context,
         require_starttls=True,
         auth_required=True,
         authenticator=gate,
     )
     server.start()
-    yield found
+    yield port
     server.stop()
 
 
@@ -109,12 +109,12 @@ async def test_mail_goes_by_starttls_to_whom_the_system_trusts(
 
 
 async def test_a_server_without_starttls_gets_nothing(tmp_path: Path, mailbox: Mailbox) -> None:
-    found = reserve_ports()
-    server = SmtpServer(mailbox, hostname="127.0.0.1", port=found)
+    port = reserve_ports()
+    server = SmtpServer(mailbox, hostname="127.0.0.1", port=port)
     server.start()
     try:
         with pytest.raises(DeliveryFailed, match="STARTTLS"):
-            await channel(tmp_path, found, security="starttls").send(MESSAGE, ADA, "")
+            await channel(tmp_path, port, security="starttls").send(MESSAGE, ADA, "")
     finally:
         server.stop()
     assert mailbox.mails == []
