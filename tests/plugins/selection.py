@@ -46,9 +46,9 @@ class Selection:
 
         A test file calls for itself, another file of a folder of tests for that folder.
         """
-        called = {test for code, tests in self.changes if path.startswith(code) for test in tests}
         if path.startswith(self.everything):
             return None
+        called = {test for code, tests in self.changes if path.startswith(code) for test in tests}
         if path.startswith("tests/"):
             name = path.rpartition("/")[2]
             called.add(path if name.startswith("test_") else path.removesuffix(name))
