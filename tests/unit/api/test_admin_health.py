@@ -63,7 +63,7 @@ async def test_each_part_says_how_it_does_and_since_when(stage: Stage) -> None:
     assert scheduler["state"] == "down"
     assert "It burns." in scheduler["message"]
     assert scheduler["facts"]["nodes"] == 1
-    assert (await part(stage, root, "database"))["state"] == "ok"
+    assert (await part(stage, root, "database"))["facts"]["kind"] == "SQLite"
     assert (await part(stage, root, "disk"))["facts"]["free_bytes"] > 0
 
 
@@ -303,5 +303,5 @@ async def test_each_health_check_is_a_metric(stage: Stage) -> None:
     await part(stage, root, "controller")
     async with stage.client() as client:
         text = (await client.get("/metrics", headers=SCRAPER)).text
-    assert 'aitne_part_state{part="database",state="ok"} 1.0' in text
+    assert 'aitne_part_state{part="api",state="ok"} 1.0' in text
     assert 'aitne_part_state{part="controller",state="down"} 1.0' in text
