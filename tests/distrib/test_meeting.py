@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from aitne.distrib.control import Control
+from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.meeting import connect
 from aitne.launch.rendezvous import TIMEOUT, RendezvousClient
 from aitne.launch.server import RendezvousServer
@@ -31,8 +32,8 @@ def place(rank: int, size: int, nodes: int = 1) -> RankTopology:
     return RankTopology(rank, size, local_rank=rank, local_size=size // nodes)
 
 
-def beside(call: Callable[[], Control], into: list[Control]) -> threading.Thread:
-    thread = threading.Thread(target=lambda: into.append(call()), daemon=True)
+def beside(call: Callable[[], tuple[Control, str]], into: list[Control]) -> threading.Thread:
+    thread = threading.Thread(target=lambda: into.append(call()[0]), daemon=True)
     thread.start()
     return thread
 
@@ -43,7 +44,7 @@ def test_idle_strangers_delay_no_rank(
     monkeypatch.setenv(TIMEOUT, "8")
     found: list[Control] = []
     zero = beside(lambda: connect(place(0, 3), stores[0], "g", "here"), found)
-    port = json.loads(stores[1].get("g/control", 30))["port"]
+    port = json.loads(stores[1].get("control", 30))["port"]
     strangers = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(12)]
     strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: none\r\nAccept: */*\r\n\r\n")
     strangers[1].close()
@@ -68,7 +69,7 @@ def test_rank_0_listens_beyond_its_node_only_for_other_nodes(
 ) -> None:
     found: list[Control] = []
     zero = beside(lambda: connect(place(0, 2, nodes), stores[0], "g", "here"), found)
-    port = json.loads(stores[1].get("g/control", 30))["port"]
+    port = json.loads(stores[1].get("control", 30))["port"]
     listens = [
         local
         for table in ("tcp", "tcp6")
@@ -77,8 +78,31 @@ def test_rank_0_listens_beyond_its_node_only_for_other_nodes(
     ]
     assert listens
     assert all(each.startswith("0100007F:") for each in listens) is only_loopback
-    found.append(connect(place(1, 2, nodes), stores[1], "g", "here"))
+    found.append(connect(place(1, 2, nodes), stores[1], "g", "here")[0])
     zero.join(30)
     assert sorted(control.rank for control in found) == [0, 1]
     for control in found:
         control.close()
+
+
+def test_ranks_wait_for_a_rank_0_whose_first_attempt_was_interrupted(
+    stores: list[RendezvousClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TIMEOUT, "0.1")
+    with pytest.raises(HorovodInternalError, match=r"ranks \[1\] did not connect"):
+        connect(place(0, 2), stores[0], "g1", "here")
+    monkeypatch.setenv(TIMEOUT, "30")
+    found: list[Control] = []
+    prefixes: list[str] = []
+
+    def reach() -> tuple[Control, str]:
+        control, prefix = connect(place(1, 2), stores[1], "g1", "here")
+        prefixes.append(prefix)
+        return control, prefix
+
+    one = beside(reach, found)
+    control, prefix = connect(place(0, 2), stores[0], "g2", "here")
+    one.join(30)
+    assert [prefix, *prefixes] == ["g2", "g2"]
+    for each in (control, *found):
+        each.close()

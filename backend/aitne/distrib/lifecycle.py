@@ -53,16 +53,17 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
         if context.is_initialized():
             return
         here = _connected()
-        context.replace(here)
-        if here.world.rank == 0:
-            _warn_of_ignored()
-        if not _registered:
-            _registered = True
-            atexit.register(_leave)
         try:
+            context.replace(here)
+            if here.world.rank == 0:
+                _warn_of_ignored()
+            if not _registered:
+                _registered = True
+                atexit.register(_leave)
             initialise(list(process_sets or ()))
             guard.attach(here)
         except BaseException:
+            context.replace(here)  # an interrupt may have come before
             shutdown()
             raise
 
@@ -102,16 +103,15 @@ def _connected() -> Context:
     world = detect(os.environ)
     store = rendezvous.join(world, os.environ)
     generation = _generations[store] = _generations.get(store, 0) + 1
-    prefix = f"g{generation}"
-    control = connect(world, store, prefix, _machine())
+    control, prefix = connect(world, store, f"g{generation}", _machine())
     try:
         nodes = _nodes(world, control)
+        if world.source not in {"aitne", "horovod"}:
+            world = settled(world, nodes)
+        return Context(world, nodes, store, prefix, control, store.token.encode())
     except BaseException:
         control.close()
         raise
-    if world.source not in {"aitne", "horovod"}:
-        world = settled(world, nodes)
-    return Context(world, nodes, store, prefix, control, store.token.encode())
 
 
 def _nodes(world: RankTopology, control: Control) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ import secrets
 import selectors
 import socket
 import time
+from typing import Any
 
 from aitne.distrib.control import Control
 from aitne.distrib.errors import HorovodInternalError
@@ -35,16 +36,21 @@ _GREETING_S = 10.0
 _STRANGERS = 256
 """Maximum number of open connections without proof, in addition to one for each rank."""
 _BACKLOG = 1024
+_AGAIN_S = 0.02
+_OFFER = "control"
 
 
-def connect(world: RankTopology, store: Store, prefix: str, host: str) -> Control:
-    """Connect this rank to rank 0 (on rank 0: to all other ranks) and return the control
-    connections. Every rank must call this.
+def connect(world: RankTopology, store: Store, prefix: str, host: str) -> tuple[Control, str]:
+    """Connect this rank to rank 0 (on rank 0: to all other ranks). Every rank must call this.
+
+    Returns the control connections, and the prefix of the keys of the ranks in ``store``, which is
+    rank 0's on every rank. An attempt that was interrupted on some rank leaves nothing that the
+    next one could take for its own.
 
     Args:
         world: rank of this process and the number of ranks.
         store: rendezvous store in which rank 0 stores its addresses.
-        prefix: prefix of rank 0's keys in ``store``, not used before in this run.
+        prefix: prefix of keys that rank 0 has not used before in this run.
         host: identity of this machine. If rank 0 has the same, the loopback address is used.
 
     Raises:
@@ -56,12 +62,13 @@ def connect(world: RankTopology, store: Store, prefix: str, host: str) -> Contro
         elif world.rank == 0:
             connections = _gather(world, store, prefix, host)
         else:
-            connections = {0: _reach(world.rank, store, prefix, host)}
+            connection, prefix = _reach(world.rank, store, host)
+            connections = {0: connection}
     except (OSError, TimeoutError) as error:
         raise HorovodInternalError(
             f"Rank {world.rank} could not join the others: {error}"
         ) from error
-    return Control(world.rank, world.size, connections)
+    return Control(world.rank, world.size, connections), prefix
 
 
 def _patience_s() -> float:
@@ -86,13 +93,14 @@ def _gather(world: RankTopology, store: Store, prefix: str, host: str) -> dict[i
     with _listening(world) as listener, selectors.DefaultSelector() as events:
         port = listener.getsockname()[1]
         offer = {
+            "prefix": prefix,
             "host": host,
             "port": port,
             # Loopback is omitted: ranks of this machine know it.
             "addresses": own_addresses(port, os.environ, nodes=2),
             "token": token.hex(),
         }
-        store.set(f"{prefix}/control", json.dumps(offer).encode())
+        store.set(_OFFER, json.dumps(offer).encode())
         listener.setblocking(False)
         events.register(listener, selectors.EVENT_READ)
         guests: dict[socket.socket, _Guest] = {}
@@ -209,8 +217,28 @@ def _answered(connection: socket.socket, token: bytes, nonce: bytes) -> bool:
     return True
 
 
-def _reach(rank: int, store: Store, prefix: str, host: str) -> socket.socket:
-    offer = json.loads(store.get(f"{prefix}/control", _patience_s()))
+def _reach(rank: int, store: Store, host: str) -> tuple[socket.socket, str]:
+    """Connect to rank 0; return the connection and rank 0's prefix.
+
+    Rank 0's addresses may be those of an earlier ``init``, which do not answer any more, until
+    it stores new ones.
+    """
+    patience_s = _patience_s()
+    until = time.monotonic() + patience_s
+    while True:
+        offer = json.loads(store.get(_OFFER, patience_s))
+        found = _tried(rank, offer, host)
+        if isinstance(found, socket.socket):
+            return found, str(offer["prefix"])
+        if time.monotonic() >= until:
+            raise ConnectionError(
+                f"rank 0 cannot be reached at port {offer['port']} of {'; '.join(found)}"
+            )
+        time.sleep(_AGAIN_S)
+
+
+def _tried(rank: int, offer: Any, host: str) -> socket.socket | list[str]:
+    """Return a connection to rank 0, which has stored ``offer``, or else why each address failed."""
     token = bytes.fromhex(offer["token"])
     addresses = offer["addresses"]
     if offer["host"] == host:
@@ -233,9 +261,7 @@ def _reach(rank: int, store: Store, prefix: str, host: str) -> socket.socket:
         except OSError as error:
             failures.append(f"{address}: {error}")
         connection.close()
-    raise ConnectionError(
-        f"rank 0 cannot be reached at port {offer['port']} of {'; '.join(failures)}"
-    )
+    return failures
 
 
 def _tune(connection: socket.socket) -> None:
