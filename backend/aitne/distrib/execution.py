@@ -16,6 +16,7 @@ import torch
 from aitne.distrib import reduction
 from aitne.distrib.record import Recorder
 from aitne.distrib.recording import WAIT
+from aitne.distrib.run_store import RunStore
 from aitne.distrib.solo import SoloTransport
 from aitne.distrib.timeline import MEMCPY_IN_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER, TIMELINE
 from aitne.distrib.transport.base import Group, Store, Transport, TransportError
@@ -83,7 +84,7 @@ class Execution:
         """Device on which zeros are created while this rank has joined."""
         self._rank = rank
         self._nodes = nodes
-        self._store = store
+        self._store = RunStore(store, self._check_aborted)
         self._prefix = prefix
         self._recorder = recorder
         self._transports: dict[tuple[int, str], Transport] = {}
@@ -161,11 +162,14 @@ class Execution:
         # By type: ranks of a node use different GPUs, and each rank one.
         transport = self._transports.get((set_id, device.type))
         if transport is None:
-            if self._aborted is not None:
-                raise TransportError(self._aborted)
+            self._check_aborted()
             transport = self.connect(f"set{set_id}.{device.type}", set_id, str(device))
             self._transports[set_id, device.type] = transport
         return transport
+
+    def _check_aborted(self) -> None:
+        if self._aborted is not None:
+            raise TransportError(self._aborted)
 
     def waited(self, begun_ns: int) -> None:
         """Record that a thread of the program has waited for collectives from ``begun_ns``

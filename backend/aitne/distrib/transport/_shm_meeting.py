@@ -17,6 +17,7 @@ import time
 from types import TracebackType
 from typing import Any
 
+from aitne.distrib.run_store import LOOK_S
 from aitne.distrib.transport.base import Group, TransportError
 
 _CREDENTIALS = struct.Struct("3i")
@@ -54,9 +55,13 @@ class RendezvousHost:
         mask = _affinity()
         while len(self._members) < self._group.size - 1:
             try:
-                self._listener.settimeout(self._left())
+                self._listener.settimeout(min(self._left(), LOOK_S))
                 member = self._listener.accept()[0]
             except TimeoutError:
+                if time.monotonic() < self._until:
+                    # The store has this key; it raises an error if the run has failed meanwhile.
+                    self._group.store.get(_key(self._group), 0.0)
+                    continue
                 missing = [
                     self._group.ranks[rank]
                     for rank in range(1, self._group.size)
@@ -181,7 +186,7 @@ def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
             f"Rank {group.ranks[0]} cannot be reached on this node: {error}. Memory is shared only among "
             "ranks with the same network namespace and user."
         ) from error
-    except TransportError:
+    except BaseException:  # also an interrupt: rank 0 must not wait for this one
         host.close()
         raise
 
@@ -199,7 +204,7 @@ def confirm(group: Group, host: socket.socket) -> None:
         raise TransportError(
             f"Rank {group.ranks[0]} went away while memory was shared: {error}."
         ) from error
-    except TransportError:
+    except BaseException:
         host.close()
         raise
 

@@ -160,9 +160,9 @@ def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.soc
         connection, fd, use, processors = meeting.attend(group, able)
         try:
             memory = _mapped(group, fd, layout_for(group.size, use), processors)
-        except TransportError as error:
+        except BaseException:
             connection.close()
-            raise error
+            raise
         with _given_back_on_failure(memory):
             meeting.confirm(group, connection)
         return memory, use, [connection]
