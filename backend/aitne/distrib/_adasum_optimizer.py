@@ -13,6 +13,7 @@ import torch
 
 from aitne.distrib import context, ops
 from aitne.distrib._named import NamedOptimizer
+from aitne.distrib.left_calls import collective
 from aitne.distrib.types import ReduceOp
 
 
@@ -67,6 +68,7 @@ class AdasumOptimizer(NamedOptimizer):
         )
         yield
 
+    @collective("optimizer.step()")
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Compute this rank's step, that is the change of its parameters, and apply the Adasum of
         the steps of all ranks instead.

@@ -9,10 +9,12 @@ import torch
 
 from aitne.distrib import _calls as calls
 from aitne.distrib._submit import reduction, synchronize
+from aitne.distrib.left_calls import collective
 from aitne.distrib.process_sets import ProcessSet, global_process_set
 from aitne.distrib.types import ReduceOp
 
 
+@collective("allreduce_async")
 def allreduce_async(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -27,6 +29,7 @@ def allreduce_async(
     return calls.allreduce(tensor, name, reduction(op, average), scales, process_set).handle()
 
 
+@collective("allreduce_async_")
 def allreduce_async_(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -42,6 +45,7 @@ def allreduce_async_(
     return calls.allreduce_in_place(tensor, name, reduce_op, scales, process_set).handle()
 
 
+@collective("grouped_allreduce_async")
 def grouped_allreduce_async(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
@@ -57,6 +61,7 @@ def grouped_allreduce_async(
     return calls.grouped_allreduce(tensors, name, reduce_op, scales, process_set).handle()
 
 
+@collective("grouped_allreduce_async_")
 def grouped_allreduce_async_(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
@@ -72,6 +77,7 @@ def grouped_allreduce_async_(
     return calls.grouped_allreduce_in_place(tensors, name, reduce_op, scales, process_set).handle()
 
 
+@collective("sparse_allreduce_async")
 def sparse_allreduce_async(
     tensor: torch.Tensor,
     name: str | None,
@@ -107,6 +113,7 @@ def sparse_allreduce_async(
     return wait
 
 
+@collective("allgather_async")
 def allgather_async(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
@@ -114,6 +121,7 @@ def allgather_async(
     return calls.allgather(tensor, name, process_set).handle()
 
 
+@collective("grouped_allgather_async")
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
@@ -123,6 +131,7 @@ def grouped_allgather_async(
     return calls.grouped_allgather(tensors, name, process_set).handle()
 
 
+@collective("broadcast_async")
 def broadcast_async(
     tensor: torch.Tensor,
     root_rank: int,
@@ -133,6 +142,7 @@ def broadcast_async(
     return calls.broadcast(tensor, root_rank, name, process_set).handle()
 
 
+@collective("broadcast_async_")
 def broadcast_async_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -143,6 +153,7 @@ def broadcast_async_(
     return calls.broadcast_in_place(tensor, root_rank, name, process_set).handle()
 
 
+@collective("alltoall_async")
 def alltoall_async(
     tensor: torch.Tensor,
     splits: Any = None,
@@ -155,6 +166,7 @@ def alltoall_async(
     return calls.alltoall(tensor, splits, name, process_set).handle()
 
 
+@collective("reducescatter_async")
 def reducescatter_async(
     tensor: torch.Tensor,
     name: str | None = None,
@@ -168,6 +180,7 @@ def reducescatter_async(
     return calls.reducescatter(tensor, name, op, scales, process_set).handle()
 
 
+@collective("grouped_reducescatter_async")
 def grouped_reducescatter_async(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,

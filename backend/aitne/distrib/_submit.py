@@ -12,6 +12,7 @@ import torch
 
 from aitne.distrib.context import Context, current
 from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.left_calls import collective
 from aitne.distrib.process_sets import ProcessSet
 from aitne.distrib.types import Kind, ReduceOp, Request
 
@@ -181,6 +182,7 @@ def poll(handle: int) -> bool:
     return bool(context.engine.poll(handle))
 
 
+@collective("synchronize")
 def synchronize(handle: Any) -> Any:
     """Wait for an asynchronous collective and return its output.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aitne.distrib import recording
+from aitne.distrib import left_calls, recording
 from aitne.distrib.channel import ExchangeChannel, JoinedError
 from aitne.distrib.control import Control
 from aitne.distrib.engine import CollectiveEngine
@@ -90,16 +91,20 @@ class Context:
         """Call the callbacks of ``on_close``, disconnect from the other ranks and release all
         resources. ``reason`` is appended to the message that the other ranks get.
         """
-        while self._closers:
-            closer = self._closers.pop()
-            try:
-                closer()
-            except Exception:
-                log.exception("A callback failed during the shutdown of Horovod")
-        self.engine.close(reason)
-        self._execution.close()
-        self.control.goodbye()
-        self.control.close()
+        # Also after an interrupt everything is closed: the other ranks must not wait for this one.
+        with contextlib.ExitStack() as last:
+            last.callback(self.control.close)
+            last.callback(self.control.goodbye)
+            last.callback(self._execution.close)
+            last.callback(self.engine.close, reason)
+            while self._closers:
+                closer = self._closers.pop()
+                try:
+                    closer()
+                except Exception as error:
+                    if left_calls.is_foreign(error):
+                        raise
+                    log.exception("A callback failed during the shutdown of Horovod")
 
 
 _current: Context | None = None
@@ -115,6 +120,11 @@ def current() -> Context:
     return _current
 
 
+def peek() -> Context | None:
+    """Return the context of this process; None before ``init`` and after ``shutdown``."""
+    return _current
+
+
 def is_initialized() -> bool:
     """Return whether this process has a context: ``init`` was called without a later ``shutdown``."""
     return _current is not None
@@ -126,4 +136,5 @@ def replace(context: Context | None) -> Context | None:
     """
     global _current
     previous, _current = _current, context
+    left_calls.attach(None if context is None else context.engine)
     return previous

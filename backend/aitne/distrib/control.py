@@ -58,7 +58,7 @@ class Control:
         self._peers = {connection.fileno(): peer for peer, connection in connections.items()}
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
-        self._reading = threading.Lock()
+        self._reading = threading.RLock()
         self._caller_reads = False
         self._caller_left = 0.0
         self._asleep = False
@@ -165,7 +165,13 @@ class Control:
             if peer is None:
                 self._woken.recv(4096)
             else:
-                self._read(peer)
+                try:
+                    self._read(peer)
+                except BaseException:
+                    # Such as that of a signal handler: a part of a message may be lost.
+                    with contextlib.suppress(OSError):  # its end has been found before
+                        self._events.unregister(number)
+                    raise
         return bool(events)
 
     def leave(self) -> None:
@@ -174,7 +180,8 @@ class Control:
         """
         self._caller_reads = False
         self._caller_left = time.monotonic()
-        self._reading.release()
+        with contextlib.suppress(RuntimeError):  # a signal handler has ended ``enter`` before
+            self._reading.release()
         if self._asleep:
             self._resume.set()
 

@@ -16,23 +16,24 @@ from typing import Any
 
 import torch
 
+from aitne.distrib import left_calls
 from aitne.distrib.control import Control
 from aitne.distrib.coordinator import RequestKey
 from aitne.distrib.devices import CompletionEvent, InputEvent
 from aitne.distrib.errors import HorovodInternalError
-from aitne.distrib.execution import ExecutableResponse, Execution
+from aitne.distrib.execution import Execution
 from aitne.distrib.lead import (
     CoordinatorClient,
     LocalCoordinatorClient,
     RemoteCoordinatorClient,
     Waits,
 )
-from aitne.distrib.pending import ExecutionTask, PendingRequest, Requests, carry_out
+from aitne.distrib.left_calls import collective
+from aitne.distrib.pending import ExecutionTask, Requests, Wait, carry_out
 from aitne.distrib.progress import StepProgress
 from aitne.distrib.reduction import UnsupportedError
 from aitne.distrib.stall import StepLimit
 from aitne.distrib.standin import JoinedRankProxy, StepCallback
-from aitne.distrib.timeline import TIMELINE
 from aitne.distrib.transport.base import TransportError
 from aitne.distrib.types import Kind, Request, RequestMetadata
 
@@ -55,9 +56,8 @@ class CollectiveEngine:
     def __init__(self, control: Control, execution: Execution) -> None:
         self._control = control
         self._execution = execution
-        self._rank = control.rank
+        self.rank = control.rank
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
         self._work = threading.Condition(self._lock)
         self._worker: threading.Thread | None = None
         self._waiting = 0
@@ -65,8 +65,8 @@ class CollectiveEngine:
         self._busy = False
         self._queue: deque[ExecutionTask] = deque()
         self._requests = Requests()
-        self._waits: dict[int, PendingRequest] = {}
-        """By thread identifier: the request for which the thread waits."""
+        self._waits: dict[int, Wait] = {}
+        """By thread identifier: the wait of the thread."""
         self._blocked = False
         """Whether rank 0 has been informed that this rank is blocked."""
         self._failed: str | None = None
@@ -79,7 +79,7 @@ class CollectiveEngine:
         self.limit = StepLimit(self._step_stalled)
         """Context manager that limits each wait in an optimizer's exchange step."""
         self._lead: CoordinatorClient
-        if self._rank == 0:
+        if self.rank == 0:
             self._lead = LocalCoordinatorClient(
                 control, self._lock, self._free, self._take_up, self._take_part
             )
@@ -113,11 +113,12 @@ class CollectiveEngine:
             members = self._execution.sets.get(ask.set_id)
             if members is None:
                 raise ValueError("Process set does not exist or has not been registered.")
-            if self._rank not in members:
+            if self.rank not in members:
                 raise ValueError(
-                    f"{ask.kind}: rank {self._rank} is not part of process set {ask.set_id}."
+                    f"{ask.kind}: rank {self.rank} is not part of process set {ask.set_id}."
                 )
-            handle, number = self._requests.add(ask, request, ready)
+            handle, number, key = self._requests.add(ask, request, ready)
+            left_calls.requested(key)
             self._blocked = False
             if ask.kind == Kind.JOIN:
                 self._execution.join_device = request.device or "cpu"
@@ -133,6 +134,7 @@ class CollectiveEngine:
         """
         return self.run_data(request)
 
+    @collective("a collective")
     def run_data(self, request: Request) -> Any:
         """Submit a request, wait until all ranks have executed it, and return its result, whose
         type depends on the kind of the request.
@@ -170,6 +172,7 @@ class CollectiveEngine:
             pending = self._requests.find(handle)
             return pending.done and (pending.finished is None or pending.finished.poll())
 
+    @collective("a collective")
     def wait(self, handle: int) -> tuple[torch.Tensor, ...]:
         """Wait for a request and return its outputs, on a GPU too; each handle can be used once.
 
@@ -194,9 +197,8 @@ class CollectiveEngine:
         with self._lock:
             reason = self._failed or self._leaving
         if reason is None:
-            reason = f"Rank {self._rank}: {error}"
-            self._control.send(0, "fail", reason)
-            self.fail(reason)
+            reason = f"Rank {self.rank}: {error}"
+            self.fail_all(reason)
         return HorovodInternalError(reason)
 
     def fail(self, reason: str) -> None:
@@ -211,6 +213,11 @@ class CollectiveEngine:
         self._news.set()
         self._over.set()
         self._execution.abort(reason)
+
+    def fail_all(self, reason: str) -> None:
+        """Fail as ``fail`` does, on all ranks."""
+        self._control.send(0, "fail", reason)
+        self.fail(reason)
 
     def check(self) -> None:
         """Raise ``HorovodInternalError`` if the connection to a rank is lost or the runtime was
@@ -246,7 +253,7 @@ class CollectiveEngine:
             ends = self._failed is not None or self._leaving is not None
         if not ends:
             self._control.send(
-                0, "leave", f"Horovod has been shut down by rank {self._rank}{reason}."
+                0, "leave", f"Horovod has been shut down by rank {self.rank}{reason}."
             )
         self._over.wait(_LEAVE_S)
         with self._lock:
@@ -264,28 +271,23 @@ class CollectiveEngine:
 
     # Waiting
 
+    # A signal handler may raise at any point of these methods. So a thread holds the lock only
+    # within ``with`` blocks, and never waits in one.
+
     def _wait(self, handle: int, registered: bool) -> Any:
         begun_ns = time.monotonic_ns()
         me = threading.get_ident()
         with self._lock:
+            pending = self._requests.find(handle)
             if not registered:
                 self._waiting += 1
-            try:
-                pending = self._waits[me] = self._requests.find(handle)
-                while not pending.done:
-                    if self._queue and not self._busy:
-                        self._stop_reading()
-                        self._carry_out_next()
-                        continue
-                    # Counted from the beginning: messages for other requests may always arrive.
-                    patience_s = BLOCKED_S - (time.monotonic_ns() - begun_ns) / 1e9
-                    if self._blocked:
-                        self._hear(pending, None)
-                    elif patience_s > 0:
-                        self._hear(pending, patience_s)
-                    elif not self._report_blocked(pending.key):
-                        self._hear(pending, BLOCKED_S)
-            finally:
+            wait = self._waits[me] = Wait(pending, begun_ns)
+        left_calls.requested(pending.key)
+        try:
+            while not pending.done:
+                self._advance(wait)
+        finally:
+            with self._lock:
                 self._stop_reading()
                 self._waiting -= 1
                 self._waits.pop(me, None)
@@ -294,7 +296,8 @@ class CollectiveEngine:
                     self._lead.blocked(None)
                 if self._waiting or self._queue:
                     self._wake_waiters()
-            self._requests.forget(handle)
+                if pending.done:
+                    self._requests.forget(handle)
         self._execution.waited(begun_ns)
         if pending.error is not None:
             raise HorovodInternalError(pending.error)
@@ -302,36 +305,43 @@ class CollectiveEngine:
             pending.finished.wait(pending.result)
             if self._failed is not None:  # an aborted collective also ends on the GPU
                 raise HorovodInternalError(self._failed)
+        left_calls.requested(None)
         return pending.result
 
-    def _hear(self, pending: PendingRequest, patience_s: float | None) -> bool:
-        """Wait up to ``patience_s`` seconds (None: no limit) for messages or the end of
-        ``pending``; return False if nothing happened. The thread reads messages itself, which saves
-        waking another.
-
-        Called with the lock held, which is released during the wait.
+    def _advance(self, wait: Wait) -> None:
+        """Execute a response, or else receive messages or sleep until something has changed. The
+        thread reads messages itself, which saves waking another.
         """
         me = threading.get_ident()
-        if self._control.size == 1 or self._reader not in {None, me}:
-            return self._changed.wait(patience_s)
-        enters = self._reader is None
-        self._reader = me
-        self._lock.release()
-        heard = True
-        reads = not enters
-        try:
-            if enters:
-                reads = self._control.enter()
+        patience_s: float | None = None
+        enters = reads = False
+        with self._lock:
+            if wait.pending.done:
+                return
+            task = self._next_task()
+            if task is not None:
+                self._stop_reading()
             else:
-                heard = self._control.read(-1 if patience_s is None else patience_s)
-        finally:
-            self._lock.acquire()
-            if not reads:
+                if not self._blocked:
+                    # Counted from the beginning: messages for other requests may always arrive.
+                    patience_s = BLOCKED_S - (time.monotonic_ns() - wait.begun_ns) / 1e9
+                    if patience_s <= 0:
+                        if self._report_blocked(wait.pending.key):
+                            return
+                        patience_s = BLOCKED_S
+                if self._control.size > 1 and self._reader in {None, me}:
+                    enters, reads = self._reader is None, self._reader == me
+                    self._reader = me
+        if task is not None:
+            self._carry_out(task)
+        elif reads:
+            self._control.read(-1 if patience_s is None else patience_s)
+        elif not enters:
+            wait.sleep(patience_s)
+        elif not self._control.enter():
+            with self._lock:
                 self._reader = None
-        # After entering, check again: the thread may have just received a message for this request.
-        if self._reader == me or pending.done or (self._queue and not self._busy):
-            return heard
-        return self._changed.wait(patience_s)
+            wait.sleep(patience_s)
 
     def _stop_reading(self) -> None:
         if self._reader == threading.get_ident():
@@ -343,7 +353,7 @@ class CollectiveEngine:
         waits for a collective. Otherwise return False, because another thread may still submit a
         request.
         """
-        waits = {thread for thread, pending in self._waits.items() if not pending.done}
+        waits = {thread for thread, wait in self._waits.items() if not wait.pending.done}
         if not self._free() or any(
             thread.ident not in waits
             for thread in threading.enumerate()
@@ -359,7 +369,8 @@ class CollectiveEngine:
         responses. Called with the lock held.
         """
         if self._waiting:
-            self._changed.notify_all()
+            for wait in self._waits.values():
+                wait.wake()
             if self._reader is not None and self._reader != threading.get_ident():
                 self._control.nudge()
             if self._failed is None and self._leaving is None:
@@ -372,20 +383,24 @@ class CollectiveEngine:
     # Execution
 
     def _work_on(self) -> None:
-        with self._lock:
-            while self._queue or (self._failed is None and not self._over.is_set()):
-                if self._queue and not self._busy:
-                    self._carry_out_next()
-                else:
+        while True:
+            with self._lock:
+                while (task := self._next_task()) is None:
+                    if not self._queue and (self._failed is not None or self._over.is_set()):
+                        return
                     self._work.wait()
+            self._carry_out(task)
 
-    def _carry_out_next(self) -> None:
-        """Execute the next queued response. Called with the lock held; the lock is released during
-        the execution.
+    def _next_task(self) -> ExecutionTask | None:
+        """Return the next queued response, which the caller must execute; None if there is none, or
+        another thread executes one.
         """
-        task = self._queue.popleft()
+        if self._busy or not self._queue:
+            return None
         self._busy = True
-        self._lock.release()
+        return self._queue.popleft()
+
+    def _carry_out(self, task: ExecutionTask) -> None:
         error: str | None = None
         results: list[Any] = []
         finished: CompletionEvent | None = None
@@ -396,19 +411,14 @@ class CollectiveEngine:
         except UnsupportedError as failure:
             # The same on every rank, before any exchange: the transport is still usable.
             error = f"{task.item.kind}: {failure}"
-        except Exception as failure:
-            # Others may wait for this rank inside the transport, which is unusable now.
-            log.exception("A collective failed on rank %d", self._rank)
-            error = f"Rank {self._rank} could not do its part of {task.item.kind}: {failure}"
-            self._control.send(0, "fail", error)
-            self.fail(error)
         except BaseException as failure:
-            error = f"Rank {self._rank} was interrupted in a collective: {failure!r}"
-            self._control.send(0, "fail", error)
-            self.fail(error)
-            raise
-        finally:
-            self._lock.acquire()
+            if left_calls.is_called() and left_calls.is_foreign(failure):
+                raise  # the thread leaves its call, which breaks the run
+            # Others may wait for this rank inside the transport, which is unusable now.
+            log.exception("A collective failed on rank %d", self.rank)
+            error = f"Rank {self.rank} could not do its part of {task.item.kind}: {failure}"
+            self.fail_all(error)
+        with self._lock:
             self._busy = False
             for at, pending in enumerate(task.pendings):
                 if pending is not None and not pending.done:
@@ -429,22 +439,13 @@ class CollectiveEngine:
         if self._failed is not None:
             return
         self._blocked = False
-        kind, set_id, handles, asks, data, error = message
-        pendings = [self._requests.get(handle) for handle in handles]
+        task, error = self._requests.answered(message)
         if error is not None:
-            for pending in pendings:
+            for pending in task.pendings:
                 if pending is not None and not pending.done:
                     self._requests.finish(pending, None, None, error)
-            self._wake_waiters()
-            return
-        requests = [None if pending is None else pending.request for pending in pendings]
-        rows = (
-            [pending.key.row for pending in pendings if pending is not None] if TIMELINE.on else []
-        )
-        item = ExecutableResponse(
-            kind, set_id, requests, [RequestMetadata.from_wire(ask) for ask in asks], data, rows
-        )
-        self._queue.append(ExecutionTask(item, pendings))
+        else:
+            self._queue.append(task)
         self._wake_waiters()
 
     def _take_part(self, channel: int, step: int) -> None:
@@ -455,10 +456,10 @@ class CollectiveEngine:
         self._stand_in.take_part(channel, step)
 
     def _give_up_joined(self, reason: str, news: bool) -> None:
-        reason = f"Rank {self._rank}: {reason}" if news else reason
         if news:
-            self._control.send(0, "fail", reason)
-        self.fail(reason)
+            self.fail_all(f"Rank {self.rank}: {reason}")
+        else:
+            self.fail(reason)
 
     def _on_do(self, _sender: int, message: Any) -> None:
         with self._lock:
@@ -472,12 +473,10 @@ class CollectiveEngine:
     # Shutdown
 
     def _step_stalled(self, waited_s: float) -> None:
-        reason = (
-            f"Stalled for too long: rank {self._rank} has waited for other ranks in an optimizer's step "
+        self.fail_all(
+            f"Stalled for too long: rank {self.rank} has waited for other ranks in an optimizer's step "
             f"for {waited_s:.0f} s."
         )
-        self._control.send(0, "fail", reason)
-        self.fail(reason)
 
     def _lost(self, rank: int, reason: str) -> None:
         self.fail(f"Rank {rank} is gone: {reason}.")

@@ -14,12 +14,14 @@ import torch
 
 from aitne.distrib.context import current
 from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.left_calls import collective
 from aitne.distrib.ops import allgather, broadcast_, broadcast_async_, synchronize
 from aitne.distrib.process_sets import ProcessSet, global_process_set
 
 _CODE_BYTES = hashlib.sha256().digest_size
 
 
+@collective("broadcast_parameters")
 def broadcast_parameters(params: Any, root_rank: int) -> None:
     """Broadcast the parameter values of rank ``root_rank`` to all ranks.
 
@@ -47,6 +49,7 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
         synchronize(handle)
 
 
+@collective("broadcast_object")
 def broadcast_object(
     obj: Any,
     root_rank: int = 0,
@@ -75,6 +78,7 @@ def broadcast_object(
     return obj if at_root else _unpickled(data)
 
 
+@collective("allgather_object")
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     """Return the objects of all ranks, in the order of the ranks.
 
@@ -95,6 +99,7 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     ]
 
 
+@collective("broadcast_optimizer_state")
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:

@@ -43,6 +43,7 @@ from aitne.distrib._asynchronous import (
 from aitne.distrib._gradients import Allgather, Allreduce, Alltoall, Broadcast, Reducescatter
 from aitne.distrib._submit import poll, reduction, synchronize
 from aitne.distrib.compression import Compression, Compressor
+from aitne.distrib.left_calls import collective
 from aitne.distrib.process_sets import ProcessSet, global_process_set
 from aitne.distrib.types import ReduceOp
 
@@ -90,6 +91,7 @@ Max = ReduceOp.MAX
 Product = ReduceOp.PRODUCT
 
 
+@collective("allreduce")
 def allreduce(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -112,6 +114,7 @@ def allreduce(
     return compression.decompress(reduced, context)
 
 
+@collective("allreduce_")
 def allreduce_(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -127,6 +130,7 @@ def allreduce_(
     return calls.allreduce_in_place(tensor, name, reduce_op, scales, process_set).now()
 
 
+@collective("grouped_allreduce")
 def grouped_allreduce(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
@@ -147,6 +151,7 @@ def grouped_allreduce(
     return _decompressed(reduced, contexts, compression)
 
 
+@collective("grouped_allreduce_")
 def grouped_allreduce_(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
@@ -162,6 +167,7 @@ def grouped_allreduce_(
     return calls.grouped_allreduce_in_place(tensors, name, reduce_op, scales, process_set).now()
 
 
+@collective("allgather")
 def allgather(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
@@ -173,6 +179,7 @@ def allgather(
     return Allgather.apply(False, name, process_set, tensor)
 
 
+@collective("grouped_allgather")
 def grouped_allgather(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
@@ -182,6 +189,7 @@ def grouped_allgather(
     return Allgather.apply(True, name, process_set, *tensors)
 
 
+@collective("broadcast")
 def broadcast(
     tensor: torch.Tensor,
     root_rank: int,
@@ -198,6 +206,7 @@ def broadcast(
     return Broadcast.apply(tensor, root_rank, name, process_set)
 
 
+@collective("broadcast_")
 def broadcast_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -208,6 +217,7 @@ def broadcast_(
     return calls.broadcast_in_place(tensor, root_rank, name, process_set).now()
 
 
+@collective("alltoall")
 def alltoall(
     tensor: torch.Tensor,
     splits: Any = None,
@@ -235,6 +245,7 @@ def alltoall(
     return Alltoall.apply(tensor, splits, name, process_set)
 
 
+@collective("reducescatter")
 def reducescatter(
     tensor: torch.Tensor,
     name: str | None = None,
@@ -256,6 +267,7 @@ def reducescatter(
     return compression.decompress(reduced, context)
 
 
+@collective("grouped_reducescatter")
 def grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
@@ -272,6 +284,7 @@ def grouped_reducescatter(
     return _decompressed(reduced, contexts, compression)
 
 
+@collective("join")
 def join(device: int = -1) -> int:
     """Report that this rank has no more data, and wait until all ranks have called this. Until then
     this rank takes part in allreduces of the other ranks with zeros.
@@ -288,6 +301,7 @@ def join(device: int = -1) -> int:
     return calls.join(device, global_process_set).now()
 
 
+@collective("barrier")
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Wait until every rank of the process set has called this function."""
     calls.barrier(process_set).now()

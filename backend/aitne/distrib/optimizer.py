@@ -24,6 +24,7 @@ from aitne.distrib.compression import BF16Compressor, Compression, FP16Compresso
 from aitne.distrib.exchange._agreement import ExchangeOptions
 from aitne.distrib.exchange._foreign import UserCompressor
 from aitne.distrib.exchange._gradients import Gradients
+from aitne.distrib.left_calls import collective
 from aitne.distrib.process_sets import ProcessSet, global_process_set
 from aitne.distrib.types import ReduceOp
 
@@ -100,6 +101,7 @@ class _DistributedOptimizer(NamedOptimizer):
                     unwatched.append((name, parameter))
         return unwatched
 
+    @collective("optimizer.synchronize()")
     def synchronize(self) -> None:
         """Wait until the gradients of all ranks are exchanged.
 
@@ -131,6 +133,7 @@ class _DistributedOptimizer(NamedOptimizer):
         finally:
             self._should_synchronize = True
 
+    @collective("optimizer.step()")
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Exchange the gradients and apply them. With a closure, the gradients are exchanged after
         each call of the closure.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import torch
@@ -36,6 +38,35 @@ class PendingRequest:
     """Message of the error; None: the request has not failed."""
 
 
+@dataclass(eq=False, slots=True)
+class ExecutionTask:
+    """A response to execute, with those pending requests of this rank that it completes."""
+
+    item: ExecutableResponse
+    pendings: list[PendingRequest | None]
+    """One pending request for each request of the response; None if this rank has joined."""
+
+
+class Wait:
+    """Wait of a thread for a request."""
+
+    __slots__ = ("_bell", "begun_ns", "pending")
+
+    def __init__(self, pending: PendingRequest, begun_ns: int) -> None:
+        self.pending = pending
+        self.begun_ns = begun_ns
+        self._bell: SimpleQueue[None] = SimpleQueue()
+
+    def wake(self) -> None:
+        """End the current or next ``sleep``."""
+        self._bell.put(None)
+
+    def sleep(self, patience_s: float | None) -> None:
+        """Sleep until ``wake`` is called, for at most ``patience_s`` seconds (None: no limit)."""
+        with contextlib.suppress(Empty):
+            self._bell.get(timeout=patience_s)
+
+
 class Requests:
     """Submitted requests of this rank for which ``wait`` was not called yet. All methods are called
     with the engine's lock held.
@@ -49,9 +80,9 @@ class Requests:
 
     def add(
         self, ask: RequestMetadata, request: Request, ready: InputEvent | None
-    ) -> tuple[int, int]:
-        """Add a request; return its handle, and the sequence number that distinguishes it from
-        other requests without a name (-1 if it has a name).
+    ) -> tuple[int, int, RequestKey]:
+        """Add a request; return its handle, the sequence number that distinguishes it from other
+        requests without a name (-1 if it has a name), and its key.
 
         Raises:
             ValueError: a request of the same name is in progress.
@@ -69,11 +100,23 @@ class Requests:
         self._next += 1
         self._pending[handle] = PendingRequest(key, request, ready)
         self._under_way[key] = handle
-        return handle, number
+        return handle, number, key
 
-    def get(self, handle: int) -> PendingRequest | None:
-        """Return the request with this handle; None if there is none."""
-        return self._pending.get(handle)
+    def answered(self, message: list[Any]) -> tuple[ExecutionTask, str | None]:
+        """Return the response that rank 0 has sent in ``message``, and the reason why it cannot be
+        executed (None: it can).
+        """
+        kind, set_id, handles, asks, data, error = message
+        pendings = [self._pending.get(handle) for handle in handles]
+        item = ExecutableResponse(
+            kind,
+            set_id,
+            [None if pending is None else pending.request for pending in pendings],
+            [RequestMetadata.from_wire(ask) for ask in asks],
+            data,
+            [pending.key.row for pending in pendings if pending is not None] if TIMELINE.on else [],
+        )
+        return ExecutionTask(item, pendings), error
 
     def find(self, handle: int) -> PendingRequest:
         """Return the request with this handle.
@@ -110,15 +153,6 @@ class Requests:
         for pending in self._pending.values():
             if not pending.done:
                 self.finish(pending, None, None, reason)
-
-
-@dataclass(eq=False, slots=True)
-class ExecutionTask:
-    """A response to execute, with those pending requests of this rank that it completes."""
-
-    item: ExecutableResponse
-    pendings: list[PendingRequest | None]
-    """One pending request for each request of the response; None if this rank has joined."""
 
 
 def carry_out(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from aitne.distrib.context import current
+from aitne.distrib.left_calls import collective
 from aitne.distrib.types import Kind, ReduceOp, Request
 
 
@@ -74,6 +75,7 @@ global_process_set = ProcessSet([])
 global_process_set.process_set_id = 0
 
 
+@collective("add_process_set")
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Create a process set after ``init``. All ranks must call this with the same list, including
     ranks that are not in the set.
@@ -95,6 +97,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     return process_set
 
 
+@collective("remove_process_set")
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Remove a process set; return whether it existed. All ranks must call this.
 

@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from aitne.distrib.context import Context, current
+from aitne.distrib.left_calls import collective
 from aitne.distrib.transport.base import Reduction, TransportError
 
 
@@ -199,6 +200,7 @@ class _StatisticsExchange:
         self._call("allreduce", rows.nbytes, call)
         return rows
 
+    @collective("SyncBatchNorm")
     def _call(self, op: str, nbytes: int, call: Callable[[], None]) -> None:
         self._step += 1
         self._channel.begin(self._step)

@@ -18,6 +18,7 @@ from aitne.distrib.functions import (
     broadcast_optimizer_state,
     broadcast_parameters,
 )
+from aitne.distrib.left_calls import collective
 
 
 class HostUpdateResult(IntFlag):
@@ -70,6 +71,7 @@ class State:
         """
         self._host_messages.put((timestamp, update_res))
 
+    @collective("state.commit()")
     def commit(self) -> None:
         """Save the current state for ``restore``. Every rank must call this.
 
@@ -80,6 +82,7 @@ class State:
         self._commits += 1
         self.check_host_updates()
 
+    @collective("state.check_host_updates()")
     def check_host_updates(self) -> None:
         """Check, without a commit, for a change of the set of nodes. Every rank must call this.
 
@@ -146,6 +149,7 @@ class ObjectState(State):
         for name, value in self._saved_state.items():
             setattr(self, name, copy.deepcopy(value))
 
+    @collective("state.sync()")
     def sync(self) -> None:
         """Replace the values by the current values of rank 0, and save them."""
         self.save()
@@ -195,6 +199,7 @@ class TorchState(ObjectState):
             handler.restore()
         super().restore()
 
+    @collective("state.sync()")
     def sync(self) -> None:
         """Replace all models, optimizers, samplers and values by rank 0's. Every rank must call
         this.

@@ -18,9 +18,10 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from aitne.distrib import context, ops
+from aitne.distrib import context, left_calls, ops
 from aitne.distrib.autotune import Autotune
 from aitne.distrib.channel import JoinedError
+from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.exchange import STRATEGIES
 from aitne.distrib.exchange._agreement import ExchangeOptions, compare_observed, signature
 from aitne.distrib.exchange._by_name import exchange_by_name
@@ -28,7 +29,7 @@ from aitne.distrib.exchange._lanes import BucketFill
 from aitne.distrib.exchange._plan import DEFAULT_BYTES, EDGE_BYTES, PlannedGradient, plan
 from aitne.distrib.exchange._processors import processors_of_a_rank
 from aitne.distrib.exchange.base import ExchangeStrategy, StrategySettings
-from aitne.distrib.transport.base import Reduction
+from aitne.distrib.transport.base import Reduction, TransportError
 from aitne.distrib.types import ReduceOp
 
 Named = Sequence[tuple[str, torch.nn.Parameter]]
@@ -72,6 +73,7 @@ class Gradients:
         self._tuner: Autotune | None = None
         self._since = 0.0
         self._saved: dict[str, Any] | None = None
+        self._counted_in = context.peek()
         self.watch(named)
 
     def watch(self, named: Named) -> None:
@@ -87,12 +89,13 @@ class Gradients:
             self._fresh.append(self._options.passes)
             self._delays.append(self._options.passes)
             self._arrived.append(partial(self._order.append, number))
-            hook = _hook(number, name, self._delays, self._arrived)
+            hook = _hook(number, name, self._delays, self._arrived, self._reset_if_over)
             self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
 
     @property
     def pending(self) -> bool:
         """Return whether backward has computed gradients since the last ``synchronize``."""
+        self._reset_if_over()
         return self._delays != self._fresh
 
     def watches(self, parameter: torch.nn.Parameter) -> bool:
@@ -118,6 +121,16 @@ class Gradients:
             self._forget()  # some are in progress, with unknown results on other ranks
         self._rearm()
 
+    def _reset_if_over(self) -> bool:
+        """Discard gradients that were computed before a ``shutdown``; return whether there was one
+        since.
+        """
+        over = self._counted_in is not context.peek()
+        if over:
+            self.reset()
+        return over
+
+    @left_calls.collective("optimizer.synchronize()")
     def synchronize(self, late: Named = ()) -> None:
         """Exchange the gradients that were not exchanged during backward, and wait for all; the
         optimizer can then apply them.
@@ -142,6 +155,10 @@ class Gradients:
                 self._finish(self._strategy)
                 self._after_step(time.perf_counter() - self._since)
                 self._since = time.perf_counter()
+        except TransportError as error:
+            failure: HorovodInternalError = self._channel.failure(error)
+            self._forget()
+            raise failure from error
         except BaseException:
             self._forget()
             raise
@@ -191,6 +208,7 @@ class Gradients:
 
     def _rearm(self) -> None:
         self._delays[:] = self._fresh
+        self._counted_in = context.peek()
         for lane in self._lanes:
             lane.reset()
         self._next = 0
@@ -226,6 +244,9 @@ class Gradients:
 
     def _begin(self) -> None:
         self._begun = True
+        backward_ended = left_calls.mark_backward("backward()")
+        if backward_ended is not None:
+            torch.autograd.Variable._execution_engine.queue_callback(backward_ended)
         self._step += 1
         self._channel.begin(self._step)
 
@@ -398,10 +419,16 @@ class Gradients:
 
 
 def _hook(
-    number: int, name: str, delays: list[int], arrived: list[Callable[[], None] | None]
+    number: int,
+    name: str,
+    delays: list[int],
+    arrived: list[Callable[[], None] | None],
+    reset_if_over: Callable[[], bool],
 ) -> Callable[[torch.nn.Parameter], None]:
     def hook(_: torch.nn.Parameter) -> None:
         remaining = delays[number] = delays[number] - 1
+        if remaining < 0 and reset_if_over():
+            remaining = delays[number] = delays[number] - 1
         if remaining:
             if remaining < 0:
                 raise AssertionError(
@@ -412,7 +439,11 @@ def _hook(
             return
         then = arrived[number]
         if then is not None:
-            then()
+            try:
+                then()
+            except BaseException as error:
+                left_calls.break_if_left("backward()", error)
+                raise
 
     return hook
 
