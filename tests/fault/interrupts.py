@@ -87,14 +87,18 @@ class Result:
         return "\n".join(lines)
 
 
-def run(pool: Pool, *, count: int, ranks: int, seed: int, kill: bool = True) -> Result:
-    """Interrupt collectives of ``ranks`` ranks until ``count`` calls have been interrupted, or
-    something was wrong; return the result.
+def run(
+    pool: Pool, *, count: int, ranks: int, seed: int, kill: bool = True, limit_s: float = _LONGEST_S
+) -> Result:
+    """Interrupt collectives of ``ranks`` ranks until ``count`` calls have been interrupted, the time
+    is over, or something was wrong; return the result.
     """
     result = Result()
     began = time.monotonic()
     batch = 0
     while result.ok and result.interrupts.total() + result.kills < count:
+        if time.monotonic() - began > limit_s:
+            break
         left = count - result.interrupts.total() - result.kills
         outcomes = pool.outcomes(
             work,
@@ -125,10 +129,17 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="number of interrupts")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--limit-s", type=float, default=_LONGEST_S, help="longest duration")
     arguments = parser.parse_args()
     pool = Pool()
     try:
-        result = run(pool, count=arguments.count, ranks=arguments.ranks, seed=arguments.seed)
+        result = run(
+            pool,
+            count=arguments.count,
+            ranks=arguments.ranks,
+            seed=arguments.seed,
+            limit_s=arguments.limit_s,
+        )
     finally:
         pool.close()
     sys.stdout.write(f"{result.summary()}\n")
