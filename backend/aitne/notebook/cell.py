@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from aitne.notebook import communication
+from aitne.notebook import communication, recovery
 from aitne.notebook.display import CellDisplay, span
 from aitne.notebook.link import GroupConnection, RankAnswerError, RankEvent, RankRequest
 
@@ -20,6 +20,10 @@ WAIT_S = 1.0
 """Seconds after which a cell that waits for another one says so."""
 GUARD_S = 10.0
 """Seconds after the first rank has finished at which the others are named; then twice as long."""
+SHOW_S = 0.5
+"""Seconds after the first failure at which it is shown if other ranks still run."""
+RELEASE_S = 1.0
+"""Seconds after an interrupt at which collectives are aborted that have not ended by it."""
 STILL_S = 60.0
 """Seconds without output after which ranks that stand in different lines are named."""
 _TICK_S = 0.1
@@ -27,6 +31,7 @@ _LAST_OUTPUT_S = 5.0
 _ASK_S = 10.0
 _SILENT_S = 30.0
 _GONE_LOOK_S = 1.0
+_LOOK_S = 1.0
 _GONE_S = 2.0
 """Seconds after the end of a group within which its controller's last messages have arrived."""
 _CONSEQUENCES = ("KeyboardInterrupt", "DistBackendError", "ConnectionError", "BrokenPipeError")
@@ -39,11 +44,15 @@ class RankCellError(Exception):
     Args:
         failures: the error of each rank that failed, the earliest first.
         nodes: name of the node of each rank.
+        shown: rank whose traceback was shown while the cell ran; None: none was.
     """
 
-    def __init__(self, failures: Sequence[CellFailure], nodes: Mapping[int, str]) -> None:
+    def __init__(
+        self, failures: Sequence[CellFailure], nodes: Mapping[int, str], shown: int | None = None
+    ) -> None:
         self.failures = tuple(failures)
         self._nodes = nodes
+        self._shown = shown
         first = self.failures[0]
         super().__init__(f"rank {first.rank} on {nodes[first.rank]}: {first.name}: {first.text}")
 
@@ -53,7 +62,10 @@ class RankCellError(Exception):
         first, *others = self.failures
         same = [each.rank for each in others if (each.name, each.text) == (first.name, first.text)]
         lines = [f"Rank {first.rank} on {self._nodes[first.rank]} failed first:"]
-        lines += first.traceback or [f"{first.name}: {first.text}"]
+        if first.rank == self._shown or not first.traceback:
+            lines.append(f"{first.name}: {first.text}")
+        else:
+            lines += first.traceback
         if same:
             lines.append(f"[{span(same)}] the same error")
         groups: dict[tuple[str, str], list[int]] = {}
@@ -115,6 +127,10 @@ class _Progress:
     kill_at: float | None = None
     first_end: float | None = None
     last_reply: float | None = None
+    failed_at: float | None = None
+    shown: int | None = None
+    look_at: float | None = None
+    release_at: float | None = None
 
 
 class CellValue:
@@ -182,6 +198,8 @@ class DistributedCell:
             with _interrupts(request):
                 while not self._done():
                     self._step(request)
+                if (self._progress.interrupts or self._failures()) and not self._progress.lost:
+                    recovery.recover(self._link, self._display)
         finally:
             self._link.finish(request)
             self._display.finish()
@@ -227,6 +245,8 @@ class DistributedCell:
             progress.replied[event.rank] = event.message
             progress.first_end = progress.first_end or now
             progress.last_reply = now
+            if event.message["content"]["status"] == "error":
+                progress.failed_at = progress.failed_at or now
         elif event.kind == "output":
             self._output(event)
 
@@ -256,6 +276,11 @@ class DistributedCell:
         if not progress.begun and not self._said_wait and now - self._started > WAIT_S:
             self._said_wait = True
             self._say_why_it_waits()
+        if progress.failed_at is not None and now - progress.failed_at >= SHOW_S:
+            self._show_failure(now)
+        if progress.release_at is not None and now >= progress.release_at:
+            progress.release_at = None
+            recovery.release(self._link, self._ranks, "The cell was interrupted.")
         if progress.first_end is not None:
             if now - progress.first_end >= self._named_at:
                 self._named_at *= 2
@@ -280,6 +305,30 @@ class DistributedCell:
                 f"Ranks {span(row['rank'] for row in busy)} still execute {whose}, since {since:.0f} s: this cell "
                 "waits for it. `%ranks interrupt` in another notebook ends that one; Interrupt here ends the wait."
             )
+
+    def _show_failure(self, now: float) -> None:
+        """Show the first failure while other ranks still run, and release those that wait."""
+        progress, first = self._progress, self._failures()[0]
+        nodes = {rank: self._link.ranks[rank].node for rank in self._ranks}
+        if progress.shown is None:
+            progress.shown = first.rank
+            progress.look_at = now
+            self._display.line(
+                f"Rank {first.rank} on {nodes[first.rank]} failed, before the end of "
+                f"{_counted(self._running)}:"
+            )
+            for line in first.traceback or [f"{first.name}: {first.text}"]:
+                self._display.line(line)
+        if progress.look_at is not None and now >= progress.look_at:
+            progress.look_at = now + _LOOK_S
+            places = self._link.where(self._running)
+            if any(place.get("exchanges") for place in places.values()):
+                progress.look_at = None
+                ended = [rank for rank in self._ranks if rank not in self._running]
+                reason = (
+                    f"Rank {first.rank} has ended its cell with {first.name}: {first.text[:300]}"
+                )
+                recovery.release(self._link, ended, reason)
 
     def _name_late(self, since_s: float) -> None:
         late = self._running
@@ -336,6 +385,7 @@ class DistributedCell:
             raise RanksInterrupt("the cell had not begun and was taken back")
         if progress.interrupts == 1:
             self._link.signal(signal.SIGINT, self._running)
+            progress.release_at = time.monotonic() + RELEASE_S
         elif progress.kill_at is None:
             self._display.line(
                 f"Second interrupt: the rank group ends (SIGTERM), and is killed after {KILL_S:.0f} s."
@@ -352,20 +402,24 @@ class DistributedCell:
         nodes = {rank: self._link.ranks[rank].node for rank in self._ranks}
         if progress.lost:
             raise RanksLostError(self._why_lost(progress.lost))
+        failures = self._failures()
+        if failures and progress.interrupts and failures[0].name == "KeyboardInterrupt":
+            ranks = span(failure.rank for failure in failures)
+            raise RanksInterrupt(f"interrupted on ranks [{ranks}]")
+        if failures:
+            raise RankCellError(failures, nodes, progress.shown)
+        return CellValue(progress.value) if progress.value is not None else None
+
+    def _failures(self) -> list[CellFailure]:
+        """Return the failures so far, the first one first."""
         failures = []
-        for rank, message in progress.replied.items():
+        for rank, message in self._progress.replied.items():
             content = message["content"]
             if content["status"] != "ok":
                 at = str(message["header"]["date"])
                 name, text = content.get("ename", "Aborted"), content.get("evalue", "")
                 failures.append(CellFailure(rank, name, text, content.get("traceback", []), at))
-        failures.sort(key=lambda failure: (failure.consequence, failure.at))
-        if failures and progress.interrupts and failures[0].name == "KeyboardInterrupt":
-            ranks = span(failure.rank for failure in failures)
-            raise RanksInterrupt(f"interrupted on ranks [{ranks}]")
-        if failures:
-            raise RankCellError(failures, nodes)
-        return CellValue(progress.value) if progress.value is not None else None
+        return sorted(failures, key=lambda failure: (failure.consequence, failure.at))
 
     def _say_what_was_cut(self) -> None:
         for rank, message in sorted(self._progress.replied.items()):

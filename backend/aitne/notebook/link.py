@@ -23,7 +23,7 @@ from aitne.notebook.connection import CLIENT, Rank, ranks_of
 _CONNECT_S = 20.0
 _SUBSCRIBED_S = 5.0
 _LOOK_S = 0.2
-_KINDS = ("execute_reply", "push_reply", "pull_reply")
+_KINDS = ("execute_reply", "push_reply", "pull_reply", "reconnect_reply")
 _NOTICES = ("death_notification", "end_notification", "idle_notification")
 
 
@@ -247,12 +247,25 @@ class GroupConnection:
         """Return the position of each rank in the running cell, by rank.
 
         A position has ``line`` (line number in the cell; None: no cell is running), ``text``
-        (source of this line) and ``called`` (name of the innermost called function). Ranks that do
-        not answer within ``timeout_s`` seconds are omitted.
+        (source of this line), ``called`` (name of the innermost called function) and ``exchanges``
+        (whether the rank may wait for others there). Ranks that do not answer within ``timeout_s``
+        seconds are omitted.
         """
-        asked = {rank: self._to_engine("where_request", rank, {}) for rank in ranks}
+        return self.ask_ranks("where_request", ranks, timeout_s)
+
+    def ask_ranks(
+        self,
+        kind: str,
+        ranks: Sequence[int],
+        timeout_s: float,
+        content: Mapping[str, Any] | None = None,
+    ) -> dict[int, dict[str, Any]]:
+        """Send a request that ranks answer while they execute a cell, and return the content of the
+        answers by rank. Ranks that do not answer within ``timeout_s`` seconds are omitted.
+        """
+        asked = {rank: self._to_engine(kind, rank, content or {}) for rank in ranks}
         give_up = time.monotonic() + timeout_s
-        places = {}
+        answers = {}
         for rank, future in asked.items():
             if future is None:
                 continue
@@ -260,8 +273,8 @@ class GroupConnection:
                 answer = future.result(max(0.0, give_up - time.monotonic()))
             except (TimeoutError, FutureTimeoutError):
                 continue
-            places[rank] = answer["content"]
-        return places
+            answers[rank] = answer["content"]
+        return answers
 
     def close(self) -> None:
         """Close the connection to the group, which continues."""

@@ -27,9 +27,12 @@ from traitlets import Type
 from aitne.notebook import values
 from aitne.notebook.communication import CellCommunication
 from aitne.notebook.output_limit import RICH, OutputLimit
+from aitne.notebook.rank_connections import RankConnections
 
 _STOP_S = 0.3
 _MOST_LINE = 200
+_EXCHANGES = ("aitne.distrib", "torch.distributed", "torch.nn.parallel", "torch.autograd")
+"""Modules whose functions may wait for other ranks; a backward pass exchanges gradients."""
 
 
 def serve(
@@ -108,7 +111,11 @@ class RankKernel(IPythonParallelKernel):
         super().__init__(**arguments)
         self.shell_handlers["push_request"] = self.push_request
         self.shell_handlers["pull_request"] = self.pull_request
+        self.shell_handlers["reconnect_request"] = self.reconnect_request
         self.control_handlers["where_request"] = self.where_request
+        self.control_handlers["connections_request"] = self.connections_request
+        self.control_handlers["disconnect_request"] = self.disconnect_request
+        self._connections = RankConnections()
         # As it comes, IPython keeps all that cells have ever printed and shown.
         self.shell.history_manager.outputs = _NoOutputs()
         self._cells_in = get_tmp_directory()
@@ -162,23 +169,49 @@ class RankKernel(IPythonParallelKernel):
         self._answer("pull_reply", stream, ident, parent, content, encoder.buffers)
 
     def where_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
-        """Reply with the line number and source text that the main thread is executing, and the
-        name of the innermost called function. Runs on the control thread.
+        """Reply with the line number and source text that the main thread is executing, the name of
+        the innermost called function, and whether the thread may wait for other ranks in it. Runs
+        on the control thread.
 
         ``line`` is None if no cell is running.
         """
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         self._answer("where_reply", stream, ident, parent, self._place(frame))
 
+    def connections_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
+        """Send the state of the connections to other ranks. Runs on the control thread."""
+        self._answer("connections_reply", stream, ident, parent, self._connections.state())
+
+    def disconnect_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
+        """Let the collectives of this rank fail. Runs on the control thread."""
+        self._connections.release(parent["content"]["reason"])
+        self._answer("disconnect_reply", stream, ident, parent, {})
+
+    def reconnect_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
+        """Connect this rank to the others again, as all ranks do."""
+        content: dict[str, Any] = {"status": "ok"}
+        try:
+            self._connections.connect(parent["content"])
+        except Exception as error:  # noqa: BLE001 - the packages raise many classes
+            content = {"status": "error", "message": f"{type(error).__name__}: {error}"}
+        self._answer("reconnect_reply", stream, ident, parent, content)
+
     def _place(self, frame: FrameType | None) -> dict[str, Any]:
         innermost = frame
+        exchanges = False
         while frame is not None and not frame.f_code.co_filename.startswith(self._cells_in):
+            exchanges = exchanges or frame.f_globals.get("__name__", "").startswith(_EXCHANGES)
             frame = frame.f_back
         if frame is None or innermost is None:
             return {"line": None}
         called = "" if innermost is frame else innermost.f_code.co_qualname
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-        return {"line": frame.f_lineno, "text": text[:_MOST_LINE], "called": called}
+        return {
+            "line": frame.f_lineno,
+            "text": text[:_MOST_LINE],
+            "called": called,
+            "exchanges": exchanges,
+        }
 
     def _answer(
         self,

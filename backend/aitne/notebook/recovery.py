@@ -1,0 +1,95 @@
+"""Recovery of the connections between ranks after a cell that failed or was interrupted: ranks that
+wait in vain are released, and all ranks connect again, so that the next cell can use them.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aitne.notebook.display import CellDisplay, span
+from aitne.notebook.link import GroupConnection
+from aitne.notebook.rank_connections import CLOSE, CONNECT, FAILED
+
+_ANSWER_S = 3.0
+_CONNECT_S = 60.0
+_TICK_S = 0.1
+_MAKE_AGAIN = (
+    "groups of new_group, and models in DistributedDataParallel or FSDP, must be made again"
+)
+
+
+def release(link: GroupConnection, ranks: Sequence[int], reason: str) -> None:
+    """Let collectives fail in which ranks wait for ``ranks``, or ``ranks`` themselves wait."""
+    link.ask_ranks("disconnect_request", ranks, _ANSWER_S, {"reason": reason})
+
+
+def recover(link: GroupConnection, display: CellDisplay) -> None:
+    """Connect all ranks again if their connections have failed or are out of step, and say so."""
+    ranks = link.alive
+    wanted = _wanted(link.ask_ranks("connections_request", ranks, _ANSWER_S), len(ranks))
+    if not wanted["aitne"] and not wanted["torch"]:
+        return
+    request = link.start("reconnect_request", wanted, ranks)
+    failures: dict[str, list[int]] = {}
+    open_ranks = set(ranks)
+    give_up = time.monotonic() + _CONNECT_S
+    try:
+        while open_ranks and time.monotonic() < give_up:
+            event = request.next(_TICK_S)
+            if event is None:
+                continue
+            if event.kind == "interrupt":
+                break
+            if event.kind in ("reply", "lost"):
+                open_ranks.discard(event.rank)
+            if event.kind == "reply" and event.message["content"]["status"] != "ok":
+                text = str(event.message["content"]["message"])
+                failures.setdefault(text, []).append(event.rank)
+    finally:
+        link.finish(request)
+    if open_ranks:
+        failures.setdefault("no answer", []).extend(sorted(open_ranks))
+    for text, failed in failures.items():
+        display.line(
+            f"[{span(failed)}] The ranks could not be connected again ({text}): `%ranks stop` and "
+            "`%ranks start` do."
+        )
+    if not failures:
+        display.line(_said(wanted))
+
+
+def _wanted(states: Mapping[int, Mapping[str, Any]], ranks: int) -> dict[str, Any]:
+    """Return what the ranks must do; see ``RankConnections.connect``."""
+    aitne = [state["aitne"] for state in states.values()]
+    torch = [state["torch"] for state in states.values()]
+    wanted: dict[str, Any] = {"aitne": None, "torch": None, "key": uuid.uuid4().hex}
+    if FAILED in aitne:
+        complete = len(aitne) == ranks and None not in aitne
+        wanted["aitne"] = CONNECT if complete else CLOSE
+    released = any(state["released"] for state in states.values())
+    counts = [each for each in torch if each is not None]
+    if counts and (released or any(each != counts[0] for each in counts)):
+        complete = len(counts) == ranks == next(iter(states.values()))["ranks"]
+        wanted["torch"] = CONNECT if complete else CLOSE
+    return wanted
+
+
+def _said(wanted: Mapping[str, Any]) -> str:
+    parts = {
+        (
+            CONNECT,
+            None,
+        ): "The ranks are connected again (aitne.distrib): process sets must be added again.",
+        (CLOSE, None): "aitne.distrib is shut down on all ranks: call hvd.init() on all of them.",
+        (None, CONNECT): f"The ranks are connected again (torch.distributed): {_MAKE_AGAIN}.",
+        (
+            None,
+            CLOSE,
+        ): f"The process groups of torch are destroyed: call init_process_group() on all ranks; {_MAKE_AGAIN}.",
+    }
+    return " ".join(
+        parts[key] for key in ((wanted["aitne"], None), (None, wanted["torch"])) if key in parts
+    )

@@ -1,0 +1,77 @@
+"""Cells in which ranks wait for a rank that has failed or was interrupted, and the cells after them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+
+import pytest
+
+from aitne.notebook.cell import RankCellError, RanksInterrupt
+from tests.notebook.conftest import Notebook
+from tests.support.requirements import need_package
+
+SETUP = {
+    "aitne": "import torch, aitne.distrib as hvd\nhvd.init()\nrank = hvd.rank()",
+    "torch": (
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\nrank = dist.get_rank()"
+    ),
+}
+SUM = {
+    "aitne": "x = hvd.allreduce(torch.tensor([{} + rank]), op=hvd.Sum)",
+    "torch": "x = torch.tensor([{} + rank])\ndist.all_reduce(x)",
+}
+END = {"aitne": "hvd.shutdown()", "torch": "dist.destroy_process_group()"}
+AGAIN = {"aitne": "(aitne.distrib)", "torch": "(torch.distributed)"}
+
+
+@pytest.mark.parametrize("package", ["aitne", "torch"])
+def test_a_failed_rank_is_shown_at_once_and_those_that_wait_for_it_are_released(
+    notebook: Notebook, package: str
+) -> None:
+    need_package("torch")
+    notebook.ranks(f"{SETUP[package]}\nkept = 10 + rank")
+    notebook.printed()
+    with pytest.raises(RankCellError, match=r"rank 1 on .*: ValueError: bad sample 17") as failed:
+        notebook.ranks(
+            f"if rank == 1:\n    raise ValueError('bad sample 17')\n{SUM[package].format(100)}"
+        )
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", notebook.printed())
+    assert "failed, before the end of rank 0:" in shown
+    assert "raise ValueError('bad sample 17')" in shown
+    last = "\n".join(failed.value._render_traceback_())
+    assert "ValueError: bad sample 17" in last
+    assert "Traceback" not in last
+    assert f"The ranks are connected again {AGAIN[package]}" in shown
+    assert notebook.ranks(f"{SUM[package].format(0)}\nx.item(), kept") == "(1, 10)"
+    notebook.ranks(END[package])
+
+
+@pytest.mark.usefixtures("harmless_interrupts")
+@pytest.mark.parametrize("package", ["aitne", "torch"])
+def test_cells_after_an_interrupted_collective_get_the_right_numbers(
+    notebook: Notebook, package: str
+) -> None:
+    need_package("torch")
+    notebook.ranks(SETUP[package])
+    notebook.printed()
+
+    def interrupt() -> None:
+        notebook.wait_for_all("ready", 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupts = threading.Thread(target=interrupt)
+    interrupts.start()
+    waits = "\n    ".join(SUM[package].format(1000).splitlines())
+    with pytest.raises((RanksInterrupt, RankCellError)):
+        notebook.ranks(
+            f"import time\nprint('ready')\nif rank == 0:\n    {waits}\nelse:\n    time.sleep(1000)"
+        )
+    interrupts.join()
+    assert f"The ranks are connected again {AGAIN[package]}" in notebook.printed()
+    assert notebook.ranks(f"{SUM[package].format(10)}\nx.item()") == "21"
+    assert notebook.ranks(f"{SUM[package].format(20)}\nx.item()") == "41"
+    notebook.ranks(END[package])
