@@ -281,8 +281,8 @@ class CollectiveEngine:
             pending = self._requests.find(handle)
             if not registered:
                 self._waiting += 1
+                left_calls.requested(pending.key)
             wait = self._waits[me] = Wait(pending, begun_ns)
-        left_calls.requested(pending.key)
         try:
             while not pending.done:
                 self._advance(wait)

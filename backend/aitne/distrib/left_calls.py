@@ -45,14 +45,15 @@ class BreakableRun(Protocol):
 class _Call:
     """Outermost collective of a thread that has begun and not ended."""
 
-    __slots__ = ("caller", "error", "frame", "label", "line", "request", "run")
+    __slots__ = ("at", "caller", "error", "frame", "label", "request", "run")
 
     def __init__(self, label: str, frame: FrameType) -> None:
         self.label = label
         # Reset at the end: the frame refers to this object, too.
         self.frame: FrameType | None = frame
         self.caller = frame.f_back
-        self.line = 0 if self.caller is None else self.caller.f_lineno
+        # The line is found when it is needed, because that takes long in a long function.
+        self.at = -1 if self.caller is None else self.caller.f_lasti
         self.run = _run
         self.request: object = None
         self.error: BaseException | None = None
@@ -207,13 +208,15 @@ def _fail_all(run: BreakableRun, reason: str, ended: SimpleQueue[None]) -> None:
 
 def _place(call: _Call) -> str:
     """Return file and line of the program from which the call was made."""
-    frame, line = call.caller, call.line
+    frame, at = call.caller, call.at
     while frame is not None and frame.f_back is not None and not _is_of_program(frame):
         frame = frame.f_back
-        line = frame.f_lineno
+        at = frame.f_lasti
     if frame is None:
         return "an unknown line"
     path = frame.f_code.co_filename
+    lines = frame.f_code.co_lines()
+    line = next((line for begin, end, line in lines if begin <= at < end and line), 0)
     if _NOTEBOOK in path:
         return f"line {line} of a cell"
     return f"{os.path.basename(path)}:{line}"
