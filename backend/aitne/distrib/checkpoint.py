@@ -25,6 +25,7 @@ import torch
 
 from aitne.distrib import context
 from aitne.distrib.functions import allgather_object, broadcast_object
+from aitne.distrib.left_calls import collective
 
 _MAGIC = b"AITNECK1"
 _TRAILER = struct.Struct("!8sQI32s")
@@ -101,6 +102,7 @@ class Checkpointer:
             self._write(_name(step), state, parts)
             self._forget(step)
 
+    @collective("load_latest()")
     def load_latest(
         self, map_location: Any = "cpu", *, weights_only: bool = True
     ) -> Checkpoint | None:

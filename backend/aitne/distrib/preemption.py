@@ -32,6 +32,7 @@ from types import FrameType
 from typing import Any, NoReturn, Protocol
 
 from aitne.distrib.context import current
+from aitne.distrib.left_calls import collective
 from aitne.distrib.types import Kind, Request
 
 EX_TEMPFAIL = 75
@@ -213,6 +214,7 @@ class Preemption:
         self._before = {number: signal.signal(number, self._flag) for number in signals}
         _alive.add(self)
 
+    @collective("after_step()")
     def after_step(self) -> bool:
         """Record the end of a step; return True if it was the last one.
 
