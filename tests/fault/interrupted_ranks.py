@@ -402,7 +402,8 @@ def _episode(
         except HorovodInternalError as error:
             _count(report, kind, error, kill)
         else:
-            report.unbroken.append(left or f"rank {me.rank}, episode {episode}, {kind}: no victim")
+            if left:  # otherwise every step has ended before the interrupt
+                report.unbroken.append(left)
 
 
 def _count(report: RankReport, kind: str, error: HorovodInternalError, kill: bool) -> None:
