@@ -84,7 +84,7 @@ class Alarm:
         self._random, self.fired, self._kill = rng, False, kill
         self._twice = rng.random() < 0.2
         self._kind = rng.choice(INTERRUPTS)
-        longest = rng.choice((0.002, 0.02, 0.1))
+        longest = 0.02 if kill else rng.choice((0.002, 0.02, 0.1))
         signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, longest))
 
     def disarm(self) -> None:

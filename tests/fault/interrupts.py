@@ -56,7 +56,7 @@ class Result:
             if isinstance(report, RankReport):
                 self._add(report)
                 before = before or report.others
-                if kill and "is gone" not in report.survived:
+                if dead and "is gone" not in report.survived:
                     self.unbroken.append(f"rank {each.rank} after SIGKILL: {report.survived!r}")
             elif not (kill and dead == [each] and "Timeout (" not in each.output):
                 self.hangs.append(f"rank {each.rank}: {each.error}\n{each.output[-6000:]}")
