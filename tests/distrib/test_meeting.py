@@ -71,10 +71,10 @@ def test_rank_0_listens_beyond_its_node_only_for_other_nodes(
     zero = beside(lambda: connect(place(0, 2, nodes), stores[0], "g", "here"), found)
     port = json.loads(stores[1].get("control", 30))["port"]
     listens = [
-        local
+        row[1]
         for table in ("tcp", "tcp6")
-        for local in map(str, Path(f"/proc/net/{table}").read_text().split())
-        if local.endswith(f":{port:04X}")
+        for row in map(str.split, Path(f"/proc/net/{table}").read_text().splitlines())
+        if row[1].endswith(f":{port:04X}") and row[3] == "0A"
     ]
     assert listens
     assert all(each.startswith("0100007F:") for each in listens) is only_loopback

@@ -8,6 +8,7 @@ import socket
 from enum import Enum
 
 from aitne.agent import wire
+from aitne.launch.listeners import listeners
 
 NODE = "node"
 
@@ -92,9 +93,6 @@ def _loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-_LISTENING = "0A"
-
-
 class Listener(Enum):
     """Owner of the program that listens on an address: this account, another one, or none (no
     program listens)."""
@@ -109,37 +107,28 @@ class Listener(Enum):
 def listener(host: str, port: int) -> Listener:
     """Return the owner of the socket that listens on a port, according to the kernel.
 
-    See https://docs.kernel.org/networking/proc_net_tcp.html. A port that is bound but does not
-    listen yet can be taken over by any user of the node, also through a dual-stack socket. If
-    another user's socket listens beside that of this account, the result is ``ANOTHERS``.
+    A port that is bound but does not listen yet can be taken over by any user of the node, also
+    through a dual-stack socket. If another user's socket listens beside that of this account, the
+    result is ``ANOTHERS``.
     """
     owner = Listener.NOBODYS
     try:
-        for name, there in _rows_of(host).items():
-            with open(f"/proc/net/{name}", encoding="ascii") as file:
-                rows = [line.split() for line in file][1:]
-            for row in rows:
-                address, _, number = row[1].rpartition(":")
-                if row[3] == _LISTENING and address in there and int(number, 16) == port:
-                    if int(row[7]) != os.geteuid():
-                        return Listener.ANOTHERS
-                    owner = Listener.OURS
+        accepting = _accepting(host)
+        for address, uid in listeners(port):
+            if address in accepting:
+                if uid != os.geteuid():
+                    return Listener.ANOTHERS
+                owner = Listener.OURS
     except OSError:
         return Listener.UNKNOWN
     return owner
 
 
-def _rows_of(host: str) -> dict[str, set[str]]:
-    """Return the addresses, as the kernel writes them, whose sockets accept connections to this
-    host. The keys are the kernel's tables ``tcp`` and ``tcp6``."""
-    any_six = "0" * 32
+def _accepting(host: str) -> set[bytes]:
+    """Return the packed addresses whose sockets accept connections to this host."""
+    any_four, any_six = bytes(4), bytes(16)
     if ":" in host:
-        packed = socket.inet_pton(socket.AF_INET6, host)
-        address = "".join(packed[at : at + 4][::-1].hex().upper() for at in range(0, 16, 4))
-        return {"tcp6": {address, any_six}}
-    address = socket.inet_aton(socket.gethostbyname(host))[::-1].hex().upper()
-    mapped = "0" * 16 + "FFFF0000"
-    tables = {"tcp": {address, "0" * 8}}
-    if os.path.exists("/proc/net/tcp6"):
-        tables["tcp6"] = {mapped + address, mapped + "0" * 8, any_six}
-    return tables
+        return {socket.inet_pton(socket.AF_INET6, host), any_six}
+    address = socket.inet_aton(socket.gethostbyname(host))
+    mapped = bytes(10) + b"\xff\xff"
+    return {address, any_four, mapped + address, mapped + any_four, any_six}

@@ -84,6 +84,8 @@ class AppRunner:
         if not handed_over:
             os.environ["AITNE_APP_HOST"], os.environ["AITNE_APP_PORT"] = host, str(port)
         reader, writer = os.pipe() if handed_over else (None, None)
+        # The app can bind the same port from now on if its server sets the option too, as most do.
+        port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             argv = self._app.argv if self._ranks is None else self._ranks.argv(self._app.argv)
             pid = self._programs.start(argv, stdin=reader)
@@ -261,12 +263,7 @@ class AppRunner:
 
 def _hold_port(host: str) -> socket.socket:
     """Return a socket that is bound to a free port of ``host`` and does not listen, so that no
-    other program is given this port before the app listens there.
-
-    The socket has the option SO_REUSEADDR. On Linux the app can therefore bind the same port while
-    this socket is open, provided that its server sets SO_REUSEADDR too, as most servers do.
-    """
+    other program is given this port before the app listens there."""
     port_socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     port_socket.bind((host, 0))
     return port_socket

@@ -22,6 +22,7 @@ from typing import Any
 from aitne.distrib.control import Control
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.transport.base import Store
+from aitne.launch import ports
 from aitne.launch.addresses import LOCAL, own_addresses, split
 from aitne.launch.rendezvous import TIMEOUT
 from aitne.launch.wire import keep
@@ -35,7 +36,6 @@ _GREETING_S = 10.0
 """Seconds after which a connection that has sent no proof is closed."""
 _STRANGERS = 256
 """Maximum number of open connections without proof, in addition to one for each rank."""
-_BACKLOG = 1024
 _AGAIN_S = 0.02
 _OFFER = "control"
 
@@ -138,17 +138,7 @@ def _listening(world: RankTopology) -> socket.socket:
     """Return a listening socket, which accepts only local connections if all ranks are on this
     node.
     """
-    if world.local_size == world.size:
-        return socket.create_server((LOCAL, 0), backlog=_BACKLOG)
-    if socket.has_dualstack_ipv6():
-        try:
-            return socket.create_server(
-                ("", 0), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True
-            )
-        except OSError:
-            # IPv6 is compiled in but disabled.
-            return socket.create_server(("", 0), backlog=_BACKLOG)
-    return socket.create_server(("", 0), backlog=_BACKLOG)
+    return ports.listen(LOCAL if world.local_size == world.size else "")
 
 
 def _receive(

@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 
-from aitne.launch import wire
+from aitne.launch import ports, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -46,7 +46,7 @@ class RendezvousServer:
     ) -> None:
         self._token = token
         self._heard = heard or (lambda _name, _payload: None)
-        self._listener = _listener(host)
+        self._listener = ports.listen(host)
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
         self._messages: dict[bytes, bytes] = {}
@@ -258,14 +258,3 @@ class _Peer:
     @property
     def times_out(self) -> bool:
         return not self.known or self.awaited_key is not None
-
-
-def _listener(host: str) -> socket.socket:
-    if not host and socket.has_dualstack_ipv6():
-        try:
-            return socket.create_server(
-                ("", 0), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024
-            )
-        except OSError:
-            host = ""  # the kernel supports IPv6, but this machine has no such address
-    return socket.create_server((host, 0), backlog=1024)

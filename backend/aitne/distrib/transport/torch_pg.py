@@ -27,6 +27,7 @@ import torch.distributed as dist
 
 from aitne.distrib.devices import QUEUED
 from aitne.distrib.transport.base import OF_BOOL, Group, Reduction, TransportError
+from aitne.launch import ports
 from aitne.launch.addresses import LOCAL, chosen_interface, own_addresses, split
 
 _OPS = {
@@ -319,7 +320,7 @@ def _meeting(group: Group) -> Iterator[str]:
         return
     met, address_key = f"{group.name}/torch_pg", f"{group.name}/torch_pg/seen"
     if group.rank == 0:
-        with socket.create_server(("", 0), backlog=1024) as listener:
+        with ports.listen("0.0.0.0") as listener:  # noqa: S104 - other nodes connect
             addresses = own_addresses(listener.getsockname()[1], os.environ, len(set(group.nodes)))
             group.store.set(met, json.dumps(addresses).encode())
             yield group.store.get(address_key, group.timeout_s).decode()
