@@ -137,6 +137,32 @@ def test_a_port_that_somebody_has_is_not_given_to_ranks() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_ranks_have_a_port_that_is_held_until_they_listen() -> None:
+    text = (
+        "import socket\n"
+        "port = int(os.environ['MASTER_PORT'])\n"
+        "try: socket.socket().bind(('', port))\n"
+        "except OSError: print('held')\n"
+        "if not rank: socket.create_server(('', port)).close()"
+    )
+    done = run("-np", "2", *program(text))
+    assert (done.returncode, done.stdout) == (0, "held\n" * 2), done.stderr
+
+
+def test_port_in_use_restarts_the_ranks_once() -> None:
+    text = (
+        "port = os.environ['MASTER_PORT']\n"
+        "print(port, flush=True)\n"
+        "sys.exit(f'port: {port}, name: EADDRINUSE' if os.environ['AITNE_RUN_RESTARTS'] in {again} else 0)"
+    )
+    done = run("-np", "1", *program(text.replace("{again}", "'0'")))
+    assert done.returncode == 0, done.stderr
+    assert len(set(done.stdout.split())) == 2
+    done = run("-np", "1", *program(text.replace("{again}", "'01'")))
+    assert done.returncode == 1
+    assert len(done.stdout.split()) == 2
+
+
 def test_goes_on_when_nobody_reads_its_output() -> None:
     command = f"{' '.join(RUN)} -np 2 yes | head -n 1"
     done = subprocess.run(

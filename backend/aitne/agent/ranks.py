@@ -326,6 +326,8 @@ def _failures(
 
 
 def _sentence(facts: dict[str, Any], node: str) -> str:
+    if facts.get("message"):
+        return str(facts["message"])
     rank, code = facts["rank"], facts["exit_code"]
     try:
         number = signal.Signals(code - 128)

@@ -17,7 +17,7 @@ PREEMPTED = 75
 """Exit code with which a program says that it was asked to end, saved its state and is to be
 resumed (EX_TEMPFAIL)."""
 LOST = 1
-"""Exit code if a node is lost or did not join."""
+"""Exit code if a node is lost or did not join, or if another account listens on the ranks' port."""
 _CAUSE_S = 2.0
 """Seconds to wait after a failure that looks like the consequence of another one, for the report of
 the original failure."""
@@ -27,6 +27,7 @@ _ECHO = re.compile(
     r"HorovodInternalError|TransportError|DistBackendError|DistNetworkError|"
     r"Connection (closed|reset) by peer|BrokenPipeError|ConnectionResetError"
 )
+_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 
 class RankFailure:
@@ -51,6 +52,12 @@ class RankFailure:
         contains an error such as a closed connection."""
         messages = (line for line in self.lines if not line.startswith(" "))
         return self.code < 128 and any(_ECHO.search(line) for line in messages)
+
+    def lacks_port(self, port: int) -> bool:
+        """Return whether the rank ended because the port was in use when it began to listen: its
+        output names the error and the port."""
+        names_port = re.compile(rf"\b{port}\b")
+        return any(map(_IN_USE.search, self.lines)) and any(map(names_port.search, self.lines))
 
 
 class LaunchCoordinator:
@@ -92,6 +99,11 @@ class LaunchCoordinator:
         self._echo: RankFailure | None = None
         self._codes: list[int] = []
         self._deadline: float | None = join_by
+        self._port = 0
+        """``MASTER_PORT`` of the present ranks."""
+        self._again, self._has_lost_port = False, False
+        """Whether the ranks are to be restarted for a port that was in use, which happens once in a
+        run, and whether that has happened."""
         self.generation = 0
         self._signals: list[int] = []
         """Signals that a node received, which ask the run to end or to save its state."""
@@ -126,9 +138,11 @@ class LaunchCoordinator:
         elif message.get("generation") != self.generation:
             return  # from ranks that were restarted since
         elif kind == "port":
-            self._running = True
+            self._running, self._port = True, int(message["port"])
             for target in self._alive():
                 self._send(target, {**message, "kind": "start"})
+        elif kind == "foreign":
+            self._refuse(node, int(message["uid"]))
         elif kind == "rank":
             self._rank(node, message, now)
         elif kind == "ended":
@@ -180,7 +194,15 @@ class LaunchCoordinator:
         if self._stopping or self._failure is not None:
             return
         failure = RankFailure(node, rank, code, message["lines"])
-        if not failure.echo:
+        if not self._has_lost_port and failure.lacks_port(self._port):
+            self._again = self._has_lost_port = True
+            self._failure, self._deadline = failure, None
+            self._say(
+                f"port {self._port} was in use when rank {rank} began to listen there: all ranks are "
+                "restarted once with another port"
+            )
+            self._stop("a port was in use")
+        elif not failure.echo:
             self._fail(failure)
         elif self._echo is None:
             self._echo, self._deadline = failure, now + _CAUSE_S
@@ -215,6 +237,23 @@ class LaunchCoordinator:
             },
         )
 
+    def _refuse(self, node: int, uid: int) -> None:
+        """End the run at once, because another account listens where the ranks would connect."""
+        sentence = (
+            f"uid {uid}, another account, listens on port {self._port} of node {self._names[node]}, "
+            "the MASTER_PORT of the ranks, which are killed before they trust it"
+        )
+        self._failure, self._deadline = RankFailure(node, None, LOST, ()), None
+        self._left, self._again, self._stopping = 0, False, True
+        self._say(sentence)
+        for target in self._alive():
+            self._send(
+                target,
+                {"kind": "signal", "number": int(signal.SIGKILL), "generation": self.generation},
+            )
+        mark = {"kind": "mark", "rank": 0, "code": LOST, "message": sentence}
+        self._send(node, {**mark, "generation": self.generation})
+
     def _stop(self, reason: str) -> None:
         if self._stopping:
             return
@@ -229,12 +268,13 @@ class LaunchCoordinator:
             self._fail(self._echo)
         if self._failure is None:
             self._over(PREEMPTED if PREEMPTED in self._codes else (self._codes or [0])[0])
-        elif self._left and not self._signals and not self._gone:
-            self._left -= 1
+        elif (self._left or self._again) and not self._signals and not self._gone:
+            if not self._again:
+                self._left -= 1
+                self._say(f"all ranks are restarted ({self._left} more restarts are allowed)")
             self.generation += 1
             self._failure = self._echo = None
-            self._codes = []
-            self._say(f"all ranks are restarted ({self._left} more restarts are allowed)")
+            self._codes, self._again = [], False
             self._begin()
         else:
             self._over(self._failure.code)

@@ -15,6 +15,7 @@ from aitne.launch.addresses import interface_variables
 from aitne.launch.coordinator import excerpt
 from aitne.launch.keeper import CleanupProcess
 from aitne.launch.output import say
+from aitne.launch.ports import HeldPort
 from aitne.launch.world import layout
 
 TYPE_CHECKING = False
@@ -26,6 +27,8 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 KILL_S = 5.0
 """Seconds that ranks have to end after another one has failed, before they are killed."""
+_LOOK_S = 0.001
+"""Seconds between two looks for foreign listeners while ranks start."""
 
 
 class LaunchNode:
@@ -88,19 +91,24 @@ class LaunchNode:
         self._generation = 0
         self._kill_at: float | None = None
         self._signals: list[int] = []
+        self._port: HeldPort | None = None
+        """``MASTER_PORT`` of the ranks, which the first node holds."""
 
     @property
     def deadline(self) -> float | None:
         """Time (``time.monotonic``) at which ``tick`` must be called next; None if no call is
         required."""
-        return self._kill_at
+        times = (self._kill_at, None if self._port is None else self._port.next_look)
+        return min((each for each in times if each is not None), default=None)
 
     def order(self, message: Mapping[str, Any]) -> None:
         """Carry out an order of the coordinator: ``prepare``, ``start``, ``stop``, ``signal`` or
         ``mark``."""
         kind = message["kind"]
         if kind == "prepare":
-            self._report({"kind": "port", "port": free_port(), "generation": message["generation"]})
+            self._port = HeldPort(_LOOK_S)
+            port = self._port.number
+            self._report({"kind": "port", "port": port, "generation": message["generation"]})
         elif kind == "start":
             self._start(int(message["generation"]), int(message["port"]))
         elif kind == "stop":
@@ -110,7 +118,7 @@ class LaunchNode:
             if message["number"] not in self._signals:
                 self.signal(int(message["number"]))
         elif kind == "mark":
-            self._mark(message["rank"], int(message["code"]))
+            self._mark(message["rank"], int(message["code"]), message.get("message"))
 
     def stop(self) -> None:
         """Ask the ranks to end with SIGTERM. ``tick`` kills those that have not ended after
@@ -121,7 +129,11 @@ class LaunchNode:
 
     def tick(self, now: float) -> None:
         """Kill the ranks that were asked to end, if their time is over at ``now``
-        (``time.monotonic``)."""
+        (``time.monotonic``), or all ranks of this node if another account listens on their
+        ``MASTER_PORT``."""
+        due = None if self._port is None else self._port.next_look
+        if due is not None and now >= due:
+            self._look()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             if self._ranks is not None:
@@ -144,6 +156,7 @@ class LaunchNode:
             return
         self._left.discard(rank)
         if code:
+            self._look()  # a rank may have failed because another account listens on the port
             self._tell(rank, code, excerpt(self._ranks.last_lines(rank)))
         if not self._left:
             self.clear()
@@ -156,6 +169,25 @@ class LaunchNode:
                 self._ranks.signal(signal.SIGKILL)
             self._ranks.clear()
         self._ranks, self._kill_at = None, None
+        self._release_port()
+
+    def _look(self) -> None:
+        """Kill the ranks of this node and report it if another account listens on their
+        ``MASTER_PORT``."""
+        if self._port is None or self._port.next_look is None:
+            return
+        uid = self._port.foreign_uid()
+        if uid is None:
+            return
+        if self._ranks is not None:
+            self._ranks.signal(signal.SIGKILL)
+        self._release_port()
+        self._report({"kind": "foreign", "generation": self._generation, "uid": uid})
+
+    def _release_port(self) -> None:
+        if self._port is not None:
+            self._port.close()
+        self._port = None
 
     def _start(self, generation: int, port: int) -> None:
         self._generation = generation
@@ -201,6 +233,8 @@ class LaunchNode:
         self._ranks = spawn.RankProcesses(
             self._keeper, lambda rank, code: self._ended(generation, rank, code)
         )
+        if self._port is not None:
+            self._port.open()
         try:
             self._ranks.start(
                 self._argv,
@@ -236,9 +270,9 @@ class LaunchNode:
             }
         )
 
-    def _mark(self, rank: int | None, code: int) -> None:
-        """Write the failure of a rank to ``failed-<node>.json``, which the platform reads. Do
-        nothing if ``rank`` is None."""
+    def _mark(self, rank: int | None, code: int, message: str | None) -> None:
+        """Write the failure of a rank to ``failed-<node>.json``, which the platform reads, with the
+        sentence that explains it if there is one. Do nothing if ``rank`` is None."""
         if rank is None:
             return
         facts = {
@@ -247,6 +281,7 @@ class LaunchNode:
             "host": socket.gethostname(),
             "exit_code": code,
             "signal": code - 128 if code - 128 in signal.valid_signals() else None,
+            "message": message,
         }
         self._write(self._mark_name, facts)
 
@@ -265,10 +300,3 @@ class LaunchNode:
             os.replace(f"{path}.new", path)
         except OSError as error:  # a full disk, for example, which may be why the rank has failed
             say(f"{path} cannot be written: {error.strerror}. The run ends normally")
-
-
-def free_port() -> int:
-    """Return a TCP port of this machine that is free now; the caller binds it a moment later."""
-    with socket.create_server(("", 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port

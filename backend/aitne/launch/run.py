@@ -17,8 +17,9 @@ from aitne.launch.addresses import LOCAL, interface_variables, own_addresses
 from aitne.launch.coordinator import LaunchCoordinator
 from aitne.launch.errors import LaunchError
 from aitne.launch.keeper import CleanupProcess
-from aitne.launch.node import LaunchNode, free_port
+from aitne.launch.node import LaunchNode
 from aitne.launch.output import say
+from aitne.launch.ports import HeldPort
 from aitne.launch.server import RendezvousServer
 from aitne.launch.spawn import NotStarted, own_command, threads, variables
 from aitne.launch.supervisor import LaunchSupervisor
@@ -315,16 +316,22 @@ def become(
         **variables(world, node_number),
         rendezvous.TIMEOUT: f"{timeout_s:g}",
     }
+    held: list[HeldPort] = []
+
+    def choose() -> str:
+        held.append(HeldPort(0.0))
+        return str(held[0].number)
+
     if not (environ.get("MASTER_ADDR") and environ.get("MASTER_PORT")):
-        host, port = rendezvous.agreed(world, program_environ, lambda: str(free_port())).rsplit(
-            ":", 1
-        )
+        host, port = rendezvous.agreed(world, program_environ, choose).rsplit(":", 1)
         program_environ["MASTER_ADDR"], program_environ["MASTER_PORT"] = host, port
     if world.local_size < world.size:
         program_environ = {**interface_variables(environ), **program_environ}
     program_environ.setdefault("OMP_NUM_THREADS", str(threads(world.local_size)))
     if world.source != "torchrun":  # its ranks share one stream, where pieces of lines would mix
         program_environ.setdefault("PYTHONUNBUFFERED", "1")
+    for each in held:  # of rank 0, whose program it stays bound in
+        each.leave_to_program()
     try:
         os.execvpe(argv[0], list(argv), program_environ)  # noqa: S606
     except OSError as error:

@@ -213,3 +213,67 @@ def test_the_traceback_is_what_is_shown() -> None:
         str(number) for number in range(10, 20)
     ]
     assert excerpt([]) == []
+
+
+# --- MASTER_PORT ---------------------------------------------------------------------------------
+
+
+IN_USE = "DistNetworkError: The server socket has failed to listen. port: {port}, name: EADDRINUSE"
+
+
+def test_port_in_use_restarts_the_ranks_once_with_another() -> None:
+    run = Run()
+    run.begin()
+    run.rank(0, 0, 1, IN_USE.format(port=4000))
+    assert run.kinds() == [(0, "stop"), (1, "stop")]
+    assert run.ended() is None
+    assert run.kinds() == [(0, "prepare")]
+    run.hears(0, {"kind": "port", "port": 5000})
+    assert [(node, order["port"]) for node, order in run.orders] == [(0, 5000), (1, 5000)]
+    run.rank(0, 0, 1, IN_USE.format(port=5000), now=1.5)
+    run.coordinator.tick(10.0)  # the error looks like the consequence of another one
+    assert run.ended() == 1
+    assert run.said == [
+        "port 4000 was in use when rank 0 began to listen there: all ranks are restarted once with "
+        "another port",
+        f"rank 0 on node n1 ended with exit code 1. Its last output:\n  | {IN_USE.format(port=5000)}",
+    ]
+
+
+def test_restart_for_a_port_is_none_of_those_that_are_allowed() -> None:
+    run = Run(restarts=1)
+    run.begin()
+    run.rank(0, 0, 1, IN_USE.format(port=4000))
+    assert run.ended() is None
+    run.hears(0, {"kind": "port", "port": 5000})
+    run.rank(1, 2, 9)
+    assert run.ended() is None
+    assert run.said[-1] == "all ranks are restarted (0 more restarts are allowed)"
+
+
+def test_use_of_a_port_of_the_program_is_its_failure() -> None:
+    run = Run()
+    run.begin()
+    run.rank(0, 0, 1, "OSError: [Errno 98] Address already in use: port 40001")
+    assert run.ended() == 1
+
+
+def test_listener_of_another_account_kills_all_ranks_and_ends_the_run() -> None:
+    run = Run(restarts=3)
+    run.begin()
+    run.hears(0, {"kind": "foreign", "uid": 1002})
+    sentence = (
+        "uid 1002, another account, listens on port 4000 of node n1, the MASTER_PORT of the ranks, "
+        "which are killed before they trust it"
+    )
+    assert run.said == [sentence]
+    assert [(node, order["kind"], order.get("number")) for node, order in run.orders] == [
+        (0, "signal", signal.SIGKILL),
+        (1, "signal", signal.SIGKILL),
+        (0, "mark", None),
+    ]
+    assert run.orders[-1][1]["message"] == sentence
+    run.rank(0, 0, 137)
+    run.rank(1, 2, 137)
+    assert run.ended() == 1
+    assert run.said == [sentence]
