@@ -39,7 +39,8 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 
 FAILED = 1
 NOT_READY = 120
-"""Exit code: a requirement of the program, such as a file, is missing; nothing was started."""
+"""Exit code: a requirement of the program, such as a file, is missing, and nothing was started; or
+another account listens on the job's ``MASTER_PORT``."""
 DUPLICATE = 121
 """Exit code: another scheduler job runs this attempt; the platform does not take it for the job's
 outcome."""
@@ -350,6 +351,16 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
 def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> Ending:
     if spec.leader:
         return _run_leader(spec, programs, reporter, observer)
+    if spec.apps or spec.ranks is not None or "MASTER_PORT" in spec.env:
+        return _run_programs(spec, programs, reporter, observer)
+    from aitne.agent import master_port
+
+    return master_port.run(
+        spec, programs, reporter, lambda: _run_programs(spec, programs, reporter, observer)
+    )
+
+
+def _run_programs(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> Ending:
     # Those of a session start the ranks of the other nodes.
     for number, argv in enumerate(() if spec.hosts_ranks else spec.commands):
         try:

@@ -45,6 +45,19 @@ def test_commands_run_in_order_until_one_fails(job: Job, platform: Platform) -> 
     assert (job.folder / "fence-3").exists()
 
 
+def test_commands_have_a_port_that_is_held_until_they_listen(job: Job) -> None:
+    bind = "import os, socket; socket.socket().bind(('', int(os.environ['MASTER_PORT'])))"
+    serve = "import os, socket; socket.create_server(('', int(os.environ['MASTER_PORT'])))"
+    python = sys.executable
+    assert job.run(f'{python} -c "{bind}" 2>/dev/null || echo held; {python} -c "{serve}"') == 0
+    assert job.log == "held\n"
+
+
+def test_port_that_the_job_file_sets_is_left_alone(job: Job) -> None:
+    assert job.run("echo $MASTER_PORT", variables={"MASTER_PORT": "29500"}) == 0
+    assert job.log == "29500\n"
+
+
 def test_samples_arrive_while_it_runs(job: Job, platform: Platform) -> None:
     job.start("while :; do :; done", url=platform.url)
 

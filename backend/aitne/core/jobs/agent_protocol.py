@@ -44,7 +44,8 @@ EXIT_ENVIRONMENT = 118
 EXIT_OUT_OF_MEMORY = 119
 """Exit code: the cgroup that the agent created ended the program; the outcome file records it."""
 EXIT_NOT_READY = 120
-"""Exit code: a file or program that the job needs is missing on the node; the outcome names it."""
+"""Exit code: a file or program that the job needs is missing on the node, or another account listens
+on the job's ``MASTER_PORT``; the outcome names it."""
 EXIT_DUPLICATE = 121
 """Exit code: another run of this attempt had created the fence; nothing was started."""
 EXIT_NO_FENCE = 122

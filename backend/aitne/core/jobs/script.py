@@ -39,18 +39,15 @@ export AITNE_NODE_RANK="${{SLURM_NODEID:-0}}"
 export AITNE_GPUS_PER_NODE={gpus}
 
 # Where the ranks of a distributed program meet: the first node of the allocation
-# ("gpu[03-05,9],n1" begins with gpu03), and a port below the ones the kernel gives out.
+# ("gpu[03-05,9],n1" begins with gpu03). The agent adds MASTER_PORT, which it holds.
 hosts="${{SLURM_JOB_NODELIST:-localhost}}"
 first=
 while [[ $hosts =~ ^([^][,]*)\\[([0-9]+)[^]]*\\](.*)$ ]]; do
   first+="${{BASH_REMATCH[1]}}${{BASH_REMATCH[2]}}"
   hosts="${{BASH_REMATCH[3]}}"
 done
-number="${{SLURM_JOB_ID:-0}}"
-number="${{number//[!0-9]/}}"
 export MASTER_ADDR="${{MASTER_ADDR:-$first${{hosts%%,*}}}}"
-export MASTER_PORT=$((20000 + 10#0${{number:0:9}} % 12000))
-unset hosts first number
+unset hosts first
 
 # What a login shell defines for bash programs, where the node has it: module, ml and conda.
 {functions}
