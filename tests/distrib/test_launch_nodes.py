@@ -247,6 +247,20 @@ def test_becomes_the_program_under_mpirun() -> None:
     assert lines[0][5] == lines[1][5]
 
 
+def test_port_stays_bound_in_the_program_that_replaces_the_launcher() -> None:
+    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+    mpi = {f"OMPI_COMM_WORLD_{name}": "01"["SIZE" in name] for name in names}
+    text = (
+        "import socket\n"
+        "port = int(os.environ['MASTER_PORT'])\n"
+        "try: socket.socket().bind(('', port))\n"
+        "except OSError: print('held')\n"
+        "socket.create_server(('', port)).close()"
+    )
+    done = run(*program(text), env=clean(**mpi))
+    assert (done.returncode, done.stdout) == (0, "held\n"), done.stderr
+
+
 def test_mpi_transports_are_started_by_mpirun() -> None:
     mpirun()
     env = clean(
