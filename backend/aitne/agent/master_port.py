@@ -92,7 +92,7 @@ class MasterPort:
             return None
         return (
             f"uid {self._foreign_uid}, another account, listens on port {self.number} of node {node}, the "
-            "job's MASTER_PORT: the programs were ended before they trust it"
+            "job's MASTER_PORT: its programs were killed"
         )
 
     def _watch(self) -> None:

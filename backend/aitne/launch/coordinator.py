@@ -241,7 +241,7 @@ class LaunchCoordinator:
         """End the run at once, because another account listens where the ranks would connect."""
         sentence = (
             f"uid {uid}, another account, listens on port {self._port} of node {self._names[node]}, "
-            "the MASTER_PORT of the ranks, which are killed before they trust it"
+            "the MASTER_PORT of the ranks: all ranks are killed"
         )
         self._failure, self._deadline = RankFailure(node, None, LOST, ()), None
         self._left, self._again, self._stopping = 0, False, True

@@ -263,8 +263,8 @@ def test_listener_of_another_account_kills_all_ranks_and_ends_the_run() -> None:
     run.begin()
     run.hears(0, {"kind": "foreign", "uid": 1002})
     sentence = (
-        "uid 1002, another account, listens on port 4000 of node n1, the MASTER_PORT of the ranks, "
-        "which are killed before they trust it"
+        "uid 1002, another account, listens on port 4000 of node n1, the MASTER_PORT of the ranks: "
+        "all ranks are killed"
     )
     assert run.said == [sentence]
     assert [(node, order["kind"], order.get("number")) for node, order in run.orders] == [
