@@ -85,6 +85,7 @@ def test_commands_are_ended_when_another_account_listens(
     assert f"uid {OTHER_UID}" in outcome["message"]
 
 
+@pytest.mark.realtime("a rank that connects just before the launcher looks has connected")
 @pytest.mark.parametrize("way", ["aitne-run", "agent"])
 def test_no_start_connects_to_another_account(way: str) -> None:
     done = subprocess.run(
