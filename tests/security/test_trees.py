@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from aitne.api import uploads
 from aitne.core import trees
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role, Scope
@@ -191,7 +193,7 @@ async def test_sizes_are_bounded_before_anything_is_stored(stage: Stage) -> None
         assert "more than 4194304 bytes" in answer.json()["detail"]
         answer = await put(client, "0" * 64, document)
         assert answer.status_code == 422
-    assert not stage.settings.trees_dir.exists()
+    assert not [path for path in stage.settings.trees_dir.rglob("*") if path.is_file()]
 
 
 async def test_quota_makes_room_from_trees_that_no_job_uses(stage: Stage) -> None:
@@ -260,3 +262,43 @@ async def test_token_to_read_uploads_nothing(stage: Stage) -> None:
     async with stage.client(await stage.token(ada, Scope.READ)) as client:
         for more in ("", "/blobs"):
             assert (await put(client, digest, document, more)).status_code == 403
+
+
+async def test_user_sends_two_uploads_at_once(stage: Stage) -> None:
+    ada, bob = await stage.add_user("ada"), await stage.add_user("bob")
+    digest, document = tree(a=SECRET)
+    begun, go_on = asyncio.Semaphore(0), asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        begun.release()
+        await go_on.wait()
+        yield document
+
+    async with stage.client(await stage.token(ada)) as client:
+        paths = (f"/api/v1/trees/{digest}", f"/api/v1/manifests/{digest}")
+        slow = [asyncio.create_task(client.put(path, content=slowly())) for path in paths]
+        for _ in slow:
+            await begun.acquire()
+        refused = await put(client, digest, document)
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+        assert int(refused.headers["retry-after"]) > 0
+        async with stage.client(await stage.token(bob)) as other:
+            assert (await put(other, digest, document)).status_code == 200
+        go_on.set()
+        assert [answer.status_code for answer in await asyncio.gather(*slow)] == [200, 422]
+        assert (await put(client, digest, document)).status_code == 200
+
+
+async def test_upload_has_a_deadline(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "WITHIN_S", 0.0)
+    ada = await stage.add_user("ada")
+    digest, _ = tree(a=SECRET)
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    async with stage.client(await stage.token(ada)) as client:
+        late = await client.put(f"/api/v1/trees/{digest}", content=never())
+    assert late.status_code == 408
+    assert not [path for path in stage.settings.trees_dir.rglob("*") if path.is_file()]

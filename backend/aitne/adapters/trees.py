@@ -13,7 +13,14 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+)
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -61,9 +68,23 @@ class TreeFolder(TreeStorage):
         self._locks: dict[str, threading.Lock] = {}
 
     @override
-    async def receive(self, owner: str, digest: str, document: bytes) -> TreeStatus:
+    async def receive(
+        self,
+        owner: str,
+        digest: str,
+        chunks: AsyncIterator[bytes],
+        make_room: Callable[[], Awaitable[None]],
+    ) -> TreeStatus:
         with _translated(self._folder):
-            return await asyncio.to_thread(self._receive, owner, digest, document)
+            place = await asyncio.to_thread(self._prepare, owner)
+            with tempfile.NamedTemporaryFile(dir=place, prefix=_INCOMING) as file:
+                too_large = f"The list of the tree's files has more than {trees.MOST_BYTES} bytes."
+                await _write(file, chunks, trees.MOST_BYTES, too_large)
+                try:
+                    return await asyncio.to_thread(self._receive, owner, digest, file)
+                except TreesFull:
+                    await make_room()
+                return await asyncio.to_thread(self._receive, owner, digest, file)
 
     @override
     async def receive_blobs(self, owner: str, digest: str, chunks: AsyncIterator[bytes]) -> None:
@@ -74,7 +95,8 @@ class TreeFolder(TreeStorage):
                     "tree", digest, f"There is no tree {digest}: send the list of its files first."
                 )
             with tempfile.NamedTemporaryFile(dir=self._folder / owner, prefix=_INCOMING) as file:
-                await self._write(file, chunks, tree)
+                most = tree.size_bytes + _HEAD_BYTES * len(tree.files)
+                await _write(file, chunks, most, "More was uploaded than the tree has.")
                 await asyncio.to_thread(self._take_apart, owner, file, tree)
 
     @override
@@ -105,7 +127,17 @@ class TreeFolder(TreeStorage):
         with self._locks.setdefault(owner, threading.Lock()):
             yield self._folder / owner
 
-    def _receive(self, owner: str, digest: str, document: bytes) -> TreeStatus:
+    def _prepare(self, owner: str) -> Path:
+        """Create the folders of a user, and return the upper one."""
+        with self._of(owner) as place:
+            for folder in (place / "trees", place / "blobs"):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._folder.chmod(0o700)
+            return place
+
+    def _receive(self, owner: str, digest: str, file: IO[bytes]) -> TreeStatus:
+        file.seek(0)
+        document = file.read()
         tree = trees.parse(document)
         if trees.digest_of(document) != digest:
             raise TreeError(f"The list of the tree's files does not have the sha256 {digest}.")
@@ -116,9 +148,6 @@ class TreeFolder(TreeStorage):
                 "not need in .aitneignore, and put data into a dataset."
             )
         with self._of(owner) as place:
-            for folder in (place / "trees", place / "blobs"):
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._folder.chmod(0o700)
             if self._touch(place / "trees" / f"{digest}{_COMPLETE}"):
                 return _status(digest, tree, {})
             missing = {
@@ -159,16 +188,6 @@ class TreeFolder(TreeStorage):
                 f"The disk that holds {self._folder} is full. Nothing was stored; ask an "
                 "administrator to free some space."
             )
-
-    async def _write(self, file: IO[bytes], chunks: AsyncIterator[bytes], tree: JobTree) -> None:
-        most = tree.size_bytes + _HEAD_BYTES * len(tree.files)
-        written = 0
-        async for chunk in chunks:
-            written += len(chunk)
-            if written > most:
-                raise TreeError("More was uploaded than the tree has.")
-            await asyncio.to_thread(file.write, chunk)
-        await asyncio.to_thread(file.seek, 0)
 
     def _take_apart(self, owner: str, file: IO[bytes], tree: JobTree) -> None:
         """Store each file content in an upload under its sha256. Raises ``TreeError`` if the upload
@@ -271,6 +290,21 @@ def _keep(file: IO[bytes], target: Path, size: int) -> None:
         if not _has(target, size):
             target.unlink(missing_ok=True)
             os.link(fresh.name, target)
+
+
+async def _write(
+    file: IO[bytes], chunks: AsyncIterator[bytes], most_bytes: int, too_large: str
+) -> None:
+    """Write an upload to ``file``. Raises ``TreeError`` with the message ``too_large`` if it has more
+    than ``most_bytes`` bytes.
+    """
+    written = 0
+    async for chunk in chunks:
+        written += len(chunk)
+        if written > most_bytes:
+            raise TreeError(too_large)
+        await asyncio.to_thread(file.write, chunk)
+    await asyncio.to_thread(file.seek, 0)
 
 
 def _put(path: Path, document: bytes) -> None:

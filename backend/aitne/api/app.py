@@ -26,6 +26,7 @@ from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
 from aitne.api.terminal_socket import UnauthenticatedSockets
 from aitne.api.trusted_proxy import TrustedProxy
+from aitne.api.uploads import OpenUploads
 from aitne.api.written import JobViewCache
 from aitne.api.written_cluster import ClusterPageCache
 from aitne.bootstrap.platform import PlatformServices
@@ -74,6 +75,7 @@ def create_app(platform: PlatformServices) -> FastAPI:
     app.state.job_metrics = TtlCache(partial(_job_metrics, platform), FRESH_S)
     app.state.rates = RateLimits(platform.settings.rates)
     app.state.streams = OpenStreams()
+    app.state.uploads = OpenUploads()
     platform.end_streams.append(app.state.streams.end)
     app.state.unauthenticated_sockets = UnauthenticatedSockets()
     app.state.written = JobViewCache()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Response
 from fastapi.responses import FileResponse
 
 from aitne.api.catalog_views import (
@@ -15,7 +15,7 @@ from aitne.api.catalog_views import (
 )
 from aitne.api.deps import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
-from aitne.api.uploads import uploaded
+from aitne.api.uploads import Upload
 from aitne.core.models.base import ProjectName
 from aitne.core.models.dataset import Dataset, DatasetName, DatasetVersion, ManifestDigest
 from aitne.services.datasets.datasets import NewDataset
@@ -55,11 +55,11 @@ async def add_dataset(
     openapi_extra={"requestBody": {"required": True, "content": {GZIP: _PACKED}}},
 )
 async def upload_manifest(
-    sha256: Digest, request: Request, actor: Writer, platform: PlatformDep
+    sha256: Digest, actor: Writer, upload: Upload, platform: PlatformDep
 ) -> ManifestSummary:
     """Upload a manifest, compressed with gzip, before its dataset is added. It is read completely
     and kept for a day, or permanently once a dataset refers to it."""
-    summary = await platform.datasets.receive_manifest(actor, sha256, uploaded(request))
+    summary = await platform.datasets.receive_manifest(actor, sha256, upload)
     return ManifestSummary(**summary._asdict())
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path
 
 from aitne.api.deps import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
-from aitne.api.uploads import uploaded
+from aitne.api.uploads import Upload
 from aitne.core.models.tree import TreeDigest, TreeLimits, TreeStatus
 
 BINARY = "application/octet-stream"
@@ -31,18 +31,18 @@ async def get_tree_limits(actor: Reader, platform: PlatformDep) -> TreeLimits:
 
 @router.put("/trees/{sha256}", openapi_extra=_BODY)
 async def put_tree(
-    sha256: Digest, request: Request, actor: Writer, platform: PlatformDep
+    sha256: Digest, actor: Writer, upload: Upload, platform: PlatformDep
 ) -> TreeStatus:
     """Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return
     the contents that are missing. After uploading those, send the list again; once nothing is
     missing, a job can name the tree in `tree`."""
-    return await platform.trees.receive(actor, sha256, uploaded(request))
+    return await platform.trees.receive(actor, sha256, upload)
 
 
 @router.put("/trees/{sha256}/blobs", status_code=204, openapi_extra=_BODY)
 async def put_tree_blobs(
-    sha256: Digest, request: Request, actor: Writer, platform: PlatformDep
+    sha256: Digest, actor: Writer, upload: Upload, platform: PlatformDep
 ) -> None:
     """Store contents of a working tree's files, each after a line with its sha256, a space and its
     size in bytes. Contents before an invalid one are kept."""
-    await platform.trees.receive_blobs(actor, sha256, uploaded(request))
+    await platform.trees.receive_blobs(actor, sha256, upload)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from typing import Protocol
 
 from aitne.core.errors import Conflict
@@ -23,13 +23,21 @@ class TreeStorage(Protocol):
     exists.
     """
 
-    async def receive(self, owner: str, digest: str, document: bytes) -> TreeStatus:
+    async def receive(
+        self,
+        owner: str,
+        digest: str,
+        chunks: AsyncIterator[bytes],
+        make_room: Callable[[], Awaitable[None]],
+    ) -> TreeStatus:
         """Store the document (list of files) of a tree, and return which contents are missing.
+
+        ``make_room`` is called once if the user's trees would exceed the quota of bytes.
 
         Raises:
             TreeError: the document is invalid, does not have the digest ``digest``, or exceeds a
                 limit.
-            TreesFull: the user's trees would exceed the quota of bytes.
+            TreesFull: the user's trees would exceed the quota of bytes even so.
             Unavailable: the disk is full or cannot be written.
         """
         ...

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 
 from aitne.core.errors import FieldProblem
 from aitne.core.models.tree import TreeLimits, TreeStatus, TreeUse
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import Store
-from aitne.core.ports.trees import TreesFull, TreeStorage
+from aitne.core.ports.trees import TreeStorage
 from aitne.core.storage.settings import TreeSettings
-from aitne.core.trees import MOST_BYTES, MOST_ENTRIES, TreeError
+from aitne.core.trees import MOST_ENTRIES
 from aitne.core.users.policy import PolicyAction, require
 
 EXPIRE_EVERY = timedelta(hours=1)
@@ -62,21 +63,13 @@ class TreeService:
             Unavailable: the tree cannot be stored.
         """
         _require_creator(actor)
-        document = bytearray()
-        async for chunk in chunks:
-            document += chunk
-            if len(document) > MOST_BYTES:
-                raise TreeError(f"The list of the tree's files has more than {MOST_BYTES} bytes.")
-        now = self._clock()
-        if self._expired_at is None or now - self._expired_at > EXPIRE_EVERY:
-            self._expired_at = now
-            await self._trees.expire(await self._in_use(), self._settings.keep_days * 86_400)
-        try:
-            return await self._trees.receive(actor.name, digest, bytes(document))
-        except TreesFull:
-            in_use = await self._in_use(actor.name)
-            await self._trees.expire(in_use, UNUSED_S, owner=actor.name)
-        return await self._trees.receive(actor.name, digest, bytes(document))
+        async with self._turn(actor.name):
+            now = self._clock()
+            if self._expired_at is None or now - self._expired_at > EXPIRE_EVERY:
+                self._expired_at = now
+                await self._trees.expire(await self._in_use(), self._settings.keep_days * 86_400)
+            make_room = partial(self._make_room, actor.name)
+            return await self._trees.receive(actor.name, digest, chunks, make_room)
 
     async def receive_blobs(self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]) -> None:
         """Store file contents of a tree whose list was stored before.
@@ -88,7 +81,7 @@ class TreeService:
             Unavailable: the contents cannot be stored.
         """
         _require_creator(actor)
-        async with self._turns.setdefault(actor.name, asyncio.Lock()):
+        async with self._turn(actor.name):
             await self._trees.receive_blobs(actor.name, digest, chunks)
 
     async def find(self, owner: str, digest: str) -> tuple[TreeUse | None, list[FieldProblem]]:
@@ -108,6 +101,13 @@ class TreeService:
         none.
         """
         return await self._trees.content(owner, digest)
+
+    def _turn(self, user: str) -> asyncio.Lock:
+        return self._turns.setdefault(user, asyncio.Lock())
+
+    async def _make_room(self, owner: str) -> None:
+        """Remove the owner's trees that no live job uses and that were not used recently."""
+        await self._trees.expire(await self._in_use(owner), UNUSED_S, owner=owner)
 
     async def _in_use(self, owner: str | None = None) -> Collection[tuple[str, str]]:
         """Return owner and digest of each tree that a live job uses: a job of ``owner``, or of any
