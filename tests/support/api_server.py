@@ -17,7 +17,7 @@ class Server:
     """One platform without its controller."""
 
     def __init__(self, folder: Path, **variables: str) -> None:
-        port = reserve_ports()
+        self.port = port = reserve_ports()
         self.url = f"http://127.0.0.1:{port}"
         self.folder = folder
         self.environment = {
@@ -37,10 +37,13 @@ class Server:
             timeout=60,
         )
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start it; see ``wait``."""
+    def start(self, *, most_files: int | None = None) -> subprocess.Popen[bytes]:
+        """Start it, with a limit of open files unless that is None; see ``wait``."""
+        limit = [] if most_files is None else ["prlimit", f"--nofile={most_files}"]
         return subprocess.Popen(
-            [sys.executable, "-m", "aitne.api"], env=self.environment, stderr=subprocess.PIPE
+            [*limit, sys.executable, "-m", "aitne.api"],
+            env=self.environment,
+            stderr=subprocess.PIPE,
         )
 
     def wait(self, process: subprocess.Popen[bytes]) -> None:

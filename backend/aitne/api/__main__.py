@@ -12,64 +12,82 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar, cast
 
 import uvicorn
 import uvloop
+from uvicorn._types import ASGI3Application
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aitne.api.app import create_app
 from aitne.api.certificates import PortalCertificate
+from aitne.api.connections import ConnectionLimits, OpenConnections
+from aitne.api.http_protocol import HttpConnection, WebSocketConnection
 from aitne.api.streaming import OpenStreams
+from aitne.api.tls_listener import TlsListener
 from aitne.bootstrap.platform import build
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings
 from aitne.host import held_start
+from aitne.host.http_status import PROBE_SOCKET
 from aitne.host.settings import load_settings
 from aitne.services.platform.events import EventHub
 
 STOP_WITHIN_S = 2
 _BACKLOG = 2_048
+_Http = TypeVar("_Http", bound=HttpToolsProtocol)
 
 
 class _Server(uvicorn.Server):
     """Uvicorn server that listens with and without TLS at the same time (uvicorn itself has one
-    mode for all of its sockets), and ends event streams and followed logs before it stops."""
+    mode for all of its sockets), closes connections whose clients are late, and ends event streams
+    and followed logs before it stops."""
 
     def __init__(
         self,
         config: uvicorn.Config,
+        connections: OpenConnections,
         streams: OpenStreams,
         events: EventHub,
+        probes: socket.socket,
         with_tls: tuple[socket.socket, PortalCertificate] | None,
     ) -> None:
         super().__init__(config)
+        self._connections = connections
         self._streams = streams
         self._events = events
+        self._probes = probes
         self._with_tls = with_tls
         self._renewal: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        make = partial(self._make, HttpToolsProtocol)
+        self.servers.append(await loop.create_unix_server(make, sock=self._probes))
         if self._with_tls is not None:
-            loop = asyncio.get_running_loop()
             listener, certificate = self._with_tls
-            self.servers.append(
-                await loop.create_server(
-                    self._protocol,
-                    sock=listener,
-                    ssl=certificate.context,
-                    backlog=self.config.backlog,
-                )
-            )
+            make_http = partial(self._make, cast(type[HttpConnection], self.config.http))
+            backlog = self.config.backlog
+            with_tls = TlsListener(listener, certificate.context, make_http, backlog=backlog)
+            self.servers.append(cast(asyncio.Server, with_tls))
             look = asyncio.Event()
             loop.add_signal_handler(signal.SIGHUP, look.set)
             self._renewal = asyncio.create_task(certificate.keep(look))
 
-    def _protocol(self) -> asyncio.Protocol:
-        protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # each second
+            self._connections.close_late()
+        return await super().on_tick(counter)
+
+    def _make(self, kind: type[_Http]) -> _Http:
+        return kind(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        return protocol
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._renewal is not None:
@@ -111,21 +129,49 @@ def listen_for_proxy(path: Path) -> socket.socket:
     Raises:
         SetupError: the socket cannot be created.
     """
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        if path.is_socket():
-            path.unlink()  # left by a killed process
-        before = os.umask(0o117)
-        try:
-            listener.bind(str(path))
-        finally:
-            os.umask(before)
+        return _listen_unix(path, 0o660)
     except OSError as error:
-        listener.close()
         raise SetupError(
             f"The socket {path} of the reverse proxy cannot be created: {error.strerror}. Set "
             "`proxy_socket` to a path in a folder of the platform's account."
         ) from error
+
+
+def listen_for_probes(run_dir: Path) -> socket.socket:
+    """Return a UNIX socket in ``run_dir`` for the supervisor's probes, to which only the platform's
+    own account can connect. Connections on it have no limits, so that a process whose connections
+    are all taken does not count as hung.
+
+    Raises:
+        SetupError: the socket cannot be created.
+    """
+    run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = os.open(run_dir, os.O_PATH | os.O_DIRECTORY)
+    try:
+        # A socket path has at most 107 bytes, and data directories may be deeply nested.
+        return _listen_unix(Path(f"/proc/self/fd/{folder}/{PROBE_SOCKET}"), 0o600)
+    except OSError as error:
+        raise SetupError(
+            f"The socket {run_dir / PROBE_SOCKET} cannot be created: {error.strerror}."
+        ) from error
+    finally:
+        os.close(folder)
+
+
+def _listen_unix(path: Path, mode: int) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.is_socket():
+            path.unlink()  # left by a killed process
+        before = os.umask(0o777 & ~mode)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 
@@ -135,6 +181,15 @@ def allow_many_connections() -> None:
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _trusted(proxies: str | None) -> Callable[[str], bool]:
+    """Return whether the connections from an address are those of a reverse proxy that the variable
+    ``FORWARDED_ALLOW_IPS`` names."""
+    if proxies is None:
+        return lambda address: False
+    trusted = ProxyHeadersMiddleware(cast(ASGI3Application, None), proxies).trusted_hosts
+    return lambda address: address in trusted
 
 
 async def serve(settings: Settings) -> None:
@@ -150,27 +205,34 @@ async def serve(settings: Settings) -> None:
     listeners = [listener]
     if settings.proxy_socket is not None:
         listeners.append(listen_for_proxy(settings.proxy_socket))
+    probes = listen_for_probes(settings.run_dir)
     await platform.store.start()
     try:
+        limits = ConnectionLimits.of_process()
+        connections = OpenConnections(limits)
+        proxies = os.environ.get("FORWARDED_ALLOW_IPS")
         config = uvicorn.Config(
             app,
-            http="httptools",
-            ws="websockets-sansio",
+            http=cast(
+                type[HttpConnection], partial(HttpConnection, connections, _trusted(proxies))
+            ),
+            ws=WebSocketConnection,
             ws_max_size=1 << 20,
             ws_per_message_deflate=False,  # most messages are small, SSH traffic is encrypted
             lifespan="on",
             log_config=None,
             access_log=False,
             server_header=False,
-            backlog=_BACKLOG,
+            # Those that are accepted at once need descriptors beside those that are open.
+            backlog=min(_BACKLOG, limits.total // 2),
             timeout_graceful_shutdown=STOP_WITHIN_S,
             # Any local process could forge them; a site that names its proxies accepts that risk.
-            proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
+            proxy_headers=proxies is not None,
         )
         # Objects created so far live as long as the process: the collector need not scan them.
         gc.collect()
         gc.freeze()
-        server = _Server(config, app.state.streams, platform.events, with_tls)
+        server = _Server(config, connections, app.state.streams, platform.events, probes, with_tls)
         await server.serve(sockets=listeners)
     finally:
         await platform.store.close()

@@ -13,6 +13,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Header, Request
 
 from aitne.api.audited import acts
+from aitne.api.connections import identify
 from aitne.api.metrics import ApiMetrics
 from aitne.api.rates import RateLimits
 from aitne.api.session_tokens import check_operation
@@ -173,10 +174,13 @@ async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDe
 
 
 def _counted(request: Request, caller: Caller) -> Caller:
-    """Return the caller unchanged; a request that may change something first counts against the
-    user's rate limit. Raises ``RateLimited``."""
+    """Return the caller unchanged, after counting the request's connection against the user's
+    limit, and a request that may change something against the user's rate limit. Raises
+    ``RateLimited``."""
+    user = caller.actor.impersonator or caller.actor.name
+    identify(request.scope, user)
     if request.method not in SAFE_METHODS:
-        rates_of(request).changes.take(caller.actor.impersonator or caller.actor.name)
+        rates_of(request).changes.take(user)
     return caller
 
 

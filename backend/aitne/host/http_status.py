@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from urllib.parse import urlsplit
+
+PROBE_SOCKET = "api.sock"
+"""Name of the UNIX socket in the folder ``run`` on which the API answers the supervisor's probes."""
 
 
 async def http_status(
-    url: str, *, within_s: float, method: str = "GET", token: str | None = None
+    url: str,
+    *,
+    within_s: float,
+    method: str = "GET",
+    token: str | None = None,
+    socket: Path | None = None,
 ) -> int:
     """Return the HTTP status of the response from ``url``.
 
     Args:
         within_s: timeout in seconds.
+        socket: UNIX socket to connect to; None: the host and port of ``url``.
         token: token for the header Authorization; None: no token is sent.
 
     Raises:
@@ -31,7 +41,10 @@ async def http_status(
         lines.append(f"Authorization: token {token}")
     request = "\r\n".join([*lines, "", ""]).encode()
     async with asyncio.timeout(within_s):
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+        if socket is not None:
+            reader, writer = await asyncio.open_unix_connection(socket)
+        else:
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
         try:
             writer.write(request)
             answer = await reader.readline()
