@@ -59,6 +59,8 @@ class ChildPlan:
 
     None means that the process is ready as soon as it runs.
     """
+    probe_socket: str | None = None
+    """UNIX socket in the folder ``run`` to which probes connect; None: the host and port of ``probe``."""
     heartbeat: bool = False
     """True if the process regularly writes to the pipe in ``HEARTBEAT_VARIABLE`` instead of
     answering a probe.

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import aitne
 from aitne.core.settings import Settings
 from aitne.host import notify, settings_source
+from aitne.host.http_status import PROBE_SOCKET
 from aitne.host.settings import config_path
 from aitne.services.platform.certificates import (
     proxy_files,
@@ -50,6 +51,7 @@ def make_plan(settings: Settings, account: ProcessAccount | None = None) -> Supe
                 argv=[python, "-m", "aitne.api"],
                 port=settings.port,
                 probe=f"{settings.internal_url}/healthz",
+                probe_socket=PROBE_SOCKET,
             ),
             ChildPlan(
                 name="controller",

@@ -291,7 +291,8 @@ class Supervisor:
             url = f"{self.plan.hub_url}/api/proxy"
             status = await _status_of(url, method="POST", token=token)
             self._routes_due = status is None or status >= 300
-        ready = answering and await _status_of(self.plan.ready_url) == 200
+        socket = self._probe_socket(self.children["api"])
+        ready = answering and await _status_of(self.plan.ready_url, socket=socket) == 200
         self._ready = ready and all(child.alive for child in self.children.values())
         if self._ready and not self._was_ready:
             _notify("READY=1")
@@ -331,7 +332,9 @@ class Supervisor:
             return
         process = child.process
         token = None if child.plan.probe_secret is None else self._secret(child.plan.probe_secret)
-        status = await _status_of(child.plan.probe, token=token) if child.alive else None
+        socket = self._probe_socket(child)
+        alive = child.alive
+        status = await _status_of(child.plan.probe, token=token, socket=socket) if alive else None
         if child.process is process:
             child.answers = status is not None and status < 500
             # An error is an answer, too: its cause may be elsewhere, and a restart would not help.
@@ -397,8 +400,15 @@ class Supervisor:
             os.umask(mask)
 
     def _socket(self) -> Path:
+        return self._in_run_dir(SOCKET)
+
+    def _probe_socket(self, child: Child) -> Path | None:
+        socket = child.plan.probe_socket
+        return None if socket is None else self._in_run_dir(socket)
+
+    def _in_run_dir(self, name: str) -> Path:
         # A socket path has at most 107 bytes, and data directories may be deeply nested.
-        return Path(f"/proc/self/fd/{self._run_fd}/{SOCKET}")
+        return Path(f"/proc/self/fd/{self._run_fd}/{name}")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async def answer(body: dict[str, Any]) -> None:
@@ -474,11 +484,15 @@ def _log(line: str) -> None:
         return  # a full disk: the platform continues without logging
 
 
-async def _status_of(url: str, *, method: str = "GET", token: str | None = None) -> int | None:
-    """Return the HTTP status of a response from ``url``; None if the server does not answer in
-    time.
+async def _status_of(
+    url: str, *, method: str = "GET", token: str | None = None, socket: Path | None = None
+) -> int | None:
+    """Return the HTTP status of a response from ``url``, or from ``socket`` if it is not None; None
+    if the server does not answer in time.
     """
     try:
-        return await http_status(url, within_s=PROBE_WITHIN_S, method=method, token=token)
+        return await http_status(
+            url, within_s=PROBE_WITHIN_S, method=method, token=token, socket=socket
+        )
     except (OSError, TimeoutError, ValueError):
         return None

@@ -65,6 +65,8 @@ class Supervised:
         self.held: tuple[str, ...] = ()
         self.before_api = ""
         """Code that the API's stand-in runs before it listens."""
+        self.probe_socket: str | None = None
+        """UNIX socket in `run` on which the API's stand-in is probed."""
         self.hung_after_s = 30.0
         self.port = reserve_ports(5)
         self.pids: set[int] = set()
@@ -82,6 +84,7 @@ class Supervised:
                 [self.python, "-c", self.before_api + SERVER, str(self.port)],
                 port=self.port,
                 probe=f"{base}/healthz",
+                probe_socket=self.probe_socket,
             ),
             ChildPlan("controller", [self.python, "-c", SLEEPER]),
             self._server("hub", self.port + 1, *self.hub),

@@ -91,6 +91,20 @@ def test_process_that_answers_with_an_error_is_not_killed(supervised: Supervised
     assert (hub["restarts"], hub["answers"]) == (0, False)
 
 
+def test_api_that_answers_on_its_socket_alone_is_ready(supervised: Supervised) -> None:
+    supervised.probe_socket = "api.sock"
+    supervised.before_api = """if True:
+        import http.server, socketserver
+        def listen(address, handler):
+            return socketserver.UnixStreamServer("run/api.sock", handler)
+        http.server.HTTPServer = listen
+    """
+    supervised.start()
+    supervised.until_ready()
+    asked = {line.split()[1] for line in supervised.asked("api")}
+    assert asked == {"/healthz", "/readyz"}
+
+
 def test_process_that_starts_slowly_is_not_killed(supervised: Supervised) -> None:
     supervised.hub = ("200", "1.5")
     supervised.hung_after_s = 0.3

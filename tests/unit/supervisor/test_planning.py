@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.settings import Settings
+from aitne.host.http_status import PROBE_SOCKET
 from aitne.host.settings import load_settings
 from aitne.supervisor import planning
 from aitne.supervisor.plan import SupervisorPlan
@@ -63,6 +64,11 @@ def test_the_sessions_proxy_does_not_know_the_portals_port(settings: Settings) -
     proxy = make_plan(settings).children[-1]
     assert not any("9100" in word for word in proxy.argv)
     assert "--default-target" not in proxy.argv
+
+
+def test_the_api_alone_is_probed_on_a_socket_of_its_own(settings: Settings) -> None:
+    sockets = {child.name: child.probe_socket for child in make_plan(settings).children}
+    assert sockets == {"api": PROBE_SOCKET, "controller": None, "hub": None, "proxy": None}
 
 
 def test_a_plan_is_read_as_it_was_written(settings: Settings, tmp_path: Path) -> None:
