@@ -45,7 +45,7 @@ def test_no_verb_answers_another_account(bench: BrokerBench, verb: str) -> None:
         {"protocol": PROTOCOL, "release": "x"},
         {"id": 1, "verb": verb, "args": {}},
     ]
-    answers = as_uid(bench.uid("ben"), lambda: say(bench.socket, lines))
+    answers = as_uid(bench.uid("ben"), lambda: say(bench.socket, lines), gid=0)
     assert [answer["error"]["code"] for answer in answers] == ["not_allowed"]
 
 
@@ -70,6 +70,8 @@ def test_audit_log_and_socket_are_closed_to_other_users(bench: BrokerBench) -> N
     assert stat.S_IMODE(bench.audit.parent.stat().st_mode) == 0o700
     assert not as_uid(uid, lambda: os.access(bench.audit, os.R_OK))
     assert not as_uid(uid, lambda: os.access(bench.socket.parent, os.W_OK))
+    assert not as_uid(uid, lambda: os.access(bench.socket, os.W_OK))
+    assert (bench.socket.stat().st_uid, stat.S_IMODE(bench.socket.stat().st_mode)) == (0, 0o660)
 
 
 def test_a_platform_that_was_taken_over_gets_no_root_and_no_other_verb(bench: BrokerBench) -> None:

@@ -72,8 +72,12 @@ def remove_account(name: str) -> None:
         time.sleep(0.1)
 
 
-def as_uid(uid: int, what: Callable[[], object]) -> Any:
-    """Call ``what`` in a child with this uid; what it returned, as JSON carries it."""
+def as_uid(uid: int, what: Callable[[], object], *, gid: int | None = None) -> Any:
+    """Call ``what`` in a child with this uid, in the account's own group unless ``gid`` names another.
+
+    Returns what it returned, as JSON carries it.
+    """
+    group = pwd.getpwuid(uid).pw_gid if gid is None else gid
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -81,7 +85,7 @@ def as_uid(uid: int, what: Callable[[], object]) -> Any:
         try:
             os.close(read)
             os.setgroups([])
-            os.setresgid(uid, uid, uid)
+            os.setresgid(group, group, group)
             os.setresuid(uid, uid, uid)
             os.write(write, json.dumps(what()).encode())
             code = 0

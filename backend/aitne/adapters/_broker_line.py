@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
@@ -45,8 +46,8 @@ class BrokerConnection:
     opens it again, with growing delays between failed attempts.
     """
 
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._open: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._pause_s = _FIRST_PAUSE_S
@@ -101,7 +102,7 @@ class BrokerConnection:
                 raise BrokerRequestNotSent(self._said)
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-                    self._open = await _connect(self._socket)
+                    self._open = await _connect(self._path)
             except (OSError, TimeoutError, BrokerRequestNotSent) as error:
                 self._said = str(error) or "no response"
                 self._not_before = clock() + self._pause_s
@@ -111,24 +112,43 @@ class BrokerConnection:
             return self._open
 
 
-async def _connect(socket: Path) -> _Connection:
+async def _connect(path: Path) -> _Connection:
     refusal = InvalidInput("")
     for hello in hellos(__version__):
         try:
-            return await _greet(socket, hello)
+            return await _greet(path, hello)
         except InvalidInput as error:
             refusal = error
     raise BrokerRequestNotSent(refusal.message)
 
 
-async def _greet(socket: Path, hello: Hello) -> _Connection:
+async def _open(path: Path) -> socket.socket:
+    """Return a socket that is connected to ``path``, as soon as the broker has room for it. Raises
+    ``OSError``.
+    """
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        while True:
+            try:
+                line.connect(str(path))
+            except BlockingIOError:  # too many connections wait to be accepted
+                await asyncio.sleep(_FIRST_PAUSE_S)
+            else:
+                return line
+    except BaseException:
+        line.close()
+        raise
+
+
+async def _greet(path: Path, hello: Hello) -> _Connection:
     """Open a connection with ``hello`` as its first line.
 
     Raises:
         BrokerRequestNotSent: the broker does not answer, or refuses this platform.
         InvalidInput: the broker does not know a field of ``hello``.
     """
-    reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_ANSWER_BYTES)
+    connected = await _open(path)
+    reader, writer = await asyncio.open_unix_connection(sock=connected, limit=MAX_ANSWER_BYTES)
     try:
         writer.write(hello.model_dump_json(exclude_none=True).encode() + b"\n")
         await writer.drain()
@@ -150,7 +170,7 @@ async def _greet(socket: Path, hello: Hello) -> _Connection:
     except BaseException as error:
         writer.close()
         if isinstance(error, ValueError | ValidationError):
-            raise BrokerRequestNotSent(f"the process at {socket} is not a broker") from error
+            raise BrokerRequestNotSent(f"the process at {path} is not a broker") from error
         raise
 
 

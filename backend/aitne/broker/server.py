@@ -64,6 +64,7 @@ _MAX_CONNECTIONS = 64
 Connections of other accounts are refused and not counted.
 """
 _MAX_LINGERING = 16
+_BACKLOG = 1_024
 _LAST_WORK_S = 10.0
 """Seconds for which the broker, when it is stopped, waits for requests in progress."""
 _REFUSAL_EVERY_S = 60.0
@@ -112,6 +113,17 @@ def peer_uids(peers: list[int | str]) -> frozenset[int]:
     return frozenset(uids)
 
 
+def _group_of(peers: frozenset[int]) -> int | None:
+    """Return the primary group of the permitted accounts beside root; None if they have no common
+    one.
+    """
+    try:
+        groups = {pwd.getpwuid(uid).pw_gid for uid in peers - {0}} or {0}
+    except KeyError:
+        return None
+    return groups.pop() if len(groups) == 1 else None
+
+
 class BrokerServer:
     """UNIX socket server of the broker, which answers requests of the accounts in ``peers`` and
     refuses all others.
@@ -140,7 +152,8 @@ class BrokerServer:
     async def start(self) -> None:
         """Create the socket and listen on it.
 
-        Any process can connect, so that a process that is refused gets an error and is logged.
+        Only members of the group of ``peers`` can connect, so that other accounts cannot keep them
+        out. Without a common group any process can, and is refused.
 
         Raises:
             SetupError: the socket cannot be created.
@@ -150,9 +163,11 @@ class BrokerServer:
             self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             new.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(
-                self._connected, new, limit=MAX_REQUEST_BYTES
+                self._connected, new, limit=MAX_REQUEST_BYTES, backlog=_BACKLOG
             )
-            new.chmod(0o666)
+            group = _group_of(self._peers)
+            os.chown(new, -1, -1 if group is None else group)
+            new.chmod(0o666 if group is None else 0o660)
             new.replace(self._path)
         except OSError as error:
             raise SetupError(f"The socket {self._path} cannot be created: {error}") from error

@@ -11,13 +11,14 @@ import stat
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import pytest
 
+from aitne.adapters._broker_line import BrokerConnection
 from aitne.adapters.broker import BrokerFiles, BrokerScheduler
 from aitne.core.broker.protocol import MAX_REQUEST_BYTES
 from aitne.core.broker.versions import PROTOCOL
@@ -60,8 +61,11 @@ def speak(path: Path) -> list[dict[str, Any]]:
 async def test_connection_of_other_uid_is_refused_and_audited(shared_bench: BrokerBench) -> None:
     uid = shared_bench.uid("ben")
 
-    answers = await asyncio.to_thread(as_uid, uid, lambda: speak(shared_bench.socket))
-    again = await asyncio.to_thread(as_uid, uid, lambda: speak(shared_bench.socket))
+    def speak_in_the_group() -> Any:
+        return as_uid(uid, lambda: speak(shared_bench.socket), gid=0)
+
+    answers = await asyncio.to_thread(speak_in_the_group)
+    again = await asyncio.to_thread(speak_in_the_group)
 
     assert [answer["error"]["code"] for answer in [*answers, *again]] == ["not_allowed"] * 2
     assert f"uid {uid}" in answers[0]["error"]["message"]
@@ -78,6 +82,33 @@ async def test_the_platforms_own_account_need_not_be_root(bench: BrokerBench) ->
 
     assert answers[1]["ok"]["full"] is True
     assert as_root[0]["error"]["code"] == "not_allowed"
+    found = bench.socket.stat()
+    owners = (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
+    assert owners == (0, bench.gid("ben"), 0o660)
+
+
+async def test_platform_waits_for_room_among_new_connections(bench: BrokerBench) -> None:
+    bench.start()
+    assert bench.process is not None
+    line = BrokerConnection(bench.socket)
+    with ExitStack() as strangers:
+        bench.process.send_signal(signal.SIGSTOP)
+        os.seteuid(bench.uid("ben"))  # the kernel notes the account at connect()
+        try:
+            with suppress(BlockingIOError):
+                while True:
+                    other = strangers.enter_context(socket.socket(socket.AF_UNIX))
+                    other.setblocking(False)
+                    other.connect(str(bench.socket))
+        finally:
+            os.seteuid(0)
+        asking = asyncio.create_task(line.welcome())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not asking.done()
+    bench.process.send_signal(signal.SIGCONT)
+    assert (await asking).protocol == PROTOCOL
+    await line.close()
 
 
 async def test_a_platform_that_is_refused_is_told_at_start(
