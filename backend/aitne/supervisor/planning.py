@@ -137,6 +137,7 @@ def proxy_child(settings: Settings) -> ChildPlan:
         argv=[
             node,
             "--max-semi-space-size=1",  # a small young generation: it holds routes, not data
+            *("--require", str(HUB / "proxy_connections.cjs")),
             *("--require", str(HUB / "proxy_headers.cjs")),
             *("--require", str(HUB / "proxy_certificates.cjs")),
             *script,
