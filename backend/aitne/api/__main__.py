@@ -4,6 +4,7 @@ worker."""
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import gc
 import logging
@@ -39,6 +40,9 @@ from aitne.services.platform.events import EventHub
 
 STOP_WITHIN_S = 2
 _BACKLOG = 2_048
+_M_MMAP_THRESHOLD = -3
+"""Number of this option of mallopt(3)."""
+_LARGE_BYTES = 64 << 10
 _Http = TypeVar("_Http", bound=HttpToolsProtocol)
 
 
@@ -183,6 +187,15 @@ def allow_many_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def return_large_buffers() -> None:
+    """Make glibc return the memory of each large buffer, such as a part of an upload, as soon as it is
+    freed. By default glibc takes them from its heap after the first one was freed, and many uploads
+    at once enlarge the heap for good. Does nothing with another C library."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
 def _trusted(proxies: str | None) -> Callable[[str], bool]:
     """Return whether the connections from an address are those of a reverse proxy that the variable
     ``FORWARDED_ALLOW_IPS`` names."""
@@ -195,6 +208,7 @@ def _trusted(proxies: str | None) -> Callable[[str], bool]:
 async def serve(settings: Settings) -> None:
     """Serve requests until a signal stops the process."""
     allow_many_connections()
+    return_large_buffers()
     platform = build(settings)
     app = create_app(platform)
     held_start.wait()
