@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from socket import create_connection
 from urllib.parse import urlsplit
 
 import httpx
@@ -194,6 +195,18 @@ def test_bodies_have_the_limits_of_the_portal(browser: httpx.Client, served: Ser
         headers=served.bearer | {"Content-Type": "application/json"},
     )
     assert (job.status_code, job.json()["code"]) == (413, "too_large")
+
+
+@pytest.mark.long
+def test_connection_without_a_whole_header_is_closed(front: Front) -> None:
+    host = urlsplit(PORTAL).netloc
+    with (
+        create_connection(("127.0.0.1", front.https_port), timeout=60) as silent,
+        front.connect(host, front.trusted) as half,
+    ):
+        half.settimeout(60)
+        half.sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\n".encode())
+        assert silent.recv(1) == half.recv(1) == b""
 
 
 @pytest.mark.parametrize("front", ["nginx"], indirect=True)
