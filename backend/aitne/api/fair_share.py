@@ -18,10 +18,12 @@ from types import coroutine
 from typing import Any
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aitne.api.audited import actor_of
+from aitne.api.middleware import UPLOADS
 from aitne.api.problems import problem_response
 from aitne.core.errors import RateLimited
 from aitne.services.platform.secrets import hashed
@@ -34,6 +36,8 @@ MOST_HEAVY_RUNNING = 4
 """Maximum number of running requests of all heavy users together."""
 MOST_WAITING = 64
 """Maximum number of waiting requests of one user; further ones are rejected."""
+MOST_HELD_BYTES = 16 << 20
+"""Maximum size of the unfinished bodies of one user, which are held in memory; uploads are not."""
 HEAVY_S = 1.0
 """Recently used seconds of the event loop from which a user counts as heavy; older use is
 discounted."""
@@ -213,6 +217,8 @@ class FairShare:
         self._queue = RequestQueue()
         self._users: OrderedDict[str, str] = OrderedDict()
         """User name by the hash of a login cookie or token that was valid in an earlier request."""
+        self._held_bytes: Counter[str] = Counter()
+        """Bytes of unfinished bodies by user."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, once its user's share permits it. It counts as running until its
@@ -234,12 +240,20 @@ class FairShare:
             await response(scope, receive, send)
             return
 
+        held_bytes = 0
+
         async def receive_paused() -> Message:
+            nonlocal held_bytes
             self._queue.pause(request)
             try:
-                return await receive()
+                message = await receive()
             finally:
                 self._queue.resume(request)
+            if message.get("more_body") and not scope["path"].startswith(UPLOADS):
+                size = len(message.get("body", b""))
+                held_bytes += size
+                self._hold(request.user, size)
+            return message
 
         async def send_ended(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -250,9 +264,22 @@ class FairShare:
             await _measured(self._app(scope, receive_paused, send_ended), request)
         finally:
             self._queue.end(request)
+            self._held_bytes[request.user] -= held_bytes
+            if not self._held_bytes[request.user]:
+                del self._held_bytes[request.user]
             actor = actor_of(scope)
             if actor is not None and credential is not None:
                 self._learn(credential, actor.impersonator or actor.name)
+
+    def _hold(self, user: str, size: int) -> None:
+        self._held_bytes[user] += size
+        if self._held_bytes[user] > MOST_HELD_BYTES:
+            raise HTTPException(
+                429,
+                f"Your unfinished requests have more than {MOST_HELD_BYTES >> 20} MiB together. Send them "
+                "one after the other.",
+                {"Retry-After": str(round(LONGEST_WAIT_S))},
+            )
 
     def _credential(self, scope: Scope) -> str | None:
         header = Headers(scope=scope).get("authorization")

@@ -58,8 +58,10 @@ _CODES = {
     400: "bad_request",
     404: "not_found",
     405: "method_not_allowed",
+    408: "too_slow",
     413: "too_large",
     414: "too_long",
+    429: "rate_limited",
     500: "internal",
 }
 

@@ -16,12 +16,14 @@ from aitne.api.fair_share import (
     ACTIVE_S,
     HEAVY_S,
     LONGEST_WAIT_S,
+    MOST_HELD_BYTES,
     MOST_RUNNING,
     MOST_WAITING,
     FairShare,
     RequestQueue,
     RunningRequest,
 )
+from aitne.api.middleware import MAX_BODY_BYTES
 from aitne.core.errors import RateLimited
 from tests.support.stage import Stage
 
@@ -191,6 +193,37 @@ async def test_slow_bodies_take_no_turn(stage: Stage) -> None:
         async with asyncio.timeout(60):
             assert (await client.get("/api/v1/me")).status_code == 200
         held.set()
+
+
+async def test_unfinished_bodies_of_a_user_take_limited_memory(stage: Stage) -> None:
+    tokens = [await stage.token(await stage.add_user(name)) for name in ("ada", "bob")]
+    size = MAX_BODY_BYTES // 2 - len(b"{}")
+    number = MOST_HELD_BYTES // size
+    arrived, go_on = asyncio.Semaphore(0), asyncio.Event()
+
+    async def slow() -> Any:
+        yield b" " * size
+        arrived.release()
+        await go_on.wait()
+        yield b"{}"
+
+    def send(client: httpx.AsyncClient) -> Any:
+        headers = {"Content-Type": "application/json"}
+        return client.post("/api/v1/jobs", content=slow(), headers=headers)
+
+    async with stage.client(tokens[0]) as ada, stage.client(tokens[1]) as bob:
+        for client in (ada, bob):
+            assert (await client.get("/api/v1/me")).status_code == 200
+        slowly = [asyncio.create_task(send(ada)) for _ in range(number)]
+        for _ in slowly:
+            await arrived.acquire()
+        refused = await send(ada)
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+        other = asyncio.create_task(send(bob))
+        await arrived.acquire()
+        go_on.set()
+        assert {answer.status_code for answer in await asyncio.gather(*slowly, other)} == {422}
+        assert (await send(ada)).status_code == 422
 
 
 async def test_a_user_is_known_by_any_credential(stage: Stage) -> None:
