@@ -15,6 +15,8 @@ from aitne.api.http_protocol import HEADER_S, HttpConnection
 
 log = logging.getLogger(__name__)
 
+_AT_ONCE = 16
+"""Maximum number of connections that are accepted before other work of the event loop is done."""
 _AGAIN_S = 1.0
 
 
@@ -32,7 +34,6 @@ class TlsListener:
         self._listener = listener
         self._context = context
         self._make = make
-        self._backlog = backlog
         self._loop = asyncio.get_running_loop()
         self._handshakes: set[asyncio.Task[None]] = set()
         listener.setblocking(False)
@@ -51,7 +52,7 @@ class TlsListener:
         await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     def _accept(self) -> None:
-        for _ in range(self._backlog):
+        for _ in range(_AT_ONCE):
             try:
                 connection, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
