@@ -112,9 +112,10 @@ class HttpConnection(HttpToolsProtocol):
 
     @override
     def on_response_complete(self) -> None:
-        self.cycle.body.clear()  # of a request that was refused
-        # The rest of its body may still arrive. It gets no longer than another header would.
-        self._enter(_Stage.HEADER if self._stage is _Stage.BODY else _Stage.IDLE)
+        if self.cycle.response_complete:  # otherwise the client has sent another request already
+            self.cycle.body.clear()  # of a request that was refused
+            # The rest of its body may still arrive. It gets no longer than another header would.
+            self._enter(_Stage.HEADER if self._stage is _Stage.BODY else _Stage.IDLE)
         super().on_response_complete()
 
     @override

@@ -10,6 +10,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 
 from aitne.api.http_protocol import HEADER_S, HttpConnection
 
@@ -66,7 +67,7 @@ class TlsListener:
             http = self._make()
             handshake = self._loop.create_task(self._shake_hands(http, connection))
             self._handshakes.add(handshake)
-            handshake.add_done_callback(self._handshakes.discard)
+            handshake.add_done_callback(partial(self._ended, http, connection))
             http.count(_Handshake(handshake), str(address[0]))
 
     def _accept_again(self) -> None:
@@ -80,10 +81,14 @@ class TlsListener:
             )
         except OSError as error:
             log.debug("A TLS handshake failed: %s", error)
-        finally:
-            if http.transport is None:
-                http.release()
-                connection.close()
+
+    def _ended(
+        self, http: HttpConnection, connection: socket.socket, handshake: asyncio.Task[None]
+    ) -> None:
+        self._handshakes.discard(handshake)
+        if http.transport is None:  # also if the task was cancelled before it began
+            http.release()
+            connection.close()
 
 
 class _Handshake:

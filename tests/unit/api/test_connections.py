@@ -66,6 +66,7 @@ class Api:
         self.connections = OpenConnections(limits, lambda: self.now)
         self.port = 0
         self.clients: list[Client] = []
+        self.bodies: list[bytes] = []
         self.made = self.arrived = 0
         """Connections and bytes that have reached the server."""
         self.reads = asyncio.Event()
@@ -88,8 +89,12 @@ class Api:
                 status = 429
         if path == "/upload":
             await self.reads.wait()
-            while (await receive()).get("more_body", False):
-                pass
+            body, more = b"", True
+            while more:
+                message = await receive()
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+            self.bodies.append(body)
         await send({"type": "http.response.start", "status": status, "headers": []})
         if path in ("/stream", "/user/streams"):
             await send({"type": "http.response.body", "body": b"begun", "more_body": True})
@@ -168,7 +173,7 @@ async def serving(
 
     http = partial(Observed, api.connections, lambda address: address in proxies)
     config = uvicorn.Config(
-        api,  # type: ignore[arg-type]
+        api,
         http=cast(type[HttpConnection], http),
         ws=WebSocketConnection,
         lifespan="off",
@@ -271,6 +276,20 @@ async def test_rest_of_a_refused_body_is_not_awaited_for_long() -> None:
 
 
 @on_uvloop
+async def test_second_request_that_arrives_early_keeps_its_body() -> None:
+    async with serving() as api:
+        second = request("/upload", "Content-Length: 4", method="PUT") + b"body"
+        client = await api.open(request("/stream") + second)
+        assert b"begun" in await client.heard()
+        api.advance(HOUR)
+        api.more.set()
+        answers = b""
+        while answers.count(b"ended") < 2:
+            answers += await client.heard()
+        assert api.bodies == [b"body"]
+
+
+@on_uvloop
 async def test_long_responses_are_not_ended() -> None:
     async with serving() as api:
         stream = await api.open(request("/stream"))
@@ -287,8 +306,8 @@ async def test_long_responses_are_not_ended() -> None:
 async def test_response_that_is_not_read_is_ended() -> None:
     async with serving() as api:
         client = await api.open(request("/flood"))
-        connection = next(iter(api.connections))
-        await until(lambda: connection.transport.get_write_buffer_size() > 1 << 16)
+        transport = cast(asyncio.Transport, next(iter(api.connections)).transport)
+        await until(lambda: transport.get_write_buffer_size() > 1 << 16)
         api.advance(UNREAD_S - 1)
         assert len(api.connections) == 1
         api.advance(2)
@@ -300,11 +319,11 @@ async def test_response_that_is_not_read_is_ended() -> None:
 async def test_end_of_a_response_that_is_not_read_is_dropped() -> None:
     async with serving() as api:
         client = await api.open(request("/stream"))
-        connection = next(iter(api.connections))
-        while not connection.transport.get_write_buffer_size():
-            connection.transport.write(bytes(1 << 16))
+        transport = cast(asyncio.Transport, next(iter(api.connections)).transport)
+        while not transport.get_write_buffer_size():
+            transport.write(bytes(1 << 16))
             await asyncio.sleep(0.001)
-        connection.transport.close()
+        transport.close()
         api.advance(CLOSED_S + 2)
         await until(lambda: not len(api.connections))
         client.writer.close()
