@@ -12,8 +12,8 @@ from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity
 from aitne.services.platform.secrets import hashed
 from aitne.services.users.arrivals import LoginService
-from aitne.services.users.identity import RequestOrigin
 from aitne.services.users.known_browsers import LIFETIME_S
+from aitne.services.users.login_results import RequestOrigin
 from tests.support.stage import PASSWORD, Stage
 
 

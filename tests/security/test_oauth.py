@@ -65,6 +65,7 @@ async def test_the_hub_learns_who_is_logged_in(stage: Stage) -> None:
     await stage.add_user("ada")
     async with stage.browser("ada") as client:
         back = await authorize(stage, client)
+        (sign_in,) = (await client.get("/api/v1/account/sign-ins")).json()["items"]
     assert back["state"] == "the-state"
     token = await exchange(stage, back["code"])
     assert token.status_code == 200, token.text
@@ -74,6 +75,7 @@ async def test_the_hub_learns_who_is_logged_in(stage: Stage) -> None:
         who = await hub.get("/api/oauth/userinfo")
         assert who.json() == {
             "sub": "ada",
+            "sid": sign_in["id"],
             "name": "ada",
             "preferred_username": "ada",
             "admin": False,
@@ -81,6 +83,19 @@ async def test_the_hub_learns_who_is_logged_in(stage: Stage) -> None:
         # It answers one question and is no key to anything else.
         assert (await hub.get("/api/oauth/userinfo")).status_code == 401
         assert (await hub.get("/api/v1/me")).status_code == 401
+
+
+async def test_login_that_has_ended_since_its_code_was_issued_opens_nothing(stage: Stage) -> None:
+    await stage.add_user("ada")
+    for before_exchange in (True, False):
+        async with stage.browser("ada") as client:
+            back = await authorize(stage, client)
+            if before_exchange:
+                await client.post("/api/v1/auth/logout")
+            token = (await exchange(stage, back["code"])).json()["access_token"]
+            await client.post("/api/v1/auth/logout")
+        async with stage.client(token) as hub:
+            assert (await hub.get("/api/oauth/userinfo")).status_code == 401
 
 
 async def test_the_client_may_use_basic_authentication(stage: Stage) -> None:

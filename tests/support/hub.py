@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from uuid import UUID
 
 from aitne.core.errors import AitneError
@@ -36,9 +37,12 @@ class RecordingLogins:
     def __init__(self) -> None:
         self.failures: list[AitneError] = []
         self.ended: list[str] = []
+        self.kept: list[frozenset[str]] = []
+        """The sign-ins whose logins continued, for each entry of ``ended``."""
 
-    async def end_logins(self, owner: str) -> None:
+    async def end_logins(self, owner: str, kept: Collection[str] = ()) -> None:
         """Record the end of a user's logins, or raise the next failure."""
         if self.failures:
             raise self.failures.pop(0)
         self.ended.append(owner)
+        self.kept.append(frozenset(kept))

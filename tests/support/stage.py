@@ -373,7 +373,7 @@ def make_stage(
         topology_imports=TopologyImports(store, read_part),
         placements=JobPlacementService(store, topologies),
         terminals=TerminalService(store, renderer, attacher, OwnAccount(settings), clock),
-        hub_logouts=HubLogouts(store, RecordingLogins()),
+        hub_logouts=HubLogouts(store, RecordingLogins(), clock),
         bulk=BulkCancel(jobs, store, clock),
         deletion=JobDeletion(jobs, store, clock),
         capacity=capacity,

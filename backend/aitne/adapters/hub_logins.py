@@ -5,9 +5,9 @@ process does not import httpx.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from http.client import HTTPConnection, HTTPException
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from aitne.core.errors import HubUnavailable
 
@@ -26,16 +26,18 @@ class HubLoginsClient:
         self._port = port
         self._token = token
 
-    async def end_logins(self, owner: str) -> None:
-        """End all of the user's logins at JupyterHub. Raises ``HubUnavailable`` if JupyterHub does
-        not confirm it.
+    async def end_logins(self, owner: str, kept: Collection[str] = ()) -> None:
+        """End the user's logins at JupyterHub, except those of the sign-ins ``kept``. Raises
+        ``HubUnavailable`` if JupyterHub does not confirm it.
         """
-        await asyncio.to_thread(self._end, owner)
+        await asyncio.to_thread(self._end, owner, sorted(kept))
 
-    def _end(self, owner: str) -> None:
+    def _end(self, owner: str, kept: Sequence[str]) -> None:
         headers = {"Authorization": f"token {self._token()}"}
         connection = HTTPConnection("127.0.0.1", self._port, timeout=ANSWER_WITHIN_S)
         path = f"/hub/api/platform/users/{quote(owner, safe='')}/logins"
+        if kept:
+            path = f"{path}?{urlencode([('keep', sign_in_id) for sign_in_id in kept])}"
         try:
             connection.request("DELETE", path, headers=headers)
             status = connection.getresponse().status

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import cast
@@ -31,9 +31,12 @@ from aitne.api.written import JobViewCache
 from aitne.api.written_cluster import ClusterPageCache
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError
+from aitne.core.models.event import Event
 from aitne.core.ports.scheduler import Scheduler
+from aitne.core.users.credentials import EndedCredentials
 from aitne.services.platform.fresh import TtlCache
 from aitne.services.platform.measurements import FRESH_S
+from aitne.services.users.expiry import ExpiryWatch
 
 log = logging.getLogger(__name__)
 
@@ -45,18 +48,22 @@ def create_app(platform: PlatformServices) -> FastAPI:
     when it stops.
     """
 
+    expiry = ExpiryWatch(platform.store, platform.clock, platform.credentials_ended)
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await platform.events.start()
         await platform.health.start()
         await platform.audit_checks.start()
         await platform.hub_logouts.start()
+        await expiry.start()
         # A scheduler that is slow to answer must not keep the portal from starting.
         starting = asyncio.create_task(_start(platform.scheduler))
         try:
             yield
         finally:
             app.state.streams.close()
+            await expiry.stop()
             await platform.terminals.close()
             await platform.hub_logouts.stop()
             await platform.measurements.stop()
@@ -77,6 +84,8 @@ def create_app(platform: PlatformServices) -> FastAPI:
     app.state.streams = OpenStreams()
     app.state.uploads = OpenUploads()
     platform.end_streams.append(app.state.streams.end)
+    platform.events.on_events(partial(_end_with_sessions, app.state.streams))
+    app.state.expiry = expiry
     app.state.unauthenticated_sockets = UnauthenticatedSockets()
     app.state.written = JobViewCache()
     app.state.written_cluster = ClusterPageCache()
@@ -99,6 +108,13 @@ def create_app(platform: PlatformServices) -> FastAPI:
 async def openapi(request: Request) -> JSONResponse:
     """Return the OpenAPI document of this application."""
     return cast(JSONResponse, request.app.state.spec())
+
+
+def _end_with_sessions(streams: OpenStreams, events: Sequence[Event]) -> None:
+    """End the streams that were opened with the tokens of sessions that have ended."""
+    ids = frozenset(str(event.job_id) for event in events if event.ends_job)
+    if ids:
+        streams.end(EndedCredentials(ids=ids))
 
 
 async def _job_metrics(platform: PlatformServices) -> bytes:

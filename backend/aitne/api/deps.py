@@ -23,7 +23,8 @@ from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.settings import Settings
-from aitne.services.users.identity import RequestOrigin, network_of
+from aitne.services.users.identity import network_of
+from aitne.services.users.login_results import RequestOrigin
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CSRF_HEADER = "x-csrf-token"

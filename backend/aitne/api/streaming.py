@@ -12,6 +12,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from aitne.core.errors import RateLimited
+from aitne.core.models.user import Actor
+from aitne.core.users.credentials import EndedCredentials
 
 MAX_STREAMS_PER_USER = 64
 """Maximum number of open streams of one user: each tab of the portal uses one, and each followed
@@ -24,27 +26,27 @@ class OpenStreams:
     they would not end by themselves."""
 
     def __init__(self) -> None:
-        self._pumps: dict[asyncio.Task[None], str | None] = {}
+        self._pumps: dict[asyncio.Task[None], Actor | None] = {}
         self._closed = False
 
     def check(self, user: str) -> None:
         """Check that the user may open another stream. Raises ``RateLimited`` if too many are
         open."""
-        if sum(name == user for name in self._pumps.values()) >= MAX_STREAMS_PER_USER:
+        opened = sum(actor is not None and actor.name == user for actor in self._pumps.values())
+        if opened >= MAX_STREAMS_PER_USER:
             raise RateLimited(
                 f"You have {MAX_STREAMS_PER_USER} open streams. Close a tab of the portal or a "
                 "followed log.",
                 _RETRY_S,
             )
 
-    def add(self, pump: asyncio.Task[None], user: str | None) -> None:
+    def add(self, pump: asyncio.Task[None], actor: Actor | None) -> None:
         """Register the task ``pump`` that sends a stream, until it ends; cancel it at once if the
         server is already stopping.
 
-        ``user`` is the user against whose limit it counts; None for a stream with limits of its
-        own.
+        ``actor`` is the one who opened it; None for a stream with limits and an end of its own.
         """
-        self._pumps[pump] = user
+        self._pumps[pump] = actor
         pump.add_done_callback(self._discard)
         if self._closed:
             pump.cancel()
@@ -52,10 +54,12 @@ class OpenStreams:
     def _discard(self, pump: asyncio.Task[None]) -> None:
         self._pumps.pop(pump, None)
 
-    def end(self, user: str) -> None:
-        """End all streams of a user, who may open them again with a valid credential."""
-        for pump, name in tuple(self._pumps.items()):
-            if name == user:
+    def end(self, ended: EndedCredentials) -> None:
+        """End all streams that were opened with ended credentials; they may be opened again with a
+        valid one.
+        """
+        for pump, actor in tuple(self._pumps.items()):
+            if actor is not None and ended.include(actor.name, actor.credential):
                 pump.cancel()
 
     def close(self) -> None:
@@ -78,22 +82,22 @@ class StreamedResponse(Response):
         self,
         chunks: AsyncGenerator[bytes, None],
         streams: OpenStreams,
-        user: str,
+        actor: Actor,
         *,
         media_type: str,
         headers: Mapping[str, str] | None = None,
         size: int | None = None,
     ) -> None:
-        """Create a response that streams ``chunks`` to ``user``; ``size`` is their size in bytes,
+        """Create a response that streams ``chunks`` to ``actor``; ``size`` is their size in bytes,
         None: it is not known. Raises ``RateLimited`` if the user has too many open streams."""
-        streams.check(user)
+        streams.check(actor.name)
         super().__init__(media_type=media_type, headers=headers)
         del self.headers["content-length"]
         if size is not None:
             self.headers["content-length"] = str(size)
         self._chunks = chunks
         self._streams = streams
-        self._user = user
+        self._actor = actor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the chunks until the generator ends, the client disconnects or the server stops."""
@@ -101,7 +105,7 @@ class StreamedResponse(Response):
             {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
         )
         pump = asyncio.create_task(self._pump(send))
-        self._streams.add(pump, self._user)
+        self._streams.add(pump, self._actor)
         disconnect = asyncio.create_task(_disconnected(receive))
         try:
             await asyncio.wait({pump, disconnect}, return_when=asyncio.FIRST_COMPLETED)

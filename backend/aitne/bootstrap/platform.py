@@ -39,6 +39,7 @@ from aitne.bootstrap.renderer import make_renderer
 from aitne.bootstrap.topologies import read_part
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
+from aitne.core.users.credentials import EndedCredentials
 from aitne.host.account import own_account_name
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
@@ -181,19 +182,23 @@ class PlatformServices:
     health: HealthService
     audit_checks: AuditChecks
     measurements: Measurements
-    end_streams: list[Callable[[str], None]] = field(default_factory=list)
-    """Functions that close a user's open streams; each is called with the user's name."""
+    end_streams: list[Callable[[EndedCredentials], None]] = field(default_factory=list)
+    """Functions that close the open streams of ended credentials."""
 
     async def logins_ended(self, name: str) -> None:
-        """End all connections that a user opened with credentials that are no longer valid.
-
-        These are terminals, streams, and logins at JupyterHub. Clients with other valid credentials
-        reconnect.
+        """End all connections that a user opened, because some of the user's credentials were
+        revoked. Clients with other valid credentials reconnect.
         """
-        await self.terminals.end_of(name)
+        await self.credentials_ended(EndedCredentials(owner=name))
+
+    async def credentials_ended(self, ended: EndedCredentials) -> None:
+        """End all connections that were opened with credentials that are no longer valid: terminals,
+        streams, and logins at JupyterHub.
+        """
         for end in self.end_streams:
-            end(name)
+            end(ended)
         self.hub_logouts.wake()
+        await self.terminals.end_of(ended)
 
 
 def build(settings: Settings) -> PlatformServices:
@@ -354,6 +359,7 @@ def build(settings: Settings) -> PlatformServices:
         hub_logouts=HubLogouts(
             store,
             HubLoginsClient(settings.port_of_hub, partial(read_secret, settings, "hub_api_token")),
+            utc_now,
         ),
         inside=InsideService(store, utc_now, settings.portal_url),
         agents=agents,

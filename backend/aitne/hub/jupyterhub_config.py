@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from logins import (  # type: ignore[import-not-found]
     END_LOGINS,
     EndLoginsHandler,
+    bind_login,
     confine_cookies,
     log_out_by_session,
 )
@@ -110,6 +111,7 @@ hub.authenticator_class = "generic-oauth"
 c.Authenticator.auto_login = True
 c.Authenticator.allow_all = True  # the portal authorizes users
 c.Authenticator.enable_auth_state = False
+c.Authenticator.post_auth_hook = bind_login
 oauth = c.GenericOAuthenticator
 oauth.client_id = "jupyterhub"
 oauth.client_secret = secret("oauth_client_secret")

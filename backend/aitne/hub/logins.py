@@ -7,7 +7,10 @@ Tornado.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import ssl
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,6 +22,7 @@ from jupyterhub.scopes import needs_scope
 from jupyterhub.utils import make_ssl_context
 from oauthenticator import oauth2
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+from tornado.web import HTTPError
 
 END_LOGINS = r"/api/platform/users/([^/]+)/logins"
 _HUB_CLIENT = "jupyterhub"
@@ -26,6 +30,8 @@ _HUB_CLIENT = "jupyterhub"
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _ANSWER_S = 10.0
 _notifications: set[asyncio.Task[None]] = set()
+_ended_at: dict[str, float] = {}
+"""Time of the last request to end logins of each user."""
 
 
 def confine_cookies(*, host_prefix: bool) -> None:
@@ -62,21 +68,48 @@ def confine_cookies(*, host_prefix: bool) -> None:
     base.BaseHandler.clear_cookie = clear_confined
 
 
+def bind_login(_: Any, handler: Any, auth_model: dict[str, Any]) -> dict[str, Any]:
+    """Bind the login of a browser to its sign-in at the portal: all tokens that JupyterHub issues to
+    the browser get the sign-in's session ID. It is the hook ``Authenticator.post_auth_hook``.
+
+    Raises ``HTTPError`` if logins of the user were ended after this request began.
+    """
+    if handler.request._start_time <= _ended_at.get(auth_model["name"], 0.0):
+        raise HTTPError(403, "This login has ended meanwhile. Open the page again.")
+    sign_in_id = auth_model["auth_state"]["oauth_user"]["sid"]
+    handler._session_id = _session_id(handler, sign_in_id)
+    handler.set_session_cookie()
+    return auth_model
+
+
+def _session_id(handler: Any, sign_in_id: str) -> str:
+    """Return the session ID of the browser with this sign-in. Only JupyterHub can compute it, so
+    that no browser takes the session ID of another one.
+    """
+    key: bytes = handler.settings["cookie_secret"]
+    return hmac.new(key, b"sign-in " + sign_in_id.encode(), hashlib.sha256).hexdigest()
+
+
 class EndLoginsHandler(APIHandler):  # type: ignore[misc]
-    """Handler of requests to end all logins of one user, at JupyterHub and at the user's servers,
-    in one transaction.
+    """Handler of requests to end logins of one user, at JupyterHub and at the user's servers, in one
+    transaction.
     """
 
     @needs_scope("admin:users")  # type: ignore[untyped-decorator]
     def delete(self, user_name: str) -> None:
-        """End the user's logins; do nothing if JupyterHub does not know the user."""
+        """End the user's logins except those of the sign-ins that ``keep`` names; do nothing if
+        JupyterHub does not know the user.
+        """
+        _ended_at[user_name] = time.time()
         user = orm.User.find(self.db, user_name)
         if user is not None:
+            kept = {_session_id(self, sign_in_id) for sign_in_id in self.get_arguments("keep")}
             user.cookie_id = orm.new_token()
             tokens = [token for token in user.api_tokens if token.client_id != _HUB_CLIENT]
             codes = self.db.query(orm.OAuthCode).filter_by(user_id=user.id)
             for row in [*tokens, *codes]:
-                self.db.delete(row)
+                if row.session_id not in kept:
+                    self.db.delete(row)
             self.db.commit()
             _notify_servers(self, {user.id})
         self.set_status(204)

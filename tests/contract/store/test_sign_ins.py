@@ -39,8 +39,8 @@ class TestSignIns:
         assert await store.sign_in_id("h") == "id-ada"
         assert await store.open_sign_in("other", clock.now, None) is None
         assert await store.open_sign_in("h", made.expires_at, None) is None
-        await store.end_sign_in("h")
-        await store.end_sign_in("h")
+        await store.end_sign_in("h", clock.now)
+        await store.end_sign_in("h", clock.now)
         assert await store.open_sign_in("h", clock.now, None) is None
         assert await store.sign_in_id("h") is None
         with pytest.raises(NotFound):
@@ -133,19 +133,22 @@ class TestSignIns:
         await add(store, user())
         await add(store, user("eve"))
         await store.update_user("eve", display_name="Eve")
-        assert await store.hub_logouts() == {}
+        assert await store.hub_logouts(clock.now) == []
         await store.create_sign_in(sign_in(clock), "h", "csrf")
         await store.put_secret("oauth_code", "c", "ada", clock.now + timedelta(minutes=1), {})
         await store.revoke_sign_in("ada", "id-ada")
         assert await store.take_secret("oauth_code", "c", clock.now) is None
         await store.revoke_sign_ins("ada")
         await store.set_password("ada", "new", keep=None)
-        assert await store.hub_logouts() == {"ada": 3}
+        (early,) = await store.hub_logouts(clock.now)
+        assert (early.owner, early.count) == ("ada", 3)
         await store.update_user("eve", disabled=True)
-        await store.hub_logged_out("ada", 2)
-        assert await store.hub_logouts() == {"ada": 3, "eve": 1}
-        await store.hub_logged_out("ada", 3)
-        assert await store.hub_logouts() == {"eve": 1}
+        await store.revoke_sign_ins("ada")
+        await store.hub_logged_out(early)
+        due = await store.hub_logouts(clock.now)
+        assert [(each.owner, each.count) for each in due] == [("ada", 4), ("eve", 1)]
+        await store.hub_logged_out(due[0])
+        assert await store.hub_logouts(clock.now) == [due[1]]
 
     async def test_an_own_password_keeps_the_sign_in_in_use(
         self, store: SqlStore, clock: Clock

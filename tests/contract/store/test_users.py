@@ -148,7 +148,7 @@ class TestUsers:
                 expires_at=at + timedelta(days=1),
             )
             await store.create_sign_in(sign_in, f"hash {name}", "csrf")
-        await store.end_sign_in("hash b")
+        await store.end_sign_in("hash b", CREATED_AT + timedelta(hours=2))
         seen, cursor = [], None
         while True:
             page = await store.list_users(

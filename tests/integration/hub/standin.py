@@ -45,7 +45,8 @@ class StandInJob:
 
 
 class StandInPortal:
-    """Listens on ``port``; ``logged_in`` is who every browser is, None: not logged in."""
+    """Listens on ``port``; ``logged_in`` is who every browser is, None: not logged in, and
+    ``sign_in`` the ID of its login."""
 
     def __init__(self, port: int, sessions_url: str, secrets_dir: Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -53,9 +54,10 @@ class StandInPortal:
         self.client_secret = (secrets_dir / "oauth_client_secret").read_text().strip()
         self.service_secret = (secrets_dir / "hub_service_secret").read_text().strip()
         self.logged_in: str | None = "ada"
+        self.sign_in = "sign-in"
         self.jobs: dict[UUID, StandInJob] = {}
-        self.codes: dict[str, tuple[str, str]] = {}
-        self.access: dict[str, str] = {}
+        self.codes: dict[str, tuple[str, str, str]] = {}
+        self.access: dict[str, dict[str, str]] = {}
         self.silent = False
         self.asked_live = 0
         portal = self
@@ -120,7 +122,7 @@ class StandInPortal:
             return self._token(request, form)
         if url.path == "/api/oauth/userinfo":
             user = self.access.pop(request.headers["Authorization"].removeprefix("Bearer "), None)
-            return self._send(request, 200 if user else 401, {"preferred_username": user})
+            return self._send(request, 200 if user else 401, user or {})
         if url.path.startswith("/internal/hub/v1/"):
             return self._internal(request, url.path.split("/")[4:], body)
         return self._send(request, 200, {"portal": True})
@@ -132,7 +134,7 @@ class StandInPortal:
         if self.logged_in is None:
             return self._send(request, 200, {"login-page": True})
         code = secrets.token_urlsafe()
-        self.codes[code] = (self.logged_in, query["code_challenge"])
+        self.codes[code] = (self.logged_in, self.sign_in, query["code_challenge"])
         request.send_response(302)
         answer = urlencode({"code": code, "state": query["state"]})
         request.send_header("Location", f"{self.callback}?{answer}")
@@ -140,7 +142,7 @@ class StandInPortal:
         return None
 
     def _token(self, request: BaseHTTPRequestHandler, form: dict[str, str]) -> None:
-        user, challenge = self.codes.pop(form["code"])
+        user, sign_in, challenge = self.codes.pop(form["code"])
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         basic = request.headers.get("Authorization", "").removeprefix("Basic ")
         given = base64.b64decode(basic).decode() if basic else form.get("client_secret", "")
@@ -148,7 +150,7 @@ class StandInPortal:
         if not proven or self.client_secret not in given:
             return self._send(request, 400, {"error": "invalid_grant"})
         token = secrets.token_urlsafe()
-        self.access[token] = user
+        self.access[token] = {"preferred_username": user, "sid": sign_in}
         return self._send(request, 200, {"access_token": token, "token_type": "Bearer"})
 
     def _internal(self, request: BaseHTTPRequestHandler, parts: list[str], body: bytes) -> None:

@@ -31,8 +31,9 @@ def other() -> Iterator[httpx.Client]:
         yield client
 
 
-def end_logins(running: RunningHub, user: str) -> int:
-    return running.api(f"/platform/users/{user}/logins", "DELETE").status_code
+def end_logins(running: RunningHub, user: str, *keep: str) -> int:
+    query = "&".join(f"keep={sign_in}" for sign_in in keep)
+    return running.api(f"/platform/users/{user}/logins?{query}", "DELETE").status_code
 
 
 @asynccontextmanager
@@ -91,7 +92,8 @@ async def test_logout_ends_the_logins_of_one_browser(
     job = running.job("ada")
     await start(running, job)
     running.portal.logged_in = "ada"
-    for each in (browser, other):
+    for sign_in, each in (("one", browser), ("two", other)):
+        running.portal.sign_in = sign_in
         assert each.get(f"{running.base(job)}/lab").status_code == 200
     thief = httpx.Client(trust_env=False, cookies=_copied(browser))
     assert running.status(thief, job) == 200
@@ -110,6 +112,38 @@ async def test_logout_ends_the_logins_of_one_browser(
         await kept.send(json.dumps(["stdin", "echo kept\n"]))
         assert await kept.recv()
     thief.close()
+
+
+async def test_end_of_one_login_leaves_those_of_other_browsers(
+    running: RunningHub, browser: httpx.Client, other: httpx.Client
+) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    running.portal.logged_in = "ada"
+    running.portal.sign_in = "one"
+    assert browser.get(f"{running.base(job)}/lab").status_code == 200
+    running.portal.sign_in = "two"
+    # A browser cannot take part in a login of another one by a session ID of its choice.
+    other.cookies.set("jupyterhub-session-id", "one", path="/hub/")
+    assert other.get(f"{running.base(job)}/lab").status_code == 200
+    async with (
+        terminal(running, browser, job) as kept,
+        terminal(running, other, job) as ended,
+    ):
+        assert end_logins(running, "ada", "one", "three") == 204
+        assert await closed(ended) == 4401
+        eventually(
+            "it is refused",
+            lambda: running.status(other, job) == 403,
+            within_s=WELL_BEFORE_CACHED_S,
+        )
+        assert running.status(browser, job) == 200
+        await kept.send(json.dumps(["stdin", "echo kept\n"]))
+        assert await kept.recv()
+    assert end_logins(running, "ada", "two") == 204
+    eventually(
+        "it is refused", lambda: running.status(browser, job) == 403, within_s=WELL_BEFORE_CACHED_S
+    )
 
 
 async def test_other_users_stay_logged_in_and_may_end_nothing(

@@ -26,6 +26,9 @@ pytestmark = [
 ]
 
 
+BRIEF_S = 20
+
+
 @pytest.fixture(scope="module")
 def platform(separate_platform: RunningPlatform) -> RunningPlatform:
     """A platform of the module's own: tests kill and restart it."""
@@ -33,12 +36,12 @@ def platform(separate_platform: RunningPlatform) -> RunningPlatform:
 
 
 @contextmanager
-def browser(platform: RunningPlatform) -> Iterator[httpx.Client]:
-    """A browser that is logged in at the portal by a one-time link."""
+def browser(platform: RunningPlatform, token: str | None = None) -> Iterator[httpx.Client]:
+    """A browser that is logged in at the portal by a one-time link, made with ``token``."""
     with local_names.browser() as client:
         login = client.post(
             f"{platform.url}/api/v1/auth/login-link",
-            json={"token": platform.login_link().partition("#link=")[2]},
+            json={"token": platform.login_link(token).partition("#link=")[2]},
             headers={"Origin": platform.url},
         )
         login.raise_for_status()
@@ -125,12 +128,27 @@ def test_a_session_outlives_the_whole_platform(platform: RunningPlatform) -> Non
     assert platform.aitne("stop", job["id"], "--yes").returncode == 0
 
 
-def test_log_out_everywhere_ends_what_the_old_browser_had_opened(
+def test_expiry_of_a_token_and_log_out_everywhere_end_what_a_browser_had_opened(
     platform: RunningPlatform,
 ) -> None:
     before, bearer = session(platform), {"Authorization": f"Bearer {platform.token}"}
-    with browser(platform) as client:
-        assert client.get(before["url"]).status_code == 200
+    made = httpx.post(
+        f"{platform.url}/api/v1/tokens",
+        headers=bearer,
+        json={"name": "brief", "scopes": ["read", "write", "admin"], "expires_in": BRIEF_S},
+        trust_env=False,
+    )
+    assert made.status_code == 201, made.text
+    lab, status = before["url"], before["url"].removesuffix("/lab") + "/api/status"
+    with browser(platform) as client, browser(platform, made.json()["token"]) as brief:
+        for each in (client, brief):
+            assert each.get(lab).status_code == 200
+        eventually(
+            "the token has expired, and its lab is closed",
+            lambda: brief.get(status).status_code == 403,
+            within_s=BRIEF_S + LOGIN_CACHED_S / 3,
+        )
+        assert client.get(status).status_code == 200, "another login opened it"
         done = client.delete(
             f"{platform.url}/api/v1/account/sign-ins?keep_current=false", headers=bearer
         )

@@ -29,7 +29,7 @@ def hub() -> RecordingLogins:
 @pytest.fixture
 async def logouts(stage: Stage, hub: RecordingLogins) -> AsyncIterator[HubLogouts]:
     """The running loop that logs users out of the Hub."""
-    running = HubLogouts(stage.store, hub)
+    running = HubLogouts(stage.store, hub, stage.clock)
     await running.start()
     yield running
     await running.stop()
@@ -63,7 +63,7 @@ async def test_logins_that_ended_before_a_restart_are_not_forgotten(stage: Stage
     await stage.add_user("ada")
     await stage.store.revoke_sign_ins("ada")
     hub = RecordingLogins()
-    later = HubLogouts(stage.store, hub)
+    later = HubLogouts(stage.store, hub, stage.clock)
     await later.start()
     await ended(hub, "ada")
     await later.stop()

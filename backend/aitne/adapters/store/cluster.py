@@ -21,7 +21,7 @@ from aitne.adapters.store.load import LOAD_KEPT
 from aitne.adapters.store.outside import prune_outside
 from aitne.adapters.store.portable import upsert
 from aitne.adapters.store.rows import event_of, node_data, node_of
-from aitne.adapters.store.sign_in_tables import attempts, lockouts, secrets, web_sessions
+from aitne.adapters.store.sign_in_tables import attempts, lockouts, secrets
 from aitne.core.models.event import Event
 from aitne.core.models.node import Cluster, Node, SchedulerStatus
 from aitne.core.ports.store import ClusterStore, Lease
@@ -238,7 +238,7 @@ class ClusterRecords(StorePart, ClusterStore):
     @override
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
         """Delete old events, alerts, measurements, idempotency keys and ended jobs that were not submitted
-        through the platform, and expired logins, secrets and login counts.
+        through the platform, and expired secrets and login counts.
 
         The newest event is kept, because readers continue from its ID.
         """
@@ -255,7 +255,6 @@ class ClusterRecords(StorePart, ClusterStore):
                 delete(tables.idempotency).where(
                     tables.idempotency.c.created_at < idempotency_before
                 ),
-                delete(web_sessions).where(web_sessions.c.expires_at <= now),
                 delete(secrets).where(secrets.c.expires_at <= now),
                 delete(attempts).where(attempts.c.time < now - _ATTEMPTS_KEPT),
                 delete(lockouts).where(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Insert, Update, and_, delete, insert, null, select, true, update
+from sqlalchemy import Insert, Update, and_, case, delete, insert, null, select, true, update
 from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
@@ -29,6 +30,8 @@ _jobs = tables.jobs
 _job_secrets = tables.job_secrets
 _USER_COLUMNS = [_users.c[name] for name in User.model_fields]
 _SIGN_IN_COLUMNS = [_sessions.c[name] for name in SignIn.model_fields]
+_INVALID = "invalid "
+"""Begin of what replaces the hash of a sign-in token that is no longer valid."""
 _USE_NOTED_EVERY = timedelta(minutes=1)
 
 
@@ -123,16 +126,30 @@ class SignIns(StorePart, SignInStore):
         )
 
     @override
-    async def end_sign_in(self, token_hash: str) -> None:
-        """Delete the browser login with this token; do nothing if there is none."""
+    async def end_sign_in(self, token_hash: str, now: datetime) -> None:
+        await self._invalidate(token_hash, {"expires_at": now}, now)
+
+    @override
+    async def replace_sign_in(self, token_hash: str, owner: str, now: datetime) -> None:
+        same = case((_sessions.c.owner == owner, _sessions.c.expires_at), else_=now)
+        await self._invalidate(token_hash, {"expires_at": same}, now)
+
+    async def _invalidate(self, token_hash: str, values: dict[str, Any], now: datetime) -> None:
+        # The row stays until JupyterHub has ended the logins that were opened with it.
+        values["token_hash"] = _INVALID + _sessions.c.id
+        this = (_sessions.c.token_hash == token_hash, _sessions.c.expires_at > now)
         async with self._db.write() as tx:
-            await tx.execute(delete(_sessions).where(_sessions.c.token_hash == token_hash))
+            await tx.execute(update(_sessions).where(*this).values(values))
 
     @override
     async def list_sign_ins(self, owner: str, now: datetime) -> Sequence[SignIn]:
         query = (
             select(*_SIGN_IN_COLUMNS)
-            .where(_sessions.c.owner == owner, _sessions.c.expires_at > now)
+            .where(
+                _sessions.c.owner == owner,
+                _sessions.c.expires_at > now,
+                _sessions.c.token_hash.not_like(f"{_INVALID}%"),
+            )
             .order_by(_sessions.c.last_seen_at.desc(), _sessions.c.id)
         )
         async with self._db.read() as connection:
@@ -177,24 +194,6 @@ class SignIns(StorePart, SignInStore):
         async with self._db.write() as tx:
             if not (await tx.execute(statement.values(authenticated_at=now))).rowcount:
                 raise NotFound("sign-in", "of this browser")
-
-    @override
-    async def hub_logouts(self) -> Mapping[str, int]:
-        """Return the counter of logins that must be ended at JupyterHub, by user; users whose
-        counter is 0 are omitted.
-        """
-        due = select(_users.c.name, _users.c.hub_logouts).where(_users.c.hub_logouts > 0)
-        async with self._db.read() as connection:
-            return {row.name: row.hub_logouts for row in await connection.execute(due)}
-
-    @override
-    async def hub_logged_out(self, owner: str, count: int) -> None:
-        """Record that JupyterHub has ended the owner's logins: set the counter to 0 if it is still
-        ``count``.
-        """
-        same = (_users.c.name == owner, _users.c.hub_logouts == count)
-        async with self._db.write() as tx:
-            await tx.execute(update(_users).where(*same).values(hub_logouts=0))
 
     @override
     async def act_as(

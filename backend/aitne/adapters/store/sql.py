@@ -19,6 +19,7 @@ from aitne.adapters.store.deletion import Deletion
 from aitne.adapters.store.deliveries import Deliveries
 from aitne.adapters.store.directory import Directory
 from aitne.adapters.store.engine import Clock, Database
+from aitne.adapters.store.expiry import Expiry
 from aitne.adapters.store.factors import Factors
 from aitne.adapters.store.gpus import GpuSums
 from aitne.adapters.store.groups import Groups, Invitations
@@ -68,6 +69,7 @@ class SqlStore(
     UsageRecords,
     Credentials,
     SignIns,
+    Expiry,
     Factors,
     Catalog,
     Snapshots,

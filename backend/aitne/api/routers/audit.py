@@ -55,7 +55,7 @@ async def export_audit(
     return StreamedResponse(
         rows,
         streams_of(request.app),
-        actor.name,
+        actor,
         media_type=_TYPES[where.format],
         headers={"Content-Disposition": f'attachment; filename="aitne-audit.{where.format}"'},
     )

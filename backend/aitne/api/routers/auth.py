@@ -36,9 +36,11 @@ from aitne.api.views import Impersonation, Login, LoginLink, LoginLinkUse, Me, M
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError, NotAuthenticated, Unavailable
 from aitne.core.ports.identity import LoginDenied
+from aitne.core.users.credentials import EndedCredentials
 from aitne.core.users.settings import SourceName
-from aitne.services.users.identity import REDIRECT_LIFETIME_S, SecondStep, WebLogin
+from aitne.services.users.identity import REDIRECT_LIFETIME_S
 from aitne.services.users.known_browsers import LIFETIME_S
+from aitne.services.users.login_results import SecondStep, WebLogin
 from aitne.services.users.second_factor import Enrolment
 from aitne.services.users.shared_account import shared_account
 
@@ -223,8 +225,10 @@ async def logout(
     if cookie is None:
         return
     if await platform.identity.is_logged_in(cookie):
-        await get_caller(request, platform, metrics)
+        caller = await get_caller(request, platform, metrics)
         await platform.identity.logout(cookie)
+        sign_in_id = caller.actor.sign_in_id or ""
+        await platform.credentials_ended(EndedCredentials(ids=frozenset({sign_in_id})))
     response.delete_cookie(name, path="/api", httponly=True, samesite="lax")
 
 
@@ -233,6 +237,8 @@ async def end_impersonation(caller: CallerDep, request: Request, platform: Platf
     """End the impersonation of another user."""
     cookie = request.cookies.get(cookie_name(platform.settings))
     await platform.account.end_impersonation(caller.actor, cookie)
+    ended = frozenset({caller.actor.credential})
+    await platform.credentials_ended(EndedCredentials(ids=ended))
 
 
 @router.get("/me")
@@ -251,7 +257,7 @@ async def _logged_in(
 ) -> Me:
     name = cookie_name(platform.settings)
     if (old := request.cookies.get(name)) is not None:
-        await platform.identity.logout(old)
+        await platform.identity.replace(old, web)
     response.set_cookie(
         name,
         web.token,

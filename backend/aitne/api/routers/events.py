@@ -47,7 +47,7 @@ async def stream_events(
     return StreamedResponse(
         event_stream(platform.events, actor, last_id, again, metrics),
         streams_of(request.app),
-        actor.name,
+        actor,
         media_type="text/event-stream",
         headers={"X-Accel-Buffering": "no"},
     )

@@ -286,7 +286,7 @@ async def get_job_notebook(
     return StreamedResponse(
         content.parts,
         streams_of(request.app),
-        actor.name,
+        actor,
         media_type=NOTEBOOK_TYPE,
         headers={**_SANDBOX, "Content-Disposition": disposition},
         size=content.size,
@@ -302,7 +302,7 @@ async def get_job_notebook_page(
     return StreamedResponse(
         page.parts,
         streams_of(request.app),
-        actor.name,
+        actor,
         media_type="text/html; charset=utf-8",
         headers=_SANDBOX,
         size=page.size,
@@ -401,7 +401,7 @@ async def get_job_logs(
     return StreamedResponse(
         while_allowed(lines, again),
         streams_of(request.app),
-        actor.name,
+        actor,
         media_type="text/plain; charset=utf-8",
         headers=headers,
     )

@@ -67,7 +67,7 @@ async def get_job_result(
     return StreamedResponse(
         result.parts,
         streams_of(request.app),
-        actor.name,
+        actor,
         media_type="application/octet-stream",
         headers={"Content-Disposition": "attachment"},
         size=result.size,

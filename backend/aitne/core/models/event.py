@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, UtcTime
 
 
@@ -31,3 +32,12 @@ class Event(Frozen):
     """Project whose members may see the event; None: none."""
     data: dict[str, Any] = Field(default_factory=dict)
     """Details of the change, by kind."""
+
+    @property
+    def ends_job(self) -> bool:
+        """Return whether the event reports that a job, ``job_id``, has ended."""
+        return (
+            self.kind == "job.state"
+            and self.job_id is not None
+            and JobState(self.data["state"]).terminal
+        )

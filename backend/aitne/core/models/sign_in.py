@@ -65,6 +65,25 @@ class OpenSignIn(Frozen):
         return None if self.user.name == self.sign_in.owner else self.sign_in.owner
 
 
+class HubLogout(Frozen):
+    """Logins of one user that JupyterHub has to end."""
+
+    owner: UserName
+    count: int
+    """Number of revocations that require the end of all of the user's logins; 0: only the logins of
+    expired sign-ins end.
+    """
+    expired: frozenset[str]
+    """IDs of the user's sign-ins that have expired."""
+    valid: frozenset[str]
+    """IDs of the user's sign-ins that have not expired."""
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """IDs of the sign-ins whose logins at JupyterHub continue."""
+        return frozenset() if self.count else self.valid
+
+
 class LoginAttempt(Frozen):
     """Result of counting a login attempt under a name."""
 

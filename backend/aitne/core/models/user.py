@@ -9,6 +9,7 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen, ProjectName, UserName, UtcTime
 from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Retention
+from aitne.core.users.credentials import impersonation_id
 
 
 class Role(StrEnum):
@@ -124,10 +125,25 @@ class Actor(Frozen):
     credential did. The token permits only what concerns the jobs of its owner.
     """
 
+    sign_in_id: str | None = None
+    """ID of the sign-in that authenticated the request; None: another credential did."""
+
     @property
     def name(self) -> str:
         """Login name of the user."""
         return self.user.name
+
+    @property
+    def credential(self) -> str:
+        """ID of the credential that authenticated the request: of a sign-in, of an impersonation in
+        a sign-in, of an access token, or of the session whose token it is. It is not a secret; empty
+        if the platform itself acts.
+        """
+        if self.sign_in_id is not None and self.impersonator is not None:
+            return impersonation_id(self.sign_in_id, self.name)
+        if self.sign_in_id is not None:
+            return self.sign_in_id
+        return str(self.session) if self.session is not None else self.token_id or ""
 
     @property
     def is_admin(self) -> bool:

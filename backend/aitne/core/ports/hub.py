@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 from uuid import UUID
 
@@ -31,8 +32,9 @@ class Hub(Protocol):
 class HubLogins(Protocol):
     """Port that ends the logins of browsers at JupyterHub and at the sessions behind it."""
 
-    async def end_logins(self, owner: str) -> None:
-        """End all logins of the user ``owner``, which JupyterHub need not know.
+    async def end_logins(self, owner: str, kept: Collection[str] = ()) -> None:
+        """End the logins of the user ``owner``, which JupyterHub need not know, except those that
+        were opened with the sign-ins whose IDs are ``kept``.
 
         Returns when these logins can no longer open a session. Raises ``HubUnavailable``.
         """

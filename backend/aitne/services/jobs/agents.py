@@ -166,11 +166,7 @@ class AgentService:
         changed = {event.job_id for event in events if event.job_id is not None}
         self._confirmed |= changed & self._early.keys()
         self.usage.forget(
-            event.job_id
-            for event in events
-            if event.kind == "job.state"
-            and event.job_id is not None
-            and JobState(event.data["state"]).terminal
+            event.job_id for event in events if event.job_id is not None and event.ends_job
         )
         if self._confirmed and (self._settling is None or self._settling.done()):
             self._settling = asyncio.create_task(self._settle_early(), name="early-reports")

@@ -27,6 +27,7 @@ from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.ports.store import Store
 from aitne.core.sessions.attach_protocol import ShellStart, SshStart
+from aitne.core.users.credentials import EndedCredentials
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.controller.runs import run_of
 from aitne.services.jobs.outside import check_not_outside
@@ -62,8 +63,10 @@ class OpenTerminal:
     terminal is kept for ``HOLD_S`` seconds, so that the browser can connect again.
     """
 
-    def __init__(self, terminal: Terminal, number: int) -> None:
+    def __init__(self, terminal: Terminal, credential: str, number: int) -> None:
         self.terminal = terminal
+        self.credential = credential
+        """ID of the credential with which the current connection was opened."""
         self.number = number
         """Number of the current connection; an older connection notices from it that it was
         replaced.
@@ -109,7 +112,7 @@ class TerminalService:
         chosen = self._node(job, node)
         secret = new_secret()
         expires_at = self._clock() + timedelta(seconds=TICKET_LIFETIME_S)
-        data = {"job_id": str(job_id), "node": chosen}
+        data = {"job_id": str(job_id), "node": chosen, "credential": actor.credential}
         await self._store.put_secret(_TICKET, hashed(secret), actor.name, expires_at, data)
         return Ticket(
             ticket=secret,
@@ -146,7 +149,7 @@ class TerminalService:
             RateLimited: the user has too many terminals.
             NotSupported, Unavailable: the program cannot be started.
         """
-        owner, node = await self._redeem(job_id, ticket)
+        owner, node, credential = await self._redeem(job_id, ticket)
         job = await self._store.get_job(job_id)
         if job.owner != owner:
             raise NotAuthenticated("This ticket is for another job. Ask for a new one.")
@@ -159,9 +162,10 @@ class TerminalService:
             if not self._opening[owner]:
                 del self._opening[owner]
         name = new_secret()
-        self._held[name] = OpenTerminal(terminal, 1)
+        self._held[name] = OpenTerminal(terminal, credential, 1)
         details = {"by": owner, "node": chosen, "kind": start.kind}
         try:
+            await self._check(credential, job_id)  # it may have ended while the program started
             await self._store.add_job_event(job_id, ATTACHED, details)
         except BaseException:
             await self._end(name)  # its name was not returned, so no request can end it
@@ -175,7 +179,7 @@ class TerminalService:
             NotAuthenticated: the ticket is invalid.
             NotFound: the terminal has ended meanwhile, or belongs to another user.
         """
-        owner, _ = await self._redeem(job_id, ticket)
+        owner, _, credential = await self._redeem(job_id, ticket)
         entry = self._held.get(name)
         if entry is None or (entry.terminal.owner, entry.terminal.job_id) != (owner, job_id):
             raise NotFound("terminal", "that was left")
@@ -183,6 +187,7 @@ class TerminalService:
             entry.closing.cancel()
             entry.closing = None
         entry.number += 1
+        entry.credential = credential
         return entry.terminal
 
     def connection(self, name: str) -> int:
@@ -221,9 +226,13 @@ class TerminalService:
                 entry.closing.cancel()
             await entry.terminal.close()
 
-    async def end_of(self, owner: str) -> None:
-        """End all terminals of a user, whose credentials were revoked."""
-        names = [name for name, entry in self._held.items() if entry.terminal.owner == owner]
+    async def end_of(self, ended: EndedCredentials) -> None:
+        """End all terminals that were opened with a credential that has ended."""
+        names = [
+            name
+            for name, entry in self._held.items()
+            if ended.include(entry.terminal.owner, entry.credential)
+        ]
         await asyncio.gather(*(self._end(name) for name in names))
 
     async def close(self) -> None:
@@ -233,15 +242,22 @@ class TerminalService:
 
     # --- the parts -------------------------------------------------------------------------------
 
-    async def _redeem(self, job_id: UUID, ticket: str) -> tuple[str, str]:
+    async def _redeem(self, job_id: UUID, ticket: str) -> tuple[str, str, str]:
+        """Use up a ticket; return its user, its node, and the credential that asked for it."""
         taken = await self._store.take_secret(_TICKET, hashed(ticket), self._clock())
         user = None if taken is None else await self._store.get_user(taken[0])
         if taken is None or user is None or user.disabled or taken[1]["job_id"] != str(job_id):
-            raise NotAuthenticated(
-                "This ticket was used before, has expired, or is for another job. Ask for a new one "
-                f"with POST /api/v1/jobs/{job_id}/terminal."
-            )
-        return taken[0], str(taken[1]["node"])
+            raise _no_longer_valid(job_id)
+        credential = str(taken[1].get("credential"))
+        await self._check(credential, job_id)
+        return taken[0], str(taken[1]["node"]), credential
+
+    async def _check(self, credential: str, job_id: UUID) -> None:
+        """Check that the credential with which a ticket was requested has not ended since. Raises
+        ``NotAuthenticated``.
+        """
+        if not await self._store.credential_valid(credential, self._clock()):
+            raise _no_longer_valid(job_id)
 
     def _node(self, job: Job, node: str | None) -> str:
         if self._attacher is None:
@@ -291,3 +307,10 @@ class TerminalService:
         except SchedulerRejected as error:
             raise Conflict(error.message) from error
         return await open_terminal(connection, start, node=node, owner=owner, job_id=job.id)
+
+
+def _no_longer_valid(job_id: UUID) -> NotAuthenticated:
+    return NotAuthenticated(
+        "This ticket was used before, has expired, or is for another job. Ask for a new one with "
+        f"POST /api/v1/jobs/{job_id}/terminal."
+    )

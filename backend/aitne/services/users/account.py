@@ -22,7 +22,8 @@ from aitne.core.users.policy import (
 )
 from aitne.services.platform.secrets import hashed, new_secret
 from aitne.services.users.arrivals import OWN, LoginService
-from aitne.services.users.identity import OneTimeLink, lockout_key
+from aitne.services.users.identity import lockout_key
+from aitne.services.users.login_results import OneTimeLink
 from aitne.services.users.passwords import check_new_password
 from aitne.services.users.second_factor import Enrolment, FactorState, SecondFactors
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from datetime import datetime
 
 from aitne.core.errors import HubUnavailable, StoreUnavailable
 from aitne.core.ports.hub import HubLogins
@@ -15,15 +17,16 @@ SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 
 
 class HubLogouts:
-    """Task that logs out users from JupyterHub whose sign-ins at the portal have ended. The store
-    contains the list of these users.
+    """Task that logs out users from JupyterHub whose sign-ins at the portal were revoked or have
+    expired. The store contains the list of these users.
 
     The task sleeps until ``wake`` is called. While JupyterHub does not answer, it retries.
     """
 
-    def __init__(self, store: SignInStore, hub: HubLogins) -> None:
+    def __init__(self, store: SignInStore, hub: HubLogins, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._hub = hub
+        self._clock = clock
         self._due = asyncio.Event()
         self._due.set()  # for logins that ended before this process started
         self._task: asyncio.Task[None] | None = None
@@ -61,14 +64,14 @@ class HubLogouts:
         """
         complete = True
         try:
-            for owner, count in (await self._store.hub_logouts()).items():
+            for logout in await self._store.hub_logouts(self._clock()):
                 try:
-                    await self._hub.end_logins(owner)
+                    await self._hub.end_logins(logout.owner, logout.kept)
                 except HubUnavailable as error:
                     log.warning("%s The request is retried.", error.message)
                     complete = False
                 else:
-                    await self._store.hub_logged_out(owner, count)
+                    await self._store.hub_logged_out(logout)
         except StoreUnavailable as error:
             log.warning("The ended logins could not be read: %s", error.message)
             complete = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Any
@@ -23,7 +22,15 @@ from aitne.services.platform.secrets import hashed, new_secret
 from aitne.services.users.arrivals import IdentityUnavailable, LoginService
 from aitne.services.users.devices import device_words
 from aitne.services.users.known_browsers import KnownBrowsers
-from aitne.services.users.second_factor import Enrolment, SecondFactors
+from aitne.services.users.login_results import (
+    AuthRedirect,
+    OneTimeLink,
+    RequestOrigin,
+    SecondStep,
+    WebLogin,
+    WebSession,
+)
+from aitne.services.users.second_factor import SecondFactors
 from aitne.services.users.session_tokens import owner_of
 
 TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
@@ -40,73 +47,6 @@ class LoginExpired(NotAuthenticated):
     """Error: the second step of a login came too late, or its ticket was used before."""
 
     code = "login_expired"
-
-
-@dataclass(frozen=True, slots=True)
-class RequestOrigin:
-    """Origin of a request: network address, user agent and the cookie of a known browser."""
-
-    address: str | None = None
-    agent: str | None = None
-    browser: str | None = None
-    """Cookie of a browser that has logged in before."""
-
-
-@dataclass(frozen=True, slots=True)
-class WebSession:
-    """Valid sign-in of a request, with its CSRF token and the end of an impersonation."""
-
-    actor: Actor
-    csrf: str
-    acting_until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WebLogin:
-    """A new sign-in. ``token`` is its sign-in token for the cookie; only the hash of it
-    is stored.
-    """
-
-    actor: Actor
-    csrf: str
-    token: str
-    browser: str
-    """Value of a long-lived cookie that marks the browser as known: its failed logins are counted
-    separately, so that wrong passwords sent from other browsers cannot lock it out.
-    """
-    recovery_codes: tuple[str, ...] = ()
-    """Recovery codes of a second factor that was set up during the login; shown only once."""
-
-
-@dataclass(frozen=True, slots=True)
-class SecondStep:
-    """Answer to a login with a correct password that needs a code as a second step.
-
-    ``enrol`` is set if the user has no second factor yet and must set one up.
-    """
-
-    ticket: str
-    expires_at: datetime
-    enrol: Enrolment | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OneTimeLink:
-    """One-time link that logs a user in."""
-
-    url: str
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class AuthRedirect:
-    """URL to which a browser is redirected to log in at an identity provider.
-
-    The browser keeps ``proof`` in a cookie; it shows later that the same browser returns.
-    """
-
-    url: str
-    proof: str
 
 
 def lockout_key(username: str) -> str:
@@ -337,7 +277,13 @@ class IdentityService:
 
     async def logout(self, token: str) -> None:
         """End the sign-in of this sign-in token; an unknown token is not an error."""
-        await self._store.end_sign_in(hashed(token))
+        await self._store.end_sign_in(hashed(token), self._clock())
+
+    async def replace(self, token: str, login: WebLogin) -> None:
+        """Invalidate the sign-in token of the same browser's previous login; an unknown token is not
+        an error.
+        """
+        await self._store.replace_sign_in(hashed(token), login.actor.name, self._clock())
 
     async def is_logged_in(self, token: str) -> bool:
         """Return whether the sign-in token belongs to a valid sign-in."""
@@ -353,6 +299,7 @@ class IdentityService:
             "token_id": login.sign_in.token_id,
             "token_created_by": login.token_created_by,
             "authenticated_at": login.sign_in.authenticated_at or login.sign_in.created_at,
+            "sign_in_id": login.sign_in.id,
         }
         if login.impersonator is None:
             actor = await self._actor(login.user, frozenset(Scope))

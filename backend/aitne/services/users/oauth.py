@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from aitne.core.errors import AitneError, InvalidInput, NotAuthenticated, NotFound
 from aitne.core.models.base import Frozen
 from aitne.core.models.user import Actor, Role, User
-from aitne.core.ports.store import UserStore
+from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.services.platform.secrets import hashed, new_secret, read_secret
 
@@ -60,6 +60,8 @@ class UserInfo(Frozen):
     """Claims about the logged-in user, named as in OpenID Connect and JupyterHub."""
 
     sub: str
+    sid: str
+    """ID of the sign-in, with which the logins at JupyterHub end."""
     name: str
     preferred_username: str
     admin: bool
@@ -70,7 +72,7 @@ class OAuthService:
     the store.
     """
 
-    def __init__(self, store: UserStore, settings: Settings, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, settings: Settings, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
@@ -119,7 +121,7 @@ class OAuthService:
             hashed(code),
             actor.name,
             self._clock() + timedelta(seconds=CODE_LIFETIME_S),
-            {"redirect_uri": redirect_uri, "challenge": challenge},
+            {"redirect_uri": redirect_uri, "challenge": challenge, "sign_in": actor.sign_in_id},
         )
         return code
 
@@ -160,7 +162,7 @@ class OAuthService:
             hashed(token),
             owner,
             self._clock() + timedelta(seconds=ACCESS_LIFETIME_S),
-            {},
+            {"sign_in": data.get("sign_in")},
         )
         return AccessToken(token, ACCESS_LIFETIME_S)
 
@@ -171,9 +173,12 @@ class OAuthService:
         """
         taken = await self._store.take_secret(_ACCESS, hashed(token), self._clock())
         user = await self._find(taken[0]) if taken is not None else None
-        if user is None or user.disabled:
+        sign_in_id = "" if taken is None else str(taken[1].get("sign_in"))
+        valid = await self._store.credential_valid(sign_in_id, self._clock())
+        if user is None or user.disabled or not valid:
             raise NotAuthenticated("The access token is unknown, expired or was used before.")
         return UserInfo(
+            sid=sign_in_id,
             sub=user.name,
             name=user.display_name or user.name,
             preferred_username=user.name,

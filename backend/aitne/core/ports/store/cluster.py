@@ -94,7 +94,7 @@ class ClusterStore(Protocol):
 
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
         """Delete events and samples older than ``events_before``, idempotency keys older than
-        ``idempotency_before``, and all expired secrets and sign-ins.
+        ``idempotency_before``, and all expired secrets.
 
         Also deletes those jobs that were not submitted through the platform and ended before
         ``events_before``, and of each user all but the newest.

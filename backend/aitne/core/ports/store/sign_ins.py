@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from aitne.core.models.sign_in import LoginAttempt, OpenSignIn, SecondFactor, SignIn
+from aitne.core.models.sign_in import HubLogout, LoginAttempt, OpenSignIn, SecondFactor, SignIn
 from aitne.core.models.user import User
 
 
@@ -36,8 +36,19 @@ class SignInStore(Protocol):
         """
         ...
 
-    async def end_sign_in(self, token_hash: str) -> None:
-        """End the sign-in of this sign-in token. An unknown token is not an error."""
+    async def end_sign_in(self, token_hash: str, now: datetime) -> None:
+        """End the sign-in of this sign-in token, as if it expired ``now``. An unknown token is not an
+        error.
+        """
+        ...
+
+    async def replace_sign_in(self, token_hash: str, owner: str, now: datetime) -> None:
+        """Invalidate this sign-in token, because the user ``owner`` has just logged in in the same
+        browser.
+
+        What was opened with the sign-in continues until its expiry if it was the same user's;
+        otherwise the sign-in ends. An unknown token is not an error.
+        """
         ...
 
     async def list_sign_ins(self, owner: str, now: datetime) -> Sequence[SignIn]:
@@ -67,15 +78,33 @@ class SignInStore(Protocol):
         ``NotFound``.
         """
 
-    async def hub_logouts(self) -> Mapping[str, int]:
-        """Return the users whose sign-ins have ended but whose logins at JupyterHub have not, each
-        with a counter to pass to ``hub_logged_out``.
+    async def hub_logouts(self, now: datetime) -> Sequence[HubLogout]:
+        """Return what JupyterHub has to end, for each user whose sign-ins were revoked, or have
+        expired before ``now``, since its last ``hub_logged_out``.
         """
         ...
 
-    async def hub_logged_out(self, owner: str, count: int) -> None:
-        """Record that JupyterHub has ended the logins of the owner, unless the owner's counter has
-        passed ``count`` because further sign-ins have ended.
+    async def hub_logged_out(self, logout: HubLogout) -> None:
+        """Record that JupyterHub has carried out the logout. What was revoked or has expired since
+        it was read is still to be ended.
+        """
+        ...
+
+    async def expired_credentials(self, after: datetime, until: datetime) -> frozenset[str]:
+        """Return the IDs, as ``Actor.credential``, of the sign-ins, impersonations and access tokens
+        whose time was over later than ``after``, and at ``until`` at the latest.
+        """
+        ...
+
+    async def next_expiry(self, after: datetime) -> datetime | None:
+        """Return the first time later than ``after`` at which the time of a sign-in, an
+        impersonation or an access token is over; None if there is none.
+        """
+        ...
+
+    async def credential_valid(self, credential: str, now: datetime) -> bool:
+        """Return whether the credential with this ID (``Actor.credential``) exists and has not
+        ended. Whether its user is disabled is not checked.
         """
         ...
 
