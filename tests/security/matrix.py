@@ -147,6 +147,7 @@ ROUTES: dict[str, Route] = {
     "redeem_device_login": reads(PUBLIC, body={"device_code": "unknown"}, refused=frozenset()),
     "confirm_device_login": writes(ANYONE, body={"user_code": "BCD-FGH-JKL", "scopes": ["read"]}),
     "get_me": reads(ANYONE, session=ANY),
+    "report_activity": reads(ANYONE),
     # Accounts.
     "list_tokens": reads(ANYONE),
     "create_token": writes(ANYONE, body={"name": "mine", "scopes": ["read"]}),

@@ -36,6 +36,12 @@ async def events(stage: Stage, headers: dict[str, str]) -> AsyncIterator[OpenAns
         yield answer
 
 
+async def open_stream(stage: Stage, browser: httpx.AsyncClient) -> None:
+    """Open the stream of events as a page does whose connection broke."""
+    async with events(stage, cookie(stage, browser)):
+        pass
+
+
 def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
@@ -107,12 +113,45 @@ async def test_login_that_expires_or_is_ended_closes_what_its_browser_opened(
             events(stage, cookie(stage, first)) as of_first,
             events(stage, cookie(stage, second)) as of_second,
         ):
-            await pass_time(stage, lifetime_s - 60)
+            for _ in range(8):
+                for browser in (first, second):
+                    await browser.post("/api/v1/auth/activity")
+                await pass_time(stage, (lifetime_s - 60) / 8)
             assert await ended(of_first)
             await stage.store.create_job(make_job(owner="ada"))
             await of_second.until(b"event: job.created")
             assert (await second.post("/api/v1/auth/logout")).status_code == 204
             assert await ended(of_second)
+
+
+async def test_login_ends_when_its_user_does_nothing_although_a_page_is_open(
+    stage: Stage, ada: Actor
+) -> None:
+    idle_s = stage.settings.auth.inactivity_duration
+    async with (
+        stage.browser("ada") as browser,
+        events(stage, cookie(stage, browser)) as stream,
+    ):
+        stage.clock.move(idle_s - 60)
+        job = {"name": "n", "project": "vision", "commands": ["true"]}
+        assert (await browser.post("/api/v1/jobs", json=job)).status_code == 201
+        for _ in range(2):
+            await pass_time(stage, idle_s / 4)
+            assert (await browser.get("/api/v1/me")).status_code == 200
+            await open_stream(stage, browser)
+        assert (await browser.post("/api/v1/auth/activity")).status_code == 204
+        await pass_time(stage, idle_s - 1)
+        assert (await browser.get("/api/v1/me")).status_code == 200
+        assert not stream.ended
+        await pass_time(stage, 1)
+        assert await ended(stream)
+        assert (await browser.get("/api/v1/me")).status_code == 401
+        assert (await browser.post("/api/v1/auth/activity")).status_code == 401
+        # Sessions have an inactivity duration of their own: the work in them is not seen here.
+        assert not await stage.store.hub_logouts(stage.clock.now)
+        stage.clock.move(stage.settings.auth.session_lifetime)
+        (due,) = await stage.store.hub_logouts(stage.clock.now)
+        assert (due.owner, len(due.expired)) == ("ada", 1)
 
 
 @pytest.mark.parametrize("by_time", [True, False])

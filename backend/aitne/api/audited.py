@@ -20,7 +20,14 @@ from aitne.services.audit import AuditService
 
 _CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 READS = frozenset(
-    {"plan_job", "plan_ranks", "import_job", "preview_invitation", "look_at_invitation"}
+    {
+        "plan_job",
+        "plan_ranks",
+        "import_job",
+        "preview_invitation",
+        "look_at_invitation",
+        "report_activity",
+    }
 )
 """Operation ids of POST requests that change nothing, and therefore get no audit log entry."""
 _ACTOR, _NOTES = "aitne.actor", "aitne.notes"

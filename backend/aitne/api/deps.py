@@ -161,7 +161,10 @@ async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDe
             check_operation(request, actor)
             return _counted(request, Caller(actor))
         if cookie is not None:
-            session = await platform.identity.actor_of_session(cookie, visit_of(request).address)
+            # Pages read by themselves; a change, or a report of input, is the work of the user.
+            used = request.method not in SAFE_METHODS
+            address = visit_of(request).address
+            session = await platform.identity.actor_of_session(cookie, address, used=used)
             _check_browser(request, platform.settings, session.csrf)
             acts(request, session.actor)
             return _counted(request, Caller(session.actor, session.csrf, session.acting_until))

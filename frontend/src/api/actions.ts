@@ -65,6 +65,11 @@ export function resumeNode(name: string): Promise<ClusterNode> {
   return must(client.POST("/api/v1/cluster/nodes/{name}/resume", { params: { path: { name } } }));
 }
 
+/** Reports that the user is at work in a page, so that the login does not end as unused. */
+export function reportActivity(): Promise<void> {
+  return done(client.POST("/api/v1/auth/activity"));
+}
+
 export function createToken(body: NewToken): Promise<TokenSecret> {
   return must(client.POST("/api/v1/tokens", { body }));
 }

@@ -187,6 +187,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/auth/activity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report that the user is at work in a page of the portal, so that the login of this browser does not end as unused
+         * @description Report that the user is at work in a page of the portal, so that the login of this browser does
+         *     not end as unused. Other requests that only read do not count as use.
+         */
+        post: operations["report_activity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/auth/end-impersonation": {
         parameters: {
             query?: never;
@@ -8456,6 +8477,8 @@ export interface components {
              * @description Time of its expiry.
              */
             expires_at: string;
+            /** @description Time at which it ends before its expiry if its user does nothing in the portal until then; null: it does not. */
+            idle_ends_at?: string | null;
             /** @description The user whom an administrator impersonates. */
             acting_as?: string | null;
             /** @description Time at which the impersonation ends by itself. */
@@ -10040,6 +10063,40 @@ export interface operations {
                 };
                 content?: never;
             };
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    report_activity: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */

@@ -13,6 +13,7 @@ import { pagesOf } from "@/lib/pages";
 import { LiveProvider } from "@/live/LiveProvider";
 import { Navigation } from "@/shell/Navigation";
 import { BANNERS, TOOLS } from "@/shell/slots";
+import { useActivity } from "@/shell/use-activity";
 import { useStoredAppearance } from "@/shell/use-appearance";
 import { useShortcuts } from "@/hooks/use-shortcuts";
 import { UserMenu } from "@/shell/UserMenu";
@@ -31,6 +32,7 @@ export function Shell() {
   const [searching, setSearching] = useState(false);
   const [helping, setHelping] = useState(false);
   useStoredAppearance();
+  useActivity();
   useShortcuts({ role: me.user.role, onSearch: () => setSearching(true), onHelp: () => setHelping(true) });
   const first = useRef(true);
   useEffect(() => {

@@ -13,6 +13,7 @@ from typing_extensions import override
 from aitne.adapters.store import sign_in_tables, tables
 from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.jobs import LIVE_STATES
+from aitne.adapters.store.sign_ins import valid_at
 from aitne.core.models.sign_in import HubLogout
 from aitne.core.ports.store import SignInStore
 from aitne.core.users.credentials import impersonation_id
@@ -63,7 +64,8 @@ class Expiry(StorePart, SignInStore):
         def over(column: ColumnElement[datetime]) -> ColumnElement[bool]:
             return (column > after) & (column <= until)
 
-        sign_ins = select(_sessions.c.id).where(over(_sessions.c.expires_at))
+        ends = over(_sessions.c.expires_at) | over(_sessions.c.idle_ends_at)
+        sign_ins = select(_sessions.c.id).where(ends)
         impersonations = select(_sessions.c.id, _sessions.c.acting_as).where(
             over(_sessions.c.acting_until)
         )
@@ -78,7 +80,12 @@ class Expiry(StorePart, SignInStore):
 
     @override
     async def next_expiry(self, after: datetime) -> datetime | None:
-        columns = (_sessions.c.expires_at, _sessions.c.acting_until, _tokens.c.expires_at)
+        columns = (
+            _sessions.c.expires_at,
+            _sessions.c.idle_ends_at,
+            _sessions.c.acting_until,
+            _tokens.c.expires_at,
+        )
         async with self._db.read() as connection:
             times = [
                 (await connection.execute(select(func.min(column)).where(column > after))).scalar()
@@ -89,7 +96,7 @@ class Expiry(StorePart, SignInStore):
     @override
     async def credential_valid(self, credential: str, now: datetime) -> bool:
         sign_in_id, _, acting_as = credential.partition("/")
-        sign_in = (_sessions.c.id == sign_in_id) & (_sessions.c.expires_at > now)
+        sign_in = (_sessions.c.id == sign_in_id) & valid_at(now)
         if acting_as:
             sign_in &= (_sessions.c.acting_as == acting_as) & (_sessions.c.acting_until > now)
         token = (_tokens.c.id == credential) & (

@@ -26,7 +26,7 @@ web_sessions = Table(
     Column("address", Text),
     Column("created_at", UtcDateTime, nullable=False),
     Column("last_seen_at", UtcDateTime, nullable=False),
-    Column("expires_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False, index=True),
     # The user whom an administrator impersonates, and the end of the impersonation.
     Column("acting_as", String(32), ForeignKey("users.name", ondelete="CASCADE")),
     Column("acting_until", UtcDateTime),
@@ -34,6 +34,8 @@ web_sessions = Table(
     Column("token_id", Text),
     # The last time after the login at which the user entered the password or a code.
     Column("authenticated_at", UtcDateTime),
+    # The time at which it ends unless its user does something in the portal before.
+    Column("idle_ends_at", UtcDateTime, index=True),
 )
 
 tokens = Table(
@@ -51,7 +53,7 @@ tokens = Table(
     Column("name", Text, nullable=False),
     Column("scopes", JSON, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    Column("expires_at", UtcDateTime),
+    Column("expires_at", UtcDateTime, index=True),
     Column("last_used_at", UtcDateTime),
     # The administrator who created it for its owner.
     Column("created_by", String(32)),

@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Insert, Update, and_, case, delete, insert, null, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Insert,
+    Update,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    null,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
@@ -33,6 +46,12 @@ _SIGN_IN_COLUMNS = [_sessions.c[name] for name in SignIn.model_fields]
 _INVALID = "invalid "
 """Begin of what replaces the hash of a sign-in token that is no longer valid."""
 _USE_NOTED_EVERY = timedelta(minutes=1)
+
+
+def valid_at(now: datetime) -> ColumnElement[bool]:
+    """Return the condition that the time of a sign-in is not over at ``now``."""
+    idle = func.coalesce(_sessions.c.idle_ends_at, _sessions.c.expires_at)
+    return and_(_sessions.c.expires_at > now, idle > now)
 
 
 def hub_logout(owner: str) -> Update:
@@ -77,7 +96,12 @@ class SignIns(StorePart, SignInStore):
 
     @override
     async def open_sign_in(
-        self, token_hash: str, now: datetime, address: str | None
+        self,
+        token_hash: str,
+        now: datetime,
+        address: str | None,
+        *,
+        idle_ends_at: datetime | None = None,
     ) -> OpenSignIn | None:
         query = (
             select(
@@ -87,7 +111,7 @@ class SignIns(StorePart, SignInStore):
                 _tokens.c.created_by.label("token_created_by"),
             )
             .outerjoin(_tokens, _tokens.c.id == _sessions.c.token_id)
-            .where(_sessions.c.token_hash == token_hash, _sessions.c.expires_at > now)
+            .where(_sessions.c.token_hash == token_hash, valid_at(now))
         )
         async with self._db.read(brief=True) as connection:
             row = (await connection.execute(query)).mappings().first()
@@ -111,8 +135,14 @@ class SignIns(StorePart, SignInStore):
             and owner.role is Role.ADMIN
             and other.role is not Role.ADMIN
         )
+        values: dict[str, Any] = {}
         if now - sign_in.last_seen_at >= _USE_NOTED_EVERY:
-            values = {"last_seen_at": now, "address": address or sign_in.address}
+            values |= {"last_seen_at": now, "address": address or sign_in.address}
+        if idle_ends_at is not None and (
+            sign_in.idle_ends_at is None or idle_ends_at - sign_in.idle_ends_at >= _USE_NOTED_EVERY
+        ):
+            values["idle_ends_at"] = idle_ends_at
+        if values:
             used = update(_sessions).where(_sessions.c.token_hash == token_hash)
             await self._db.note(used.values(values))
             sign_in = sign_in.model_copy(update=values)
@@ -147,7 +177,7 @@ class SignIns(StorePart, SignInStore):
             select(*_SIGN_IN_COLUMNS)
             .where(
                 _sessions.c.owner == owner,
-                _sessions.c.expires_at > now,
+                valid_at(now),
                 _sessions.c.token_hash.not_like(f"{_INVALID}%"),
             )
             .order_by(_sessions.c.last_seen_at.desc(), _sessions.c.id)

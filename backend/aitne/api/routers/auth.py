@@ -232,6 +232,12 @@ async def logout(
     response.delete_cookie(name, path="/api", httponly=True, samesite="lax")
 
 
+@router.post("/auth/activity", status_code=204)
+async def report_activity(caller: CallerDep) -> None:
+    """Report that the user is at work in a page of the portal, so that the login of this browser does
+    not end as unused. Other requests that only read do not count as use."""
+
+
 @router.post("/auth/end-impersonation", status_code=204)
 async def end_impersonation(caller: CallerDep, request: Request, platform: PlatformDep) -> None:
     """End the impersonation of another user."""

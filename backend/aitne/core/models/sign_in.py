@@ -26,6 +26,11 @@ class SignIn(Frozen):
     created_at: UtcTime = Field(description="Time of the login.")
     last_seen_at: UtcTime = Field(description="Time of its last use, to the minute.")
     expires_at: UtcTime = Field(description="Time of its expiry.")
+    idle_ends_at: UtcTime | None = Field(
+        None,
+        description="Time at which it ends before its expiry if its user does nothing in the portal "
+        "until then; null: it does not.",
+    )
     acting_as: UserName | None = Field(
         None, description="The user whom an administrator impersonates."
     )

@@ -201,6 +201,11 @@ class AuthSettings(Strict):
         "(`admins`) or `all`.",
     )
     session_lifetime: Seconds = Field(12 * 3_600, description="Lifetime of a portal login.")
+    inactivity_duration: Seconds = Field(
+        2 * 3_600,
+        description="Time without use after which a portal login ends before that. Input in a page "
+        "of the portal is use, also in a terminal; an open page alone is not.",
+    )
     login_link_lifetime: Seconds = Field(900, description="Lifetime of a one-time login link.")
     reset_link_lifetime: Seconds = Field(
         86_400, description="Lifetime of a link that sets a new password."

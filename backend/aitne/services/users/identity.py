@@ -289,9 +289,16 @@ class IdentityService:
         """Return whether the sign-in token belongs to a valid sign-in."""
         return await self._store.open_sign_in(hashed(token), self._clock(), None) is not None
 
-    async def actor_of_session(self, token: str, address: str | None = None) -> WebSession:
-        """Return the sign-in of this sign-in token. Raises ``NotAuthenticated``."""
-        login = await self._store.open_sign_in(hashed(token), self._clock(), address)
+    async def actor_of_session(
+        self, token: str, address: str | None = None, *, used: bool = False
+    ) -> WebSession:
+        """Return the sign-in of this sign-in token; ``used`` says whether the request shows that its
+        user is present. Raises ``NotAuthenticated``.
+        """
+        idle_ends_at = self._idle_ends_at() if used else None
+        login = await self._store.open_sign_in(
+            hashed(token), self._clock(), address, idle_ends_at=idle_ends_at
+        )
         if login is None:
             raise NotAuthenticated("Your login has ended. Log in again.")
         behind = {
@@ -381,11 +388,15 @@ class IdentityService:
             last_seen_at=now,
             expires_at=expires_at if until is None else min(expires_at, until),
             token_id=token_id,
+            idle_ends_at=self._idle_ends_at(),
         )
         unknown = self._browsers.number(user.name, visit.browser) is None
         await self._store.create_sign_in(sign_in, hashed(token), csrf, notify=unknown)
         actor, browser = await self._actor(user, frozenset(Scope)), self._browsers.make(user.name)
         return WebLogin(actor, csrf, token, browser, recovery_codes)
+
+    def _idle_ends_at(self) -> datetime:
+        return self._clock() + timedelta(seconds=self._settings.auth.inactivity_duration)
 
     async def _actor(self, user: User, scopes: frozenset[Scope]) -> Actor:
         roles = await self._store.roles_of(user.name)

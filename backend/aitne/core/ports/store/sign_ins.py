@@ -26,10 +26,18 @@ class SignInStore(Protocol):
         ...
 
     async def open_sign_in(
-        self, token_hash: str, now: datetime, address: str | None
+        self,
+        token_hash: str,
+        now: datetime,
+        address: str | None,
+        *,
+        idle_ends_at: datetime | None = None,
     ) -> OpenSignIn | None:
-        """Return the sign-in of this sign-in token and record its use (at most once a minute); None
-        if it has ended or its user is disabled.
+        """Return the sign-in of this sign-in token and record the request (at most once a minute);
+        None if it has ended or its user is disabled.
+
+        ``idle_ends_at`` is the time until which the request keeps the sign-in from ending because it
+        is not used; None: it does not.
 
         An impersonating sign-in acts as ``acting_as`` until ``acting_until``, as long as its owner
         is an administrator and the other user is neither an administrator nor disabled.
