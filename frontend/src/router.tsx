@@ -97,7 +97,6 @@ const jobRoute = createRoute({
 const deviceRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/device",
-  validateSearch: (search: Record<string, unknown>): { code?: string } => (typeof search.code === "string" ? { code: search.code } : {}),
   component: lazyRouteComponent(() => import("@/features/account/Device"), "DevicePage"),
 });
 

@@ -151,7 +151,7 @@ export const pages = (ids) => [
   { name: "project", path: "/projects/vision" },
   { name: "project-report", path: "/projects/vision/report" },
   { name: "compose", path: "/compose" },
-  { name: "device", path: "/device?code=BCD-FGH-JKL" },
+  { name: "device", path: "/device" },
   { name: "compare", path: `/compare?runs=${ids.finished},${ids.other}`, prepare: drawn },
   { name: "sweep", path: `/jobs/${ids.sweep}?tab=sweep` },
   { name: "job-metrics", path: `/jobs/${ids.finished}?tab=metrics`, prepare: drawn },

@@ -145,6 +145,8 @@ ROUTES: dict[str, Route] = {
     "create_login_link": writes(ANYONE, full_login=True),
     "begin_device_login": reads(PUBLIC, body={"name": "laptop"}),
     "redeem_device_login": reads(PUBLIC, body={"device_code": "unknown"}, refused=frozenset()),
+    # The code is unknown to the platform, which every caller hears who may confirm one.
+    "look_up_device_login": writes(ANYONE, body={"user_code": "BCD-FGH-JKL"}),
     "confirm_device_login": writes(ANYONE, body={"user_code": "BCD-FGH-JKL", "scopes": ["read"]}),
     "get_me": reads(ANYONE, session=ANY),
     "report_activity": reads(ANYONE),

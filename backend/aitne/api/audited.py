@@ -24,6 +24,7 @@ READS = frozenset(
         "plan_job",
         "plan_ranks",
         "import_job",
+        "look_up_device_login",
         "preview_invitation",
         "look_at_invitation",
         "report_activity",

@@ -61,7 +61,7 @@ class DeviceCodes(Record):
     verification_uri: str
     """URL of the portal page on which the code is entered."""
     verification_uri_complete: str
-    """The same URL with the code filled in."""
+    """The same URL, or with platforms of earlier releases one that fills the code in."""
     expires_in: int
     """Validity of the codes in seconds."""
     interval: int

@@ -1,6 +1,6 @@
 /** What the portal asks the API to change. */
 import { client, done, must, setCsrfToken } from "@/api/client";
-import type { CancelResults, ClusterNode, DeleteResults, DeviceLoginAnswer, ImportedJobFile, Job, JobFile, NewToken, NewUser, ResubmitOptions, TokenSecret, User, UserChanges } from "@/api/types";
+import type { CancelResults, ClusterNode, DeleteResults, DeviceLoginAnswer, DeviceLoginView, ImportedJobFile, Job, JobFile, NewToken, NewUser, ResubmitOptions, TokenSecret, User, UserChanges } from "@/api/types";
 import type { JobSearch } from "@/lib/job-filters";
 
 export async function logout(): Promise<void> {
@@ -72,6 +72,11 @@ export function reportActivity(): Promise<void> {
 
 export function createToken(body: NewToken): Promise<TokenSecret> {
   return must(client.POST("/api/v1/tokens", { body }));
+}
+
+/** Which program shows a code, from where and since when. */
+export function lookUpDeviceLogin(userCode: string): Promise<DeviceLoginView> {
+  return must(client.POST("/api/v1/auth/device/lookup", { body: { user_code: userCode } }));
 }
 
 /** Lets a program that shows a code have a token of the user, or refuses that. */

@@ -291,6 +291,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/auth/device/lookup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Return which program shows this code, from where and since when, before you confirm it
+         * @description Return which program shows this code, from where and since when, before you confirm it.
+         */
+        post: operations["look_up_device_login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/auth/device/confirm": {
         parameters: {
             query?: never;
@@ -304,6 +324,10 @@ export interface paths {
          * Confirm or refuse the login of the program that shows this code
          * @description Confirm or refuse the login of the program that shows this code. If you confirm, the program
          *     gets an access token of yours.
+         *
+         *     A confirmation requires a login of the portal, and that you have entered your password or a code
+         *     since you have seen the request; otherwise it answers 403 with the code
+         *     `reauthentication_required`.
          */
         post: operations["confirm_device_login"];
         delete?: never;
@@ -4350,11 +4374,13 @@ export interface components {
              *     ]
              */
             scopes: components["schemas"]["Scope"][];
-            /**
-             * @description Validity of the token, such as 90d; null: unlimited.
-             * @default 7776000
-             */
-            expires_in: number | string | null;
+            /** @description Validity of the token, such as 30d; null: as in `token_lifetime_s`. */
+            expires_in?: number | string | null;
+        };
+        /** @description The code that a program shows. */
+        DeviceLoginCode: {
+            /** @description The code, as the program shows it. */
+            user_code: string;
         };
         /** @description Codes of a login that has begun, with the names of RFC 8628. */
         DeviceLoginCodes: {
@@ -4364,7 +4390,7 @@ export interface components {
             user_code: string;
             /** @description Page of the portal where the code is confirmed. */
             verification_uri: string;
-            /** @description The same page with the code filled in. */
+            /** @description The same page, for clients of earlier releases. No address fills the code in. */
             verification_uri_complete: string;
             /** @description Seconds for which the codes are valid. */
             expires_in: number;
@@ -4375,6 +4401,32 @@ export interface components {
         DeviceLoginStart: {
             /** @description Name of the token to create, such as the program and its machine. */
             name: string;
+        };
+        /** @description A program that wants to log in, and what it gets. */
+        DeviceLoginView: {
+            /** @description Name that the program has given itself. */
+            name: string;
+            /**
+             * @description Program and system, as the request reports them.
+             * @example Aitne's command line on Linux
+             */
+            program: string;
+            /** @description Network address from which the request came. */
+            address: string | null;
+            /**
+             * Format: date-time
+             * @description Time of the request.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description Time until which it can be confirmed.
+             */
+            expires_at: string;
+            /** @description Time at which the user who confirms it has seen it first. */
+            seen_at?: string | null;
+            /** @description Validity of its token, in seconds. */
+            token_lifetime_s: number;
         };
         /** @description One difference between Slurm's accounting and the platform, described in words. */
         Difference: {
@@ -10246,6 +10298,48 @@ export interface operations {
                     "application/json": components["schemas"]["TokenSecret"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    look_up_device_login: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeviceLoginCode"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeviceLoginView"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["InvalidInput"];
             429: components["responses"]["RateLimited"];

@@ -41,6 +41,8 @@ export type FieldProblem = Answered<Schemas["FieldProblemView"]>;
 /** What the portal sends. */
 export type JobFile = Schemas["JobFile-Input"];
 export type DeviceLoginAnswer = Schemas["DeviceLoginAnswer"];
+export type DeviceLoginView = Answered<Schemas["DeviceLoginView"]>;
+export type Scope = Schemas["Scope"];
 export type NewToken = Schemas["NewToken"];
 export type NewUser = Schemas["NewUser"];
 export type UserChanges = Schemas["UserChanges"];

@@ -39,10 +39,10 @@ const slow = new Ticker(15_000);
 
 /** The platform's time, updated every second. */
 export function useNow(): Date {
-  return useSyncExternalStore(seconds.subscribe, seconds.snapshot);
+  return useSyncExternalStore(seconds.subscribe, seconds.snapshot, seconds.snapshot);
 }
 
 /** The platform's time for "5 min ago": updated every 15 seconds. */
 export function useSlowNow(): Date {
-  return useSyncExternalStore(slow.subscribe, slow.snapshot);
+  return useSyncExternalStore(slow.subscribe, slow.snapshot, slow.snapshot);
 }

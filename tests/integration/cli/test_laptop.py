@@ -69,18 +69,38 @@ def log_in(laptop: Laptop, platform: RunningPlatform) -> None:
     while code is None:
         line = login.stderr.readline()
         assert line, "the login ended without a code"
-        code = re.search(r"confirm the code (\S+)", line)
-    answer = httpx.post(
-        f"{platform.url}/api/v1/auth/device/confirm",
-        json={"user_code": code[1], "scopes": ["read", "write"], "expires_in": "1h"},
-        headers={"Authorization": f"Bearer {platform.token_of('alice')}"},
-        verify=platform.trust(),
-        trust_env=False,
-    )
-    assert answer.status_code == 204, answer.text
+        code = re.search(r"enter the code (\S+)", line)
+    confirm(platform, code[1])
     _, messages = login.communicate(timeout=60)
     assert login.returncode == 0, messages
     assert "as alice" in messages
+
+
+def confirm(platform: RunningPlatform, code: str) -> None:
+    """Set a password for alice, log in to the portal with it, and confirm the code there."""
+    password = {"password": "a new long passphrase"}
+    link = platform.aitne("admin", "user", "reset-link", "alice").stdout
+    token = re.search(r"#token=(\S+)", link)
+    assert token is not None, link
+    with httpx.Client(
+        base_url=f"{platform.url}/api/v1",
+        headers={"Origin": platform.url},
+        verify=platform.trust(),
+        trust_env=False,
+    ) as portal:
+
+        def post(path: str, body: dict[str, object]) -> httpx.Response:
+            answer = portal.post(path, json=body)
+            assert answer.is_success, answer.text
+            return answer
+
+        post("/auth/reset", {"token": token[1], **password})
+        me = post("/auth/login", {"username": "alice", **password})
+        portal.headers["X-CSRF-Token"] = me.json()["csrf_token"]
+        shown = post("/auth/device/lookup", {"user_code": code})
+        assert shown.json()["name"].startswith("aitne login on ")
+        post("/account/reauthenticate", password)
+        post("/auth/device/confirm", {"user_code": code, "expires_in": "1h"})
 
 
 def test_code_of_a_laptop_runs_on_the_cluster(laptop: Laptop, platform: RunningPlatform) -> None:

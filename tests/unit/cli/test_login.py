@@ -48,7 +48,7 @@ def test_login_shows_code_and_keeps_token_once_it_is_confirmed(
         "device_code": "secret",
         "user_code": "BCD-FGH-JKL",
         "verification_uri": page_url,
-        "verification_uri_complete": f"{page_url}?code=BCD-FGH-JKL",
+        "verification_uri_complete": page_url,
         "expires_in": 600,
         "interval": 5,
     }
@@ -60,7 +60,7 @@ def test_login_shows_code_and_keeps_token_once_it_is_confirmed(
     api.on("GET", "/me", {"user": {"name": "ada"}, "platform": {"title": "Aitne"}})
     done = aitne("login", "far.test")
     assert done.status == 0, done.err
-    assert f"{page_url}?code=BCD-FGH-JKL" in done.err
+    assert f"Open {page_url}\nand enter the code BCD-FGH-JKL\n" in done.err
     assert pauses == [5, 5, 7, 5]
     assert api.sent("POST", "/auth/device/token")[0].json == {"device_code": "secret"}
     assert credentials.token_for("far.test") == "aitne_pat_new"

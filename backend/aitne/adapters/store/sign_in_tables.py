@@ -69,6 +69,24 @@ secrets = Table(
     Column("data", JSON, nullable=False),
 )
 
+# Logins of programs that no user has confirmed or refused yet.
+device_logins = Table(
+    "device_logins",
+    metadata,
+    # The hash of the code that the user enters.
+    Column("code_hash", String(64), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("program", Prose, nullable=False),
+    Column("address", Text),
+    # The network whose open requests are limited; an IPv6 address counts with its /64.
+    Column("network", String(64), nullable=False, index=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False, index=True),
+    # The user who has seen the request, and since when.
+    Column("seen_by", String(32)),
+    Column("seen_at", UtcDateTime),
+)
+
 attempts = Table(
     "attempts",
     metadata,

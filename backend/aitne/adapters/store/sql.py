@@ -17,6 +17,7 @@ from aitne.adapters.store.catalog import Catalog
 from aitne.adapters.store.cluster import ClusterRecords
 from aitne.adapters.store.deletion import Deletion
 from aitne.adapters.store.deliveries import Deliveries
+from aitne.adapters.store.device_logins import DeviceLogins
 from aitne.adapters.store.directory import Directory
 from aitne.adapters.store.engine import Clock, Database
 from aitne.adapters.store.expiry import Expiry
@@ -70,6 +71,7 @@ class SqlStore(
     Credentials,
     SignIns,
     Expiry,
+    DeviceLogins,
     Factors,
     Catalog,
     Snapshots,

@@ -13,6 +13,7 @@ from aitne.api.routers import V1
 from aitne.api.views import TokenSecret
 from aitne.core.errors import AitneError, AuthorizationPending, NotAuthenticated
 from aitne.core.models.base import Flag, Frozen, Seconds, Strict
+from aitne.core.models.sign_in import DeviceLoginRequest
 from aitne.core.models.user import Scope
 from aitne.services.users.identity import network_of
 
@@ -40,7 +41,7 @@ class DeviceLoginCodes(Frozen):
     verification_uri: str
     """Page of the portal where the code is confirmed."""
     verification_uri_complete: str
-    """The same page with the code filled in."""
+    """The same page, for clients of earlier releases. No address fills the code in."""
     expires_in: int
     """Seconds for which the codes are valid."""
     interval: int
@@ -64,21 +65,36 @@ class DeviceLoginAnswer(Strict):
         [Scope.READ, Scope.WRITE], min_length=1, description="Scopes of the program's token."
     )
     expires_in: Annotated[
-        Seconds | None, Field(description="Validity of the token, such as 90d; null: unlimited.")
-    ] = 90 * 86_400
+        Seconds | None,
+        Field(description="Validity of the token, such as 30d; null: as in `token_lifetime_s`."),
+    ] = None
+
+
+class DeviceLoginCode(Strict):
+    """The code that a program shows."""
+
+    user_code: str = Field(
+        min_length=1, max_length=40, description="The code, as the program shows it."
+    )
+
+
+class DeviceLoginView(DeviceLoginRequest):
+    """A program that wants to log in, and what it gets."""
+
+    token_lifetime_s: int = Field(description="Validity of its token, in seconds.")
 
 
 @router.post("/auth/device")
 async def begin_device_login(
-    body: DeviceLoginStart, platform: PlatformDep, _: Limited
+    body: DeviceLoginStart, request: Request, platform: PlatformDep, _: Limited
 ) -> DeviceLoginCodes:
     """Begin the login of a program: its user confirms the code in the portal."""
-    login = platform.device_logins.begin(body.name)
+    login = await platform.device_logins.begin(body.name, visit_of(request))
     return DeviceLoginCodes(
         device_code=login.device_code,
         user_code=login.user_code,
         verification_uri=login.verification_url,
-        verification_uri_complete=login.complete_url,
+        verification_uri_complete=login.verification_url,
         expires_in=login.expires_in_s,
         interval=login.interval_s,
     )
@@ -114,12 +130,28 @@ async def redeem_device_login(
     return TokenSecret(**dict(token), token=secret)
 
 
+@router.post("/auth/device/lookup")
+async def look_up_device_login(
+    body: DeviceLoginCode, actor: Writer, platform: PlatformDep
+) -> DeviceLoginView:
+    """Return which program shows this code, from where and since when, before you confirm it."""
+    request = await platform.device_logins.look_up(actor, body.user_code)
+    return DeviceLoginView(
+        **dict(request), token_lifetime_s=platform.device_logins.token_lifetime_s
+    )
+
+
 @router.post("/auth/device/confirm", status_code=204)
 async def confirm_device_login(
     body: DeviceLoginAnswer, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> None:
     """Confirm or refuse the login of the program that shows this code. If you confirm, the program
-    gets an access token of yours."""
+    gets an access token of yours.
+
+    A confirmation requires a login of the portal, and that you have entered your password or a code
+    since you have seen the request; otherwise it answers 403 with the code
+    `reauthentication_required`.
+    """
     notes |= {"approve": body.approve, "scopes": sorted(body.scopes)}
     if body.approve:
         await platform.device_logins.confirm(

@@ -103,8 +103,8 @@ def _confirmed(session: ApiSession, token_name: str) -> str:
     token."""
     codes = begin_device_login(session, token_name)
     output.say(
-        f"Open {codes.verification_uri_complete}\n"
-        f"and confirm the code {codes.user_code}\n"
+        f"Open {codes.verification_uri}\n"
+        f"and enter the code {codes.user_code}\n"
         f"It expires in {output.duration(codes.expires_in)}. Waiting for the confirmation ..."
     )
     return token_for_device(session, codes)

@@ -89,6 +89,22 @@ class HubLogout(Frozen):
         return frozenset() if self.count else self.valid
 
 
+class DeviceLoginRequest(Frozen):
+    """Request of a program without a browser to log in, which a user confirms or refuses."""
+
+    name: str = Field(description="Name that the program has given itself.")
+    program: str = Field(
+        description="Program and system, as the request reports them.",
+        examples=["Aitne's command line on Linux"],
+    )
+    address: str | None = Field(description="Network address from which the request came.")
+    created_at: UtcTime = Field(description="Time of the request.")
+    expires_at: UtcTime = Field(description="Time until which it can be confirmed.")
+    seen_at: UtcTime | None = Field(
+        None, description="Time at which the user who confirms it has seen it first."
+    )
+
+
 class LoginAttempt(Frozen):
     """Result of counting a login attempt under a name."""
 

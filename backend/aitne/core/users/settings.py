@@ -206,6 +206,11 @@ class AuthSettings(Strict):
         description="Time without use after which a portal login ends before that. Input in a page "
         "of the portal is use, also in a terminal; an open page alone is not.",
     )
+    device_token_lifetime: Seconds = Field(
+        90 * 86_400,
+        description="Longest validity of the access token of a program whose login is confirmed in the "
+        "portal (`aitne login`).",
+    )
     login_link_lifetime: Seconds = Field(900, description="Lifetime of a one-time login link.")
     reset_link_lifetime: Seconds = Field(
         86_400, description="Lifetime of a link that sets a new password."

@@ -1,7 +1,8 @@
 """Login of programs without a browser: the user confirms a code in the portal (RFC 8628).
 
-The database is not written before a user confirms. The device code is signed, and the user code is
-derived from it, so that unauthenticated requests cannot fill the database.
+The device code is signed, and the user code is derived from it. What the user must see before the
+confirmation is stored for ten minutes; the number of requests that wait is limited, because they
+need no login.
 """
 
 from __future__ import annotations
@@ -15,15 +16,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from aitne.core.errors import AuthorizationPending, InvalidInput, NotAllowed, NotAuthenticated
+from aitne.core.errors import (
+    AuthorizationPending,
+    InvalidInput,
+    NotAllowed,
+    NotAuthenticated,
+    ReauthenticationRequired,
+)
+from aitne.core.models.sign_in import DeviceLoginRequest
 from aitne.core.models.user import Actor, Scope, Token
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
+from aitne.core.units import format_duration
+from aitne.core.users.policy import PolicyAction, require
 from aitne.services.platform.secrets import hashed, read_secret
+from aitne.services.users.devices import device_words
+from aitne.services.users.identity import network_of
+from aitne.services.users.login_results import RequestOrigin
 from aitne.services.users.second_factor import KEY_NAME
 from aitne.services.users.users import UserService
 
 LIFETIME_S = 600
+DEFAULT_TOKEN_LIFETIME_S = 90 * 86_400
+MOST_WAITING, MOST_OF_NETWORK = 2_000, 20
+"""Maximum number of requests that wait for a confirmation: in total, and from one network."""
 INTERVAL_S = 5
 """Minimum seconds between two requests of a program that waits for the confirmation."""
 _PURPOSE = "device_login"
@@ -50,11 +66,6 @@ class DeviceLogin:
     interval_s: int
     """Minimum number of seconds between two requests of the program for its token."""
 
-    @property
-    def complete_url(self) -> str:
-        """Return the URL of the confirmation page that already contains the user code."""
-        return f"{self.verification_url}?code={self.user_code}"
-
 
 class DeviceLoginService:
     """Service that issues codes to programs, lets users confirm them, and exchanges each confirmed
@@ -69,11 +80,28 @@ class DeviceLoginService:
         self._clock = clock
         self._users = users
 
-    def begin(self, name: str) -> DeviceLogin:
-        """Issue a device code and a user code; ``name`` becomes the name of the access token."""
-        number = secrets.token_urlsafe(32)
-        content = [number, int(self._clock().timestamp()), name]
+    async def begin(self, name: str, visit: RequestOrigin) -> DeviceLogin:
+        """Issue a device code and a user code; ``name`` becomes the name of the access token.
+
+        Raises ``RateLimited`` if too many requests wait for a confirmation.
+        """
+        number, now = secrets.token_urlsafe(32), self._clock()
+        content = [number, int(now.timestamp()), name]
         payload = base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
+        request = DeviceLoginRequest(
+            name=name,
+            program=device_words(visit.agent),
+            address=visit.address,
+            created_at=now,
+            expires_at=now + timedelta(seconds=LIFETIME_S),
+        )
+        await self._store.begin_device_login(
+            request,
+            hashed(self._user_code(number)),
+            network_of(visit.address),
+            most=MOST_WAITING,
+            most_of_network=MOST_OF_NETWORK,
+        )
         return DeviceLogin(
             device_code=f"{payload}.{self._mac('device', payload).hex()}",
             user_code=self._user_code(number),
@@ -82,17 +110,50 @@ class DeviceLoginService:
             interval_s=INTERVAL_S,
         )
 
+    @property
+    def token_lifetime_s(self) -> int:
+        """Return the validity in seconds of a token for which no other one is requested."""
+        return min(DEFAULT_TOKEN_LIFETIME_S, self._settings.auth.device_token_lifetime)
+
+    async def look_up(self, actor: Actor, user_code: str) -> DeviceLoginRequest:
+        """Return the request of the program that shows the user code.
+
+        Raises ``InvalidInput`` if the code is mistyped, has expired, or was used before.
+        """
+        return await self._seen(actor, self._checked(user_code))
+
     async def confirm(
         self, actor: Actor, user_code: str, *, scopes: frozenset[Scope], lifetime_s: int | None
     ) -> None:
-        """Permit the program that shows the user code to get an access token of the actor.
+        """Permit the program that shows the user code to get an access token of the actor, which is
+        valid for ``lifetime_s`` seconds; None: for ``token_lifetime_s``.
 
         Raises:
-            InvalidInput: the code is mistyped.
-            NotAllowed, ReauthenticationRequired: as ``UserService.create_token``.
+            InvalidInput: the code is mistyped, has expired or was used before, or the lifetime is
+                longer than permitted.
+            ReauthenticationRequired: the user has not authenticated since seeing the request.
+            NotAllowed: an access token authenticated the request; or as ``UserService.check_token``.
         """
         code = self._checked(user_code)
+        request = await self._seen(actor, code)
+        if actor.sign_in_id is None:
+            raise NotAllowed("Only a login of the portal can confirm a program, not a token.")
+        if lifetime_s is None:
+            lifetime_s = self.token_lifetime_s
+        maximum_s = self._settings.auth.device_token_lifetime
+        if lifetime_s > maximum_s:
+            raise InvalidInput.field(
+                "expires_in",
+                "is longer than a token of a program may be valid",
+                value=format_duration(lifetime_s),
+                allowed=f"at most {format_duration(maximum_s)}",
+            )
         expires_at = await self._users.check_token(actor, scopes=scopes, lifetime_s=lifetime_s)
+        if actor.authenticated_at is None or actor.authenticated_at <= _seen_at(request):
+            raise ReauthenticationRequired(
+                "Enter your password or a code of your second factor: a program that logs in as you "
+                "always requires it."
+            )
         await self._answer(
             actor,
             code,
@@ -106,7 +167,7 @@ class DeviceLoginService:
     async def deny(self, actor: Actor, user_code: str) -> None:
         """Refuse the login of the program that shows the user code.
 
-        Raises ``InvalidInput`` if the code is mistyped.
+        Raises ``InvalidInput`` if the code is mistyped, has expired, or was used before.
         """
         await self._answer(actor, self._checked(user_code), {})
 
@@ -145,7 +206,16 @@ class DeviceLoginService:
             created_by=data["created_by"],
         )
 
+    async def _seen(self, actor: Actor, code: str) -> DeviceLoginRequest:
+        require(PolicyAction.TOKEN_WRITE, actor, "user", actor.name, owner=actor.name)
+        request = await self._store.see_device_login(hashed(code), actor.name, self._clock())
+        if request is None:
+            raise _no_such_code(code)
+        return request
+
     async def _answer(self, actor: Actor, code: str, data: dict[str, object]) -> None:
+        if not await self._store.delete_device_login(hashed(code)):
+            raise _no_such_code(code)
         until = self._clock() + timedelta(seconds=LIFETIME_S)
         await self._store.put_secret(_PURPOSE, hashed(code), actor.name, until, data)
 
@@ -193,6 +263,16 @@ class DeviceLoginService:
         key = read_secret(self._settings, KEY_NAME).encode()
         message = f"device login\0{kind}\0{text}".encode("utf-8", "surrogatepass")
         return hmac.new(key, message, hashlib.sha256).digest()
+
+
+def _seen_at(request: DeviceLoginRequest) -> datetime:
+    return request.seen_at or request.created_at
+
+
+def _no_such_code(code: str) -> InvalidInput:
+    return InvalidInput.field(
+        "user_code", "has expired or was used before: run `aitne login` again", value=code
+    )
 
 
 def _letters(digest: bytes, count: int) -> str:

@@ -1,60 +1,62 @@
-import { Alert, Checkbox, Group, Stack, Text, TextInput } from "@mantine/core";
-import { useMutation, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
-import { useSearch } from "@tanstack/react-router";
+import { Alert, Stack, Text, TextInput } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { CircleCheck, CircleX } from "lucide-react";
 import { type SubmitEvent, useState } from "react";
-import { Trans, useTranslation } from "react-i18next";
-import { confirmDeviceLogin } from "@/api/actions";
-import { keys, meQuery } from "@/api/queries";
+import { useTranslation } from "react-i18next";
+import { confirmDeviceLogin, lookUpDeviceLogin } from "@/api/actions";
+import { keys } from "@/api/queries";
+import type { Scope } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { PageTitle } from "@/components/PageTitle";
+import { formatDuration } from "@/lib/time";
+import { DeviceRequest } from "./DeviceRequest";
 
 const EXAMPLE = "BCD-FGH-JKL";
 
-/** Confirms the login of a program that shows a code, such as `aitne login`. */
+/** Confirms the login of a program that shows a code, such as `aitne login`. The user types the code; no link fills it in. */
 export function DevicePage() {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const { data: me } = useSuspenseQuery(meQuery);
-  const { code: given } = useSearch({ from: "/shell/device" });
-  const [code, setCode] = useState(given ?? "");
-  const [admin, setAdmin] = useState(false);
+  const [code, setCode] = useState("");
+  const lookUp = useMutation({ mutationFn: () => lookUpDeviceLogin(code.trim()) });
   const answer = useMutation({
-    mutationFn: (approve: boolean) =>
-      confirmDeviceLogin({ user_code: code.trim(), approve, scopes: ["read", "write", ...(admin ? (["admin"] as const) : [])], expires_in: "90d" }),
+    mutationFn: ({ approve, scopes }: { approve: boolean; scopes: Scope[] }) => confirmDeviceLogin({ user_code: code.trim(), approve, scopes }),
     onSuccess: () => void cache.invalidateQueries({ queryKey: keys.tokens }),
   });
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    answer.mutate(true);
+    lookUp.mutate();
   };
-  const empty = code.trim() === "";
+  const request = lookUp.data;
   return (
     <>
       <PageTitle title={t("Log in from the command line")} />
       <section className="card" style={{ padding: 20, maxWidth: 560 }}>
-        {answer.isSuccess ? (
-          answer.variables ? (
+        {answer.isSuccess && request !== undefined ? (
+          answer.variables.approve ? (
             <Alert color="teal" icon={<CircleCheck size={18} />} role="status" title={t("Confirmed")} data-testid="device-confirmed">
-              {t("Return to your terminal. The access token is valid for 90 days; you can revoke it under Account, Access tokens.")}
+              {t("Return to your terminal. The access token is valid for {{time}}; you can revoke it under Account, Access tokens.", {
+                time: formatDuration(request.token_lifetime_s),
+              })}
             </Alert>
           ) : (
             <Alert color="gray" icon={<CircleX size={18} />} role="status" title={t("Denied")} data-testid="device-refused">
               {t("The program gets no access.")}
             </Alert>
           )
+        ) : request !== undefined ? (
+          <DeviceRequest
+            request={request}
+            busy={answer.isPending}
+            error={answer.error}
+            onAnswer={(approve, scopes) => answer.mutate({ approve, scopes })}
+          />
         ) : (
           <form onSubmit={submit}>
             <Stack gap="md">
-              <Text size="sm">
-                <Trans
-                  i18nKey="Compare the code with the one in your terminal. Confirm it only if you have started <code>aitne login</code> yourself: the program then acts as <strong>{{name}}</strong>."
-                  values={{ name: me.user.name }}
-                  components={{ code: <code />, strong: <strong /> }}
-                />
-              </Text>
-              <FormProblem error={answer.error} id="device-error" />
+              <Text size="sm">{t("Enter the code that your terminal shows. The next step shows which program asks for access.")}</Text>
+              <FormProblem error={lookUp.error} id="device-error" />
               <TextInput
                 label={t("Code")}
                 placeholder={EXAMPLE}
@@ -68,17 +70,9 @@ export function DevicePage() {
                 data-testid="device-code"
                 styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)", letterSpacing: "0.08em" } }}
               />
-              {me.user.role === "admin" && (
-                <Checkbox checked={admin} onChange={(event) => setAdmin(event.currentTarget.checked)} label={t("Admin: manage jobs and accounts of other users")} />
-              )}
-              <Group gap="sm">
-                <ChangeButton type="submit" loading={answer.isPending} disabled={empty} data-testid="device-confirm">
-                  {t("Confirm")}
-                </ChangeButton>
-                <ChangeButton variant="default" disabled={empty || answer.isPending} onClick={() => answer.mutate(false)} data-testid="device-refuse">
-                  {t("Deny")}
-                </ChangeButton>
-              </Group>
+              <ChangeButton type="submit" loading={lookUp.isPending} disabled={code.trim() === ""} data-testid="device-continue">
+                {t("Continue")}
+              </ChangeButton>
             </Stack>
           </form>
         )}

@@ -6,7 +6,14 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from aitne.core.models.sign_in import HubLogout, LoginAttempt, OpenSignIn, SecondFactor, SignIn
+from aitne.core.models.sign_in import (
+    DeviceLoginRequest,
+    HubLogout,
+    LoginAttempt,
+    OpenSignIn,
+    SecondFactor,
+    SignIn,
+)
 from aitne.core.models.user import User
 
 
@@ -114,6 +121,33 @@ class SignInStore(Protocol):
         """Return whether the credential with this ID (``Actor.credential``) exists and has not
         ended. Whether its user is disabled is not checked.
         """
+        ...
+
+    async def begin_device_login(
+        self,
+        request: DeviceLoginRequest,
+        code_hash: str,
+        network: str,
+        *,
+        most: int,
+        most_of_network: int,
+    ) -> None:
+        """Store the request of a program to log in, under the hash of its user code.
+
+        Raises ``RateLimited`` if ``most`` requests wait, or ``most_of_network`` from ``network``.
+        """
+        ...
+
+    async def see_device_login(
+        self, code_hash: str, owner: str, now: datetime
+    ) -> DeviceLoginRequest | None:
+        """Return the request with this user code and record that the user ``owner`` sees it, if it is
+        for the first time; None if there is none that can still be confirmed.
+        """
+        ...
+
+    async def delete_device_login(self, code_hash: str) -> bool:
+        """Delete a request, because it was answered. Return whether there was one."""
         ...
 
     async def act_as(
