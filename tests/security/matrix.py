@@ -152,8 +152,9 @@ ROUTES: dict[str, Route] = {
     "report_activity": reads(ANYONE),
     # Accounts.
     "list_tokens": reads(ANYONE),
-    "create_token": writes(ANYONE, body={"name": "mine", "scopes": ["read"]}),
-    "delete_token": writes(OWNER),
+    # With a token they are for administrators alone; each other user needs a login of the portal.
+    "create_token": administers(body={"name": "mine", "scopes": ["read"]}),
+    "delete_token": _route(),
     # Each user has secrets of the same names: what another calls changes none of ada's.
     "list_secrets": reads(ANYONE),
     "put_secret": writes(ANYONE, body={"value": "hidden"}),
@@ -173,16 +174,16 @@ ROUTES: dict[str, Route] = {
     # One's own account.
     "get_account": reads(ANYONE),
     "list_sign_ins": reads(ANYONE),
-    "revoke_sign_ins": writes(ANYONE),
-    "revoke_sign_in": writes(OWNER),
+    "revoke_sign_ins": administers(),
+    "revoke_sign_in": _route(),
     "change_password": writes(ANYONE, body={"password": NEW, "current_password": OLD}),
     # A token is refused with 409 for every caller.
     "reauthenticate": writes(ANYONE, body={"password": OLD}),
-    "enrol_second_factor": writes(ANYONE, full_login=True),
-    "confirm_second_factor": writes(ANYONE, full_login=True, body={"code": "000000"}),
+    "enrol_second_factor": administers(),
+    "confirm_second_factor": administers(body={"code": "000000"}),
     # Refused without a code of the second factor, which no user has here.
     "renew_recovery_codes": _route(body={"code": "000000"}),
-    "disable_second_factor": writes(ANYONE, full_login=True, body={"code": "000000"}),
+    "disable_second_factor": administers(body={"code": "000000"}),
     "get_portal_preferences": reads(ANYONE),
     "put_portal_preferences": writes(ANYONE, body={}),
     "get_job_views_preferences": reads(ANYONE),

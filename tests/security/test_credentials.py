@@ -37,6 +37,7 @@ async def test_a_sign_in_never_outlives_its_token(stage: Stage) -> None:
         await sign_in_by_token(program, browser)
         assert (await browser.get("/api/v1/me")).status_code == 200
         body = {"name": "x", "scopes": ["read"]}
+        await reauthenticate(browser)
         for lifetime, status in ((None, 403), ("1h", 403), ("30s", 201)):
             answer = await browser.post("/api/v1/tokens", json={**body, "expires_in": lifetime})
             assert answer.status_code == status, answer.text
@@ -52,15 +53,63 @@ async def test_a_sign_in_never_outlives_its_token(stage: Stage) -> None:
         assert used.status_code == 401
 
 
-async def test_an_account_without_a_password_gets_none_by_a_token_that_ends(stage: Stage) -> None:
+@pytest.mark.parametrize(("role", "allowed"), [(Role.USER, False), (Role.ADMIN, True)])
+async def test_first_password_by_a_token_is_for_endless_ones_of_administrators(
+    stage: Stage, role: Role, allowed: bool
+) -> None:
     root = stage.actor("root", Role.ADMIN)
-    bob = await stage.platform.users.create(root, name="bob")
+    bob = await stage.platform.users.create(root, name="bob", role=role)
     actor = stage.actor("bob").model_copy(update={"user": bob})
-    for lifetime_s, status in ((60, 403), (None, 200)):
+    change = {"password": "a new long passphrase"}
+    for lifetime_s, status in ((60, 403), (None, 200 if allowed else 403)):
         async with stage.client(await stage.token(actor, lifetime_s=lifetime_s)) as program:
-            change = {"password": "a new long passphrase"}
             answer = await program.patch("/api/v1/users/bob", json=change)
-        assert answer.status_code == status, answer.text
+            assert answer.status_code == status, answer.text
+            if status == 403:
+                own = await program.post("/api/v1/account/password", json=change)
+                assert own.status_code == 403, own.text
+
+
+async def test_token_to_write_makes_no_credentials_and_ends_none(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with (
+        stage.browser("ada") as browser,
+        stage.client(await stage.token(ada)) as program,
+        stage.client(await stage.token(ada)) as other,
+        stage.client() as linked,
+    ):
+        (sign_in,) = (await browser.get("/api/v1/account/sign-ins")).json()["items"]
+        tokens = (await program.get("/api/v1/tokens")).json()["items"]
+        requests = [
+            ("POST", "/tokens", {"name": "x"}),
+            *(("DELETE", f"/tokens/{token['id']}", None) for token in tokens),
+            ("DELETE", f"/account/sign-ins/{sign_in['id']}", None),
+            ("DELETE", "/account/sign-ins", None),
+            ("POST", "/account/second-factor", None),
+        ]
+        await sign_in_by_token(program, linked)
+        for method, path, body in requests:
+            answer = await linked.request(method, f"/api/v1{path}", json=body)
+            assert answer.json()["code"] == "reauthentication_required", path
+        done = []
+        for method, path, body in requests:
+            answer = await program.request(method, f"/api/v1{path}", json=body)
+            if answer.status_code != 403:
+                done.append((method, answer.status_code))
+                break
+            assert "requires a login of the portal" in answer.json()["detail"], path
+        assert done == [("DELETE", 204)], "a token may revoke itself"
+        assert (await browser.get("/api/v1/me")).status_code == 200
+        assert (await program.get("/api/v1/me")).status_code == 401
+        for method, path, body in requests[3:]:
+            answer = await other.request(method, f"/api/v1{path}", json=body)
+            assert answer.status_code == 403, path
+        assert (await browser.delete("/api/v1/account/sign-ins")).status_code == 200
+
+
+async def reauthenticate(browser: httpx.AsyncClient) -> None:
+    answer = await browser.post("/api/v1/account/reauthenticate", json={"password": PASSWORD})
+    assert answer.status_code == 204, answer.text
 
 
 @pytest.mark.parametrize("used", [True, False])
@@ -89,6 +138,7 @@ async def test_a_token_for_another_user_shows_its_creator(stage: Stage) -> None:
         assert issued["created_by"] == "root"
         async with stage.client(issued["token"]) as program, stage.client() as browser:
             await sign_in_by_token(program, browser)
+            await reauthenticate(browser)
             child = await browser.post("/api/v1/tokens", json={"name": "child"})
             assert child.json()["created_by"] == "root"
         async with stage.browser("bob") as bob:
@@ -134,13 +184,10 @@ async def test_the_owner_is_notified_of_new_credentials(stage: Stage) -> None:
     assert titles[1:] == ["New token: help (created by root)", "Your password was changed"]
 
 
-CREATE_TOKEN = ("POST", "/api/v1/tokens", {"name": "x"})
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
-        CREATE_TOKEN,
+        ("POST", "/api/v1/tokens", {"name": "x"}),
         ("POST", "/api/v1/webhooks", {"url": "https://93.184.215.14/hook"}),
         ("PUT", "/api/v1/notifications/settings", {"mail": "new@example.org", "choices": {}}),
         ("POST", "/api/v1/account/second-factor", None),
@@ -165,8 +212,6 @@ async def test_new_credentials_need_a_recent_authentication(
         assert (await browser.request(method, path, json=body)).is_success
     async with stage.client(await stage.token(ada)) as program:
         assert (await program.post(proof, json={"password": PASSWORD})).status_code == 409
-        method, path, body = CREATE_TOKEN
-        assert (await program.request(method, path, json=body)).status_code == 201
 
 
 async def test_guesses_of_the_password_at_a_login_are_limited(stage: Stage) -> None:

@@ -372,7 +372,8 @@ export interface paths {
         post?: never;
         /**
          * Log out in all browsers
-         * @description Log out in all browsers. Your terminals and your access to sessions end.
+         * @description Log out in all browsers. Your terminals and your access to sessions end. Requires a login of
+         *     the portal, or an administrator's token with the scope `admin`.
          */
         delete: operations["revoke_sign_ins"];
         options?: never;
@@ -392,7 +393,8 @@ export interface paths {
         post?: never;
         /**
          * Log out one browser
-         * @description Log out one browser. Your terminals end, and your sessions ask for a login again.
+         * @description Log out one browser. Your terminals end, and your sessions ask for a login again. Requires a
+         *     login of the portal, or an administrator's token with the scope `admin`.
          */
         delete: operations["revoke_sign_in"];
         options?: never;
@@ -659,7 +661,8 @@ export interface paths {
         put?: never;
         /**
          * Create a personal access token
-         * @description Create a personal access token. Its secret is shown only once.
+         * @description Create a personal access token. Its secret is shown only once. Requires a login of the portal,
+         *     or an administrator's token with the scope `admin`.
          */
         post: operations["create_token"];
         delete?: never;
@@ -681,7 +684,7 @@ export interface paths {
         /**
          * Revoke a token
          * @description Revoke a token. Later requests with it are rejected, and its owner's streams and terminals
-         *     end.
+         *     end. A token may revoke itself; otherwise as for its creation.
          */
         delete: operations["delete_token"];
         options?: never;

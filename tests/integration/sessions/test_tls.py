@@ -178,11 +178,9 @@ def test_session_is_opened_and_left_over_tls(
                 continue
         assert browser.get(f"{base}/api/status").status_code == 200
         # JupyterHub tells the server over TLS that the login is over.
-        alice_cookies = browser.get(f"{tls_platform.url}/api/v1/me").json()
+        administrator = {"Authorization": f"Bearer {tls_platform.token}"}
         browser.delete(
-            f"{tls_platform.url}/api/v1/account/sign-ins",
-            params={"keep_current": "false"},
-            headers={"X-CSRF-Token": alice_cookies["csrf_token"], "Origin": tls_platform.url},
+            f"{tls_platform.url}/api/v1/users/alice/sign-ins", headers=administrator
         ).raise_for_status()
         status = f"{base}/api/status"
         eventually("the session refuses", lambda: browser.get(status).status_code == 403)

@@ -71,7 +71,8 @@ async def revoke_sign_ins(
         AskedFlag, Query(description="Keep the current browser logged in.")
     ] = True,
 ) -> RevokedSignIns:
-    """Log out in all browsers. Your terminals and your access to sessions end."""
+    """Log out in all browsers. Your terminals and your access to sessions end. Requires a login of
+    the portal, or an administrator's token with the scope `admin`."""
     keep = _cookie(request, platform) if keep_current else None
     count = await platform.account.revoke_all(actor, keep=keep)
     await platform.logins_ended(actor.name)
@@ -86,7 +87,8 @@ async def revoke_sign_in(
     actor: Writer,
     platform: PlatformDep,
 ) -> None:
-    """Log out one browser. Your terminals end, and your sessions ask for a login again."""
+    """Log out one browser. Your terminals end, and your sessions ask for a login again. Requires a
+    login of the portal, or an administrator's token with the scope `admin`."""
     await platform.account.revoke(actor, sign_in_id)
     await platform.logins_ended(actor.name)
 

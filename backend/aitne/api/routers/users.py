@@ -42,7 +42,8 @@ async def list_tokens(actor: Reader, platform: PlatformDep, user: WhoseTokens = 
 async def create_token(
     body: NewToken, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> TokenSecret:
-    """Create a personal access token. Its secret is shown only once."""
+    """Create a personal access token. Its secret is shown only once. Requires a login of the portal,
+    or an administrator's token with the scope `admin`."""
     token, secret = await platform.users.create_token(
         actor,
         name=body.name,
@@ -63,7 +64,7 @@ async def delete_token(
     user: WhoseTokens = None,
 ) -> None:
     """Revoke a token. Later requests with it are rejected, and its owner's streams and terminals
-    end."""
+    end. A token may revoke itself; otherwise as for its creation."""
     token = await platform.users.delete_token(actor, token_id, owner=user)
     notes["name"] = token.name
     await platform.logins_ended(user or actor.name)

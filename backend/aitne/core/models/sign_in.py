@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pydantic import Field
 
 from aitne.core.models.base import Frozen, UserName, UtcTime
-from aitne.core.models.user import User
+from aitne.core.models.user import Role, User
 
 
 class SignIn(Frozen):
@@ -61,6 +63,14 @@ class OpenSignIn(Frozen):
     """
     token_created_by: UserName | None = None
     """Name of the administrator who created that access token for the user; None otherwise."""
+
+    @property
+    def authenticated_at(self) -> datetime | None:
+        """Time of the last authentication; None: there was none, because a token made the link of the
+        login. For an administrator that login is one: the token has the scope ``admin``.
+        """
+        by_token = self.sign_in.token_id is not None and self.user.role is not Role.ADMIN
+        return self.sign_in.authenticated_at or (None if by_token else self.sign_in.created_at)
 
     @property
     def impersonator(self) -> str | None:

@@ -118,7 +118,7 @@ class Actor(Frozen):
     """Name of the administrator who created that access token for the user; None otherwise."""
     authenticated_at: UtcTime | None = None
     """Time of the last authentication in the browser; None: the request was authenticated by an
-    access token.
+    access token, or the browser was logged in by a link that a token has made.
     """
     session: UUID | None = None
     """ID of the session (job) whose session token authenticated the request; None: another

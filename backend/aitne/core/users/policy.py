@@ -388,14 +388,41 @@ credentials.
 """
 
 
+def require_portal_login(actor: Actor, what: str) -> None:
+    """Check that the user is at a browser, or is an administrator whose token has the scope
+    ``admin``, before credentials of the account are created or ended; ``what`` names that in the
+    message.
+
+    Raises:
+        NotAllowed: another access token authenticated the request.
+        ReauthenticationRequired: the browser was logged in by a link that a token has made, and the
+            user has not authenticated in it.
+    """
+    if actor.is_admin or not actor.credential:
+        return
+    if actor.sign_in_id is None:
+        raise NotAllowed(
+            f"{what} requires a login of the portal, or an administrator's token with the scope admin: "
+            "a token does not change the other credentials of its owner. Log in to the portal "
+            "(Account), or run `aitne login URL --user NAME`."
+        )
+    if actor.authenticated_at is None:
+        raise ReauthenticationRequired(
+            "Enter your password or a code of your second factor: you were logged in by a link."
+        )
+
+
 def require_recent_authentication(actor: Actor, now: datetime) -> None:
     """Check that the user has authenticated recently. Requests with access tokens always pass.
 
     Raises:
-        ReauthenticationRequired: the last authentication was too long ago.
+        ReauthenticationRequired: the last authentication was too long ago, or the browser was logged
+            in by a link that a token has made.
     """
+    if actor.sign_in_id is None:
+        return
     since = actor.authenticated_at
-    if since is not None and (now - since).total_seconds() > REAUTHENTICATION_S:
+    if since is None or (now - since).total_seconds() > REAUTHENTICATION_S:
         raise ReauthenticationRequired(
             "Enter your password or a code of your second factor again: your login is "
             "too old for a change of the credentials of your account."

@@ -18,6 +18,7 @@ from aitne.core.users.policy import (
     refuse_impersonation,
     require,
     require_full_login,
+    require_portal_login,
     require_recent_authentication,
 )
 from aitne.services.platform.secrets import hashed, new_secret
@@ -103,16 +104,19 @@ class AccountService:
         return None if cookie is None else await self._store.sign_in_id(hashed(cookie))
 
     async def revoke(self, actor: Actor, sign_in_id: str) -> None:
-        """End one of the actor's own sign-ins. Raises ``NotFound``."""
+        """End one of the actor's own sign-ins. Raises ``NotFound``, and as ``revoke_all``."""
         require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require_portal_login(actor, "Ending a login")
         await self._store.revoke_sign_in(actor.name, sign_in_id)
 
     async def revoke_all(self, actor: Actor, *, keep: str | None) -> int:
         """End all of the actor's own sign-ins except the one with the session cookie ``keep``.
 
-        Return the number of sign-ins that ended.
+        Return the number of sign-ins that ended. Raises ``NotAllowed`` or
+        ``ReauthenticationRequired`` without a login of the portal.
         """
         require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require_portal_login(actor, "Ending logins")
         cookie_hash = None if keep is None else hashed(keep)
         return await self._store.revoke_sign_ins(actor.name, keep=cookie_hash)
 
@@ -130,7 +134,7 @@ class AccountService:
             Unavailable: the identity source does not answer.
         """
         refuse_impersonation(actor, "confirm who they are")
-        if cookie is None or actor.authenticated_at is None:
+        if cookie is None or actor.sign_in_id is None:
             raise Conflict("Only a login of the portal can be confirmed, not an access token.")
         if code is not None:
             await self._confirming(self._factors.check(actor.name, code))
@@ -360,6 +364,7 @@ class AccountService:
     def _full(self, actor: Actor) -> None:
         require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         require_full_login(actor, "A second factor")
+        require_portal_login(actor, "A second factor")
 
     async def _prove_password(
         self, actor: Actor, current: str | None, *, first: bool = True
@@ -373,6 +378,7 @@ class AccountService:
         stored = await self._store.password_hash(actor.name)
         if stored is None and first:  # a user who logged in by a link has no password yet
             require_full_login(actor, "A first password")
+            require_portal_login(actor, "A first password")
             return
         await self._count_password(actor)
         if current is None or not await self._hasher.verify(actor.name, current, stored):

@@ -305,7 +305,7 @@ class IdentityService:
             "until": login.token_expires_at,
             "token_id": login.sign_in.token_id,
             "token_created_by": login.token_created_by,
-            "authenticated_at": login.sign_in.authenticated_at or login.sign_in.created_at,
+            "authenticated_at": login.authenticated_at,
             "sign_in_id": login.sign_in.id,
         }
         if login.impersonator is None:

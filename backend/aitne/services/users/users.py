@@ -17,6 +17,7 @@ from aitne.core.users.policy import (
     PolicyAction,
     require,
     require_full_login,
+    require_portal_login,
     require_recent_authentication,
 )
 from aitne.services.platform.secrets import hashed, new_secret
@@ -238,6 +239,7 @@ class UserService:
         """
         whose = owner or actor.name
         require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        require_portal_login(actor, "Creating a token")
         require_recent_authentication(actor, self._clock())
         user = await self._store.get_user(whose)
         if excess := scopes - actor.scopes:
@@ -292,16 +294,20 @@ class UserService:
         """Revoke an access token of the actor or, for an administrator, of the user ``owner``.
         Return the token.
 
-        Raises ``NotFound`` if there is no such token.
+        Raises ``NotFound`` if there is no such token, and ``NotAllowed`` if another token than the
+        one in use is to be revoked without a login of the portal.
         """
         whose = owner or actor.name
         require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        if actor.sign_in_id is not None or token_id != actor.token_id:
+            require_portal_login(actor, "Revoking another token")
         return await self._store.delete_token(whose, token_id)
 
     async def _check_password(self, actor: Actor, name: str, current: str | None) -> None:
         stored = await self._store.password_hash(name)
         if stored is None:  # a user who logged in by a link has no password yet
             require_full_login(actor, "A first password")
+            require_portal_login(actor, "A first password")
             return
         key = f"password:{name}"
         guesses = await self._store.note_attempt(key, self._clock(), window_s=GUESSES_WITHIN_S)
