@@ -47,6 +47,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     "create_token": {"name": "laptop", "scopes": ["read", "write"], "expires_in": "30d"},
     "begin_device_login": {"name": "aitne login on laptop"},
     "redeem_device_login": {"device_code": "WyJxMEpwM21YblQycyJd.0f3c"},
+    "look_up_device_login": {"user_code": "BCD-FGH-JKL"},
     "confirm_device_login": {"user_code": "BCD-FGH-JKL", "expires_in": "90d"},
     "put_secret": {"value": "0123456789abcdef"},
     "create_user": {

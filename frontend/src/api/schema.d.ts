@@ -10328,6 +10328,11 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "user_code": "BCD-FGH-JKL"
+                 *     }
+                 */
                 "application/json": components["schemas"]["DeviceLoginCode"];
             };
         };
