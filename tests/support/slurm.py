@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,32 @@ def wait_ended(cluster: DevCluster, job: str, timeout_s: float = 60) -> None:
         return not run_as(cluster, cluster.operator, "squeue", "-h", "-j", job, "-o", "%i").strip()
 
     assert wait_until(has_ended, timeout_s, poll_s=0.2), f"job {job} lives after {timeout_s} s"
+
+
+@contextmanager
+def job_submit_plugin(cluster: DevCluster, body: str) -> Iterator[None]:
+    """Let the cluster ask a plugin in Lua about each job that is submitted; ``body`` is that of
+    ``slurm_job_submit(job, partitions, uid)``.
+    """
+    conf = cluster.slurm_conf
+    before, script = conf.read_text(), conf.with_name("job_submit.lua")
+    script.write_text(
+        f"function slurm_job_submit(job, partitions, uid)\n{body}\nend\n"
+        "function slurm_job_modify(job, old, partitions, uid)\nreturn slurm.SUCCESS\nend\n"
+        "return slurm.SUCCESS\n"
+    )
+    script.chmod(0o644)
+
+    def write(text: str) -> None:
+        conf.write_text(text)
+        run_as(cluster, "root", "scontrol", "reconfigure")
+
+    write(f"{before}JobSubmitPlugins=lua\n")
+    try:
+        yield
+    finally:
+        write(before)
+        script.unlink()
 
 
 @pytest.fixture(scope="session")

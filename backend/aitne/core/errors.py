@@ -19,6 +19,7 @@ The tree, independent of HTTP and of any outside system::
     └── Unavailable             an outside system does not answer; nothing is known to have failed
         ├── SchedulerUnavailable
         │   └── SubmitUncertain  the scheduler may or may not hold the job
+        │       └── SubmitUnclear  its command ended without saying so
         ├── CommandTimeout
         ├── HubUnavailable
         └── StoreUnavailable
@@ -207,6 +208,14 @@ class SubmitUncertain(SchedulerUnavailable):
     """
 
     code = "submit_uncertain"
+
+
+class SubmitUnclear(SubmitUncertain):
+    """The scheduler's command has ended, but did not say whether the job was accepted: repeated too
+    often, it is not an outage.
+    """
+
+    code = "submit_unclear"
 
 
 class CommandTimeout(Unavailable):

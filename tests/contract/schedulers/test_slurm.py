@@ -25,7 +25,7 @@ from aitne.host.settings import load_settings
 from aitne.topology.hostlist import expand_hostlist
 from tests.support import realtime
 from tests.support.schedulers import Bench, change, slurm_tools
-from tests.support.slurm import both_releases, run_as, sbatch, wait_ended
+from tests.support.slurm import both_releases, job_submit_plugin, run_as, sbatch, wait_ended
 
 pytestmark = realtime.SLURM
 
@@ -107,6 +107,29 @@ async def test_bad_input_is_refused_with_field_and_limit(slurm: Bench, case: str
             await ask(request)
         assert (caught.value.field, words in str(caught.value)) == (field, True), caught.value
     assert not await slurm.find(request.job_id)
+
+
+RULE = "Projects of group X must use --qos=short. See https://wiki.site"
+PLUGIN = f"""
+local codes = {{[2] = slurm.ERROR, [3] = 2001, [4] = 1}}
+if codes[job.min_nodes] then
+    slurm.log_user("{RULE}")
+    return codes[job.min_nodes]
+end
+return slurm.SUCCESS
+"""
+
+
+async def test_a_plugin_of_the_site_refuses_in_its_own_words(slurm: Bench) -> None:
+    with job_submit_plugin(cluster_of(slurm), PLUGIN):
+        for nodes in (2, 3, 4):
+            request = slurm.request("true", resources={"nodes": nodes})
+            for ask in (slurm.scheduler.forecast, slurm.scheduler.submit):
+                with pytest.raises(SchedulerRejected, match=re.escape(RULE)):
+                    await ask(request)
+            assert not await slurm.find(request.job_id)
+        number, _ = await slurm.submit("true")
+    assert (await slurm.wait_ended(number)).state is JobState.COMPLETED
 
 
 async def test_a_file_name_with_a_way_out_is_refused(slurm: Bench) -> None:

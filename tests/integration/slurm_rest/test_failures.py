@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Sequence
@@ -11,6 +12,11 @@ from typing import Any
 
 import pytest
 
+from aitne.adapters.schedulers._slurm.errors import (
+    SubmissionFailure,
+    failure_of_number,
+    failure_of_text,
+)
 from aitne.adapters.schedulers._slurm.rest import session
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.core.cluster.settings import SlurmSettings
@@ -26,7 +32,7 @@ from tests.support import realtime
 from tests.support.ports import reserve_ports
 from tests.support.rest_proxy import proxy
 from tests.support.schedulers import slurm_tools
-from tests.support.slurm import both_releases
+from tests.support.slurm import both_releases, run_as
 
 pytestmark = realtime.SLURM
 
@@ -155,3 +161,28 @@ async def test_a_slurmrestd_of_unknown_versions_is_told(
     async with saying(200, {"paths": {"/slurm/v0.0.99/job/submit": {}}}) as url:
         with pytest.raises(SetupError, match=r"API versions: v0\.0\.99; the platform supports"):
             await scheduler(cluster, tmp_path, rest_url=url).start()
+
+
+ERRORS = """
+import ctypes, glob, json
+slurm = ctypes.CDLL(glob.glob("/usr/lib/*/slurm-wlm/libslurmfull.so")[0])
+slurm.slurm_strerror.restype = ctypes.c_char_p
+print(json.dumps({number: slurm.slurm_strerror(number).decode() for number in range(-1, 14_000)}))
+"""
+
+
+@both_releases
+def test_every_error_is_judged_alike_by_its_number_and_by_its_text(
+    slurm_cluster: DevCluster,
+) -> None:
+    """slurmrestd gives the number, sbatch the text."""
+    texts = json.loads(run_as(slurm_cluster, "root", "python3", "-c", ERRORS))
+    known = {int(number): text for number, text in texts.items() if "Unknown error" not in text}
+    assert known[2019].startswith("I/O error writing script")
+    unlike = {
+        f"{number} {text}"
+        for number, text in known.items()
+        if failure_of_number(number) is not failure_of_text(text)
+        and failure_of_number(number) is not SubmissionFailure.UNREADABLE
+    }
+    assert unlike == set()

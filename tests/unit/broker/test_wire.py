@@ -24,6 +24,7 @@ PLAIN = [
         errors.Unavailable,
         errors.SchedulerUnavailable,
         errors.SubmitUncertain,
+        errors.SubmitUnclear,
         errors.CommandTimeout,
         errors.NotSupported,
         errors.StaleEpoch,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm import accounting, answers, identity, nodes, queue, times
-from aitne.adapters.schedulers._slurm.answers import SubmissionEvidence
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
+from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
 from aitne.adapters.schedulers._slurm.options import options
 from aitne.adapters.schedulers._slurm.reasons import sentence
 from aitne.adapters.schedulers._slurm.states import job_state
@@ -319,33 +319,38 @@ FAILED = "sbatch: error: Batch job submission failed: "
 
 
 @pytest.mark.parametrize(
-    ("words", "proof"),
+    ("words", "failure"),
     [
         (
             f"{FAILED}Unable to contact slurm controller (connect failure)",
-            SubmissionEvidence.NOT_SENT,
+            SubmissionFailure.NOT_NOW,
         ),
-        (f"{FAILED}Unable to contact slurm controller (send failure)", SubmissionEvidence.OPEN),
-        (f"{FAILED}Unable to contact slurm controller (receive failure)", SubmissionEvidence.OPEN),
-        (f"{FAILED}Socket timed out on send/recv operation", SubmissionEvidence.OPEN),
-        (f"{FAILED}Zero Bytes were transmitted or received", SubmissionEvidence.OPEN),
-        (f"{FAILED}Connection refused", SubmissionEvidence.NOT_SENT),
-        (f"{FAILED}Connection reset by peer", SubmissionEvidence.OPEN),
-        (f"{FAILED}Slurm backup controller in standby mode", SubmissionEvidence.NOT_SENT),
-        (f"{FAILED}Protocol authentication error", SubmissionEvidence.OPEN),
-        (f"{FAILED}I/O error writing script/environment to file", SubmissionEvidence.OPEN),
-        (f"{FAILED}Invalid partition name specified", SubmissionEvidence.REFUSED),
+        (f"{FAILED}Unable to contact slurm controller (send failure)", SubmissionFailure.UNKNOWN),
+        (
+            f"{FAILED}Unable to contact slurm controller (receive failure)",
+            SubmissionFailure.UNKNOWN,
+        ),
+        (f"{FAILED}Socket timed out on send/recv operation", SubmissionFailure.UNKNOWN),
+        (f"{FAILED}Zero Bytes were transmitted or received", SubmissionFailure.UNKNOWN),
+        (f"{FAILED}Connection refused", SubmissionFailure.NOT_NOW),
+        (f"{FAILED}Connection reset by peer", SubmissionFailure.UNKNOWN),
+        (f"{FAILED}Slurm backup controller in standby mode", SubmissionFailure.NOT_NOW),
+        (f"{FAILED}Protocol authentication error", SubmissionFailure.AUTHENTICATION),
+        (f"{FAILED}I/O error writing script/environment to file", SubmissionFailure.NOT_NOW),
+        (f"{FAILED}Invalid partition name specified", SubmissionFailure.REFUSED),
         (
             f"{FAILED}Requested time limit is invalid (missing or exceeds some limit)",
-            SubmissionEvidence.REFUSED,
+            SubmissionFailure.REFUSED,
         ),
-        ("sbatch: fatal: Could not establish a configuration source", SubmissionEvidence.NOT_SENT),
-        ("sbatch: error: Invalid --signal specification", SubmissionEvidence.REFUSED),
-        ("allocation failure: Invalid partition name specified", SubmissionEvidence.REFUSED),
+        ("sbatch: fatal: Could not establish a configuration source", SubmissionFailure.NOT_NOW),
+        ("sbatch: error: Invalid --signal specification", SubmissionFailure.REFUSED),
+        ("allocation failure: Invalid partition name specified", SubmissionFailure.REFUSED),
     ],
 )
-def test_failed_submission_message_gives_proof(words: str, proof: SubmissionEvidence) -> None:
-    assert answers.proof(words) is proof
+def test_failed_submission_message_says_whether_slurm_has_the_job(
+    words: str, failure: SubmissionFailure
+) -> None:
+    assert answers.failure(words) is failure
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from aitne.adapters.schedulers._slurm import accounting, answers, nodes, queue
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
+from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
 from aitne.adapters.schedulers._slurm.limits import ClusterLimits
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job_options import SlurmOptions
@@ -151,7 +152,7 @@ FIELDS = {
 @pytest.mark.parametrize("name", sorted(FIELDS))
 def test_refusals_name_the_field(folder: Path, name: str) -> None:
     _, _, words = said(folder, f"sbatch-{name}").partition("\n")
-    assert answers.proof(words) is answers.SubmissionEvidence.REFUSED
+    assert answers.failure(words) is SubmissionFailure.REFUSED
     asked = make_request(resources=Resources(gres={"nope": 1}))
     refused = answers.refusal(words, asked)
     assert refused.field == FIELDS[name]

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm import answers
+from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
 from aitne.adapters.schedulers._slurm.options import options
 from aitne.adapters.schedulers._slurm.rest.client import RestClient
-from aitne.adapters.schedulers._slurm.rest.errors import SubmissionFailure, meaning
+from aitne.adapters.schedulers._slurm.rest.errors import meaning
 from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, lower_submission
 from aitne.adapters.schedulers._slurm.rest.submission import describe
 from aitne.core.models.job_options import SlurmOptions
@@ -196,7 +197,7 @@ async def test_a_refusal_names_the_field(release: str, version: int, name: str, 
         "http://slurm", transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body))
     )
     said = await client.ask("POST", f"/slurm/v0.0.{version}/job/submit", {}, body={}, timeout_s=5)
-    assert meaning(said) is SubmissionFailure.REJECTED
+    assert meaning(said) is SubmissionFailure.REFUSED
     assert answers.refusal(said.said, FULL).field == field
     await client.close()
 
@@ -210,6 +211,6 @@ async def test_a_refused_token_is_never_taken_for_a_refused_job(release: str, ve
     said = await client.ask("POST", "/", {}, body={}, timeout_s=5)
     # 22.05 says "Zero Bytes were transmitted or received", as of a connection that broke.
     assert meaning(said) is (
-        SubmissionFailure.UNKNOWN if version == 38 else SubmissionFailure.TOKEN
+        SubmissionFailure.UNKNOWN if version == 38 else SubmissionFailure.AUTHENTICATION
     )
     await client.close()

@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from uuid import UUID
 
 from aitne.adapters.command._process import PATH
 from aitne.adapters.schedulers._slurm import answers, identity
@@ -20,6 +21,7 @@ from aitne.adapters.schedulers._slurm.rest import records
 from aitne.adapters.schedulers._slurm.rest.client import NotReached, RestClient
 from aitne.adapters.schedulers._slurm.rest.session import (
     NotUnderstood,
+    RestRefusal,
     RestSession,
     TokenRefused,
     UnknownVersion,
@@ -52,6 +54,7 @@ faster.
 """
 _CLOCK = re.compile(r"Configuration data as of (\S+)")
 _ODD_CLOCK_S = 20
+_MOST_UNANSWERED = 10_000
 
 
 class SlurmScheduler(SlurmCliScheduler):
@@ -68,6 +71,10 @@ class SlurmScheduler(SlurmCliScheduler):
         self._rest: RestSession | None = None
         self._watch: RestPoller | None = None
         self._last_warning: str | None = None
+        self._unanswered: dict[tuple[UUID, int], None] = {}
+        """Attempts that slurmrestd was given without a usable answer. If they are submitted again,
+        sbatch does it, whose answers say more.
+        """
 
     async def start(self) -> Sequence[str]:
         """Check that Slurm's commands work and, if ``slurm.rest_url`` is set, query slurmrestd for
@@ -125,14 +132,17 @@ class SlurmScheduler(SlurmCliScheduler):
 
     async def submit(self, request: SubmitRequest) -> str:
         """Submit the job by REST, or by sbatch if REST cannot express the job or is not available
-        at this moment.
+        at this moment. sbatch also has the last word about a job that Slurm refuses, because only
+        sbatch prints what the site's plugins say about it.
 
         Raises:
             SchedulerRejected: Slurm rejects the job.
             SubmitUncertain: slurmrestd or sbatch gave no answer after the job was sent.
             SchedulerUnavailable: the job was not sent.
         """
-        if self._rest is None:
+        attempt = (request.job_id, request.attempt)
+        if self._rest is None or attempt in self._unanswered:
+            self._unanswered.pop(attempt, None)
             return await super().submit(request)
         options = (await self._sbatch(request))[1:]
         try:
@@ -144,16 +154,38 @@ class SlurmScheduler(SlurmCliScheduler):
         except (NotExpressible, NotReached, NotUnderstood) as error:
             self._tell(f"a job is submitted by sbatch: {error}")
             return await super().submit(request)
+        except RestRefusal as error:
+            if error.explained:
+                raise answers.refusal(error.message, request) from error
+            if not error.certain and (number := await self._number(request)) is not None:
+                return number
+            return await super().submit(request)
         except NotAllowed as error:
             raise SchedulerRejected(error.message, "account") from error
+
+    async def _number(self, request: SubmitRequest) -> str | None:
+        """Search for a job that slurmrestd has answered about, and return its ID; None if it is
+        not in Slurm. slurmctld has processed the request before it answered, so that one search is
+        sufficient.
+
+        Raises:
+            SubmitUncertain: Slurm does not answer now.
+        """
+        run = Run(job_id=request.job_id, attempt=request.attempt, account=request.account)
+        try:
+            rows = await super().find([run])
+        except SchedulerUnavailable as error:
+            raise SubmitUncertain(error.message) from error
+        return next((row.scheduler_id.partition("_")[0] for row in rows), None)
 
     async def _post(self, rest: RestSession, request: SubmitRequest, job: Record) -> str:
         try:
             return await rest.submit(request.script, job, request.account)
-        except SchedulerRejected as error:
-            raise answers.refusal(error.message, request) from error
         except SubmitUncertain:
             self._site.trouble()
+            self._unanswered[request.job_id, request.attempt] = None
+            while len(self._unanswered) > _MOST_UNANSWERED:
+                del self._unanswered[next(iter(self._unanswered))]
             raise
         except TokenRefused as error:
             raise await self._explain(error) from error

@@ -16,6 +16,7 @@ from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.adapters.schedulers._slurm import answers, identity
 from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
+from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
 from aitne.adapters.schedulers._slurm.options import options
 from aitne.adapters.schedulers._slurm.outside import SlurmOutside
 from aitne.adapters.schedulers._slurm.site import Site
@@ -27,6 +28,7 @@ from aitne.core.errors import (
     SchedulerUnavailable,
     SetupError,
     SubmitUncertain,
+    SubmitUnclear,
     Unavailable,
 )
 from aitne.core.jobs.layout import SCRIPT
@@ -187,20 +189,21 @@ class SlurmCliScheduler:
             number = answers.parse_id(completed.stdout.decode("utf-8", "replace"))
             if number is not None:
                 return number
-            raise SubmitUncertain(f"sbatch succeeded without a job ID: {completed.said[:200]!r}")
-        proof = (
-            answers.proof(completed.said)
-            if completed.returncode > 0
-            else answers.SubmissionEvidence.OPEN
-        )
-        if proof is answers.SubmissionEvidence.REFUSED:
+            raise SubmitUnclear(f"sbatch succeeded without a job ID: {completed.said[:200]!r}")
+        if completed.returncode < 0:
+            self._site.trouble()
+            raise SubmitUnclear(
+                f"sbatch was ended by signal {-completed.returncode}: {completed.said[:200]!r}"
+            )
+        failure = answers.failure(completed.said)
+        if failure is SubmissionFailure.REFUSED:
             raise answers.refusal(completed.said, request)
         self._site.trouble()
-        if proof is answers.SubmissionEvidence.OPEN:
-            raise SubmitUncertain(
-                f"sbatch was interrupted: {completed.said or completed.returncode}"
+        if failure is SubmissionFailure.NOT_NOW:
+            raise SchedulerUnavailable(
+                f"Slurm accepts no jobs at the moment: {answers.words(completed.said)}"
             )
-        raise SchedulerUnavailable(f"Slurm did not accept the job: {completed.said}")
+        raise SubmitUncertain(f"sbatch was interrupted: {completed.said}")
 
     async def _sbatch(self, request: SubmitRequest) -> Sequence[str]:
         config = await self._config()
@@ -258,7 +261,7 @@ class SlurmCliScheduler:
             raise SchedulerUnavailable(error.message) from error
         if completed.returncode == 0:
             return None if needs_more else answers.parse_forecast(completed.said)
-        if answers.proof(completed.said) is answers.SubmissionEvidence.REFUSED:
+        if answers.failure(completed.said) is SubmissionFailure.REFUSED:
             raise answers.refusal(completed.said, request)
         raise SchedulerUnavailable(f"sbatch failed: {completed.said}")
 
@@ -467,7 +470,7 @@ class SlurmCliScheduler:
             )
         if (
             completed.returncode > 0
-            and answers.proof(completed.said) is answers.SubmissionEvidence.REFUSED
+            and answers.failure(completed.said) is SubmissionFailure.REFUSED
         ):
             raise SchedulerRejected(f"{what}. Slurm says: {completed.said}")
         self._site.trouble()

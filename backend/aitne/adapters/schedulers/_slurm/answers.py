@@ -1,52 +1,25 @@
 """Error messages of Slurm's commands, and what they say about whether a request had an effect.
 
-The texts are those of ``slurm_strerror`` (src/common/slurm_errno.c) behind "Batch job submission
-failed: " and "allocation failure: " (src/sbatch/sbatch.c).
+The texts of ``errors`` follow "Batch job submission failed: " and "allocation failure: "
+(src/sbatch/sbatch.c).
 """
 
 from __future__ import annotations
 
 import re
 from datetime import datetime
-from enum import Enum
 
+from aitne.adapters.schedulers._slurm.errors import SubmissionFailure, failure_of_text
 from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.times import parse_time
 from aitne.core.errors import SchedulerRejected
 from aitne.core.ports.scheduler import Forecast, SubmitRequest
 
-
-class SubmissionEvidence(Enum):
-    """Conclusion from the output of a failed sbatch: whether Slurm may have the job."""
-
-    REFUSED = "refused"
-    """slurmctld (or sbatch itself) read the request and rejected it."""
-    NOT_SENT = "not sent"
-    """The request certainly was not accepted: it is safe to submit the job again."""
-    OPEN = "open"
-    """The request may have been accepted: the job may be in Slurm."""
-
-
-# No connection was made, no message was complete, or slurmctld accepts no jobs at the moment.
-_NOT_SENT = re.compile(
-    r"controller \(connect failure\)|Communication connection failure|Connection refused"
-    r"|No route to host|Network is unreachable|Can't find an address|standby mode"
-    r"|Could not establish a configuration source|[Uu]nable to resolve|Could not read|Could not stat"
-    r"|Unable to create job record, try again|System submissions disabled"
-    r"|temporarily unable to accept job|Resource temporarily unavailable|job queue full"
-    r"|Munge encode failed|If munged is up|Unable to generate|[Nn]o such file or directory"
-    r"|Plugin initialization failed|cannot find .* plugin|Incompatible versions"
-)
-# The connection failed after the request was sent: slurmctld may have read all of it.
-_OPEN = re.compile(
-    r"controller \((?:send|receive|shutdown) failure\)|Message (?:send|receive) failure"
-    r"|timed out|shutdown failure|Unexpected (?:message|missing socket)|[Zz]ero (?:[Bb]ytes|length)"
-    r"|message length|Failed to send entire|Header lengths|reset by peer|Broken pipe"
-    r"|authentication|Protocol|Unexpected message|I/O error"
-)
 _FAILED = re.compile(r"(?:Batch job submission failed|allocation failure): (.+)")
 
 _GPUS = "resources.gpu"
+_MOST_LINES = 8
+_UNEXPLAINED = "Unspecified error"
 _FIELDS: tuple[tuple[str, str, str], ...] = (
     # text, field, sentence
     ("Invalid partition name", "slurm.partition", "there is no such partition"),
@@ -97,17 +70,12 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 
 
-def proof(output: str) -> SubmissionEvidence:
+def failure(output: str) -> SubmissionFailure:
     """Determine from the output of a failed sbatch whether the job may have been submitted."""
     failed = _FAILED.search(output)
-    reason = output if failed is None else failed[1]
-    if _OPEN.search(reason):
-        return SubmissionEvidence.OPEN
-    if _NOT_SENT.search(reason):
-        return SubmissionEvidence.NOT_SENT
     # sbatch prints "Batch job submission failed" for every rejection by slurmctld, but not for an
     # option that it does not send at all.
-    return SubmissionEvidence.REFUSED
+    return failure_of_text(output if failed is None else failed[1])
 
 
 def refusal(output: str, request: SubmitRequest) -> SchedulerRejected:
@@ -115,18 +83,25 @@ def refusal(output: str, request: SubmitRequest) -> SchedulerRejected:
     file and the reason, then quotes Slurm.
     """
     field, reason = _field(output, request)
-    slurm_message = " ".join(line.removeprefix("sbatch: error: ") for line in _lines(output))
+    slurm_message = words(output)
     if field is None:
         return SchedulerRejected(f"Slurm refused the job: {slurm_message}")
     shown = _value(field, request)
     return SchedulerRejected(f"{field}: {shown}{reason}. Slurm says: {slurm_message}", field)
 
 
-def _lines(output: str) -> list[str]:
-    return [line.strip() for line in output.splitlines() if line.strip()][:4]
+def words(output: str) -> str:
+    """Return the first lines of a command's error output as one line; messages of the site's own
+    plugins come before Slurm's.
+    """
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return " ".join(line.removeprefix("sbatch: error: ") for line in lines[:_MOST_LINES])
 
 
 def _field(output: str, request: SubmitRequest) -> tuple[str | None, str]:
+    if _UNEXPLAINED in output:
+        # The refusal of a plugin, whose own sentence may mention anything.
+        return None, ""
     for text, field, reason in _FIELDS:
         if text in output:
             if field == "project" and request.slurm.account:

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from aitne.adapters.schedulers._slurm.errors import SubmissionFailure, refused_by_slurmctld
 from aitne.adapters.schedulers._slurm.rest.client import (
     MAX_BODY_BYTES,
     NotReached,
@@ -19,7 +20,6 @@ from aitne.adapters.schedulers._slurm.rest.client import (
 from aitne.adapters.schedulers._slurm.rest.errors import (
     ENDED_JOB,
     UNKNOWN_JOB,
-    SubmissionFailure,
     meaning,
     refused_token,
 )
@@ -64,6 +64,20 @@ class NotUnderstood(SchedulerUnavailable):
     """Error: slurmrestd could not parse the submission, which had no effect."""
 
     code = "scheduler_not_understood"
+
+
+class RestRefusal(SchedulerRejected):
+    """Error: Slurm refused the job, in an answer of slurmrestd. The versions up to v0.0.42 do not
+    pass on what a plugin of the site (job_submit) says about it; sbatch prints it.
+    """
+
+    def __init__(self, message: str, *, certain: bool, explained: bool) -> None:
+        """Store the message. ``certain`` is True if only slurmctld gives this error, and only for a
+        job that it does not have; ``explained`` if the message contains the plugin's sentence.
+        """
+        super().__init__(message)
+        self.certain = certain
+        self.explained = explained
 
 
 class RestSession:
@@ -120,7 +134,7 @@ class RestSession:
         """Submit a job, described in the internal version of records, and return its ID in Slurm.
 
         Raises:
-            SchedulerRejected: Slurm rejected the job; the message is Slurm's.
+            RestRefusal: Slurm refused the job; the message is Slurm's.
             SubmitUncertain: the job may be in Slurm.
             NotReached, NotUnderstood: the job did not reach slurmctld and may be submitted by
                 sbatch.
@@ -146,13 +160,22 @@ class RestSession:
         if answer.status < 400 and isinstance(number, int) and number > 0:
             return str(number)
         match meaning(answer):
-            case SubmissionFailure.REJECTED:
-                raise SchedulerRejected(answer.said)
+            case SubmissionFailure.REFUSED:
+                plugin = " ".join(str(answer.body.get("job_submit_user_msg") or "").split())
+                raise RestRefusal(
+                    f"{plugin}\n{answer.said}" if plugin else answer.said,
+                    certain=any(
+                        refused_by_slurmctld(problem.number)
+                        for problem in answer.problems
+                        if problem.number is not None
+                    ),
+                    explained=bool(plugin),
+                )
             case SubmissionFailure.NOT_NOW:
                 raise SchedulerUnavailable(f"Slurm accepts no jobs at the moment: {answer.said}.")
             case SubmissionFailure.UNREADABLE:
                 raise NotUnderstood(f"slurmrestd could not parse the job: {answer.said}.")
-            case SubmissionFailure.TOKEN:
+            case SubmissionFailure.AUTHENTICATION:
                 raise self._fail(TokenRefused(f"Slurm rejected the token: {answer.said}."))
             case SubmissionFailure.UNKNOWN:
                 self._fail(NotReached(f"slurmrestd reports: {answer.said}."))
