@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from aitne.core.errors import NotAllowed, Unavailable
-from aitne.core.jobs.states import JobState
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.files import CLOSED, JobFiles
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import OutboxItem
+from aitne.core.units import parse_array
 from aitne.services.controller.answer import OPEN, RETRY_S, SubmissionOutcome, accepted
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.runs import best, records_by_job, run_of
@@ -23,12 +24,16 @@ from aitne.services.jobs.render import Renderer
 
 log = logging.getLogger(__name__)
 
+MOST_UNCLEAR = 5
+"""Maximum number of submissions of one attempt whose answer is unclear, if none of them arrived."""
+
 
 class SubmissionSearch:
     """Component that searches the scheduler for submissions with an uncertain outcome.
 
     A submission that is found counts as accepted. It counts as lost only when it can no longer
-    appear.
+    appear, and is then repeated. One that the user has cancelled meanwhile
+    ends at once: its fence is closed, so that it never begins, even if it appears later.
     """
 
     def __init__(
@@ -48,10 +53,27 @@ class SubmissionSearch:
         """Time of this leader's first unsuccessful search for each uncertain submission, by job ID
         and attempt.
         """
+        self._unclear: dict[tuple[UUID, int], int] = {}
+        """Number of submissions with an unclear answer, by job ID and attempt."""
 
     def forget(self, job: Job) -> None:
         """Forget the earlier searches for the job's current attempt."""
         self._searched.pop((job.id, job.attempt), None)
+        self._unclear.pop((job.id, job.attempt), None)
+
+    def note_unclear(self, job: Job) -> None:
+        """Note that a submission of the job's current attempt was answered, but not clearly. After
+        ``MOST_UNCLEAR`` of them it is not submitted again.
+        """
+        key = (job.id, job.attempt)
+        self._unclear[key] = self._unclear.get(key, 0) + 1
+
+    @staticmethod
+    def is_decided_by_fence(job: Job) -> bool:
+        """Return whether ``judge`` needs no record of the job: it is cancelled, and closing its fence
+        is enough, so that the cancellation need not wait for the scheduler.
+        """
+        return job.cancel_requested_at is not None and job.state in OPEN
 
     async def find(self, jobs: Sequence[Job]) -> dict[UUID, SchedulerJob | None]:
         """Search for the current attempt of each job and return the scheduler's records by job ID;
@@ -80,26 +102,56 @@ class SubmissionSearch:
         again = SubmissionOutcome(item, job, job.state, JobChanges(), delay_s=RETRY_S)
         # Counted from this leader's first search: the previous leader may have submitted late.
         first = self._searched.setdefault((job.id, job.attempt), self._clock())
-        if self._clock() < first + timedelta(seconds=self._scheduler.settle_s):
-            return again
-        if job.state not in OPEN:
+        cancelled = self.is_decided_by_fence(job)
+        settled = self._clock() >= first + timedelta(seconds=self._scheduler.settle_s)
+        if job.state not in OPEN or not (cancelled or settled):
             return again
         # Only now an empty search means that it will never appear, or has already ended.
-        if not job.is_array:
-            place = self._renderer.place(job)
-            try:
-                await self._files.create(place, {})  # it may not exist yet
-                # A cancelled job is not searched for again: if it appears nevertheless, it must
-                # not begin.
-                cancelled = job.cancel_requested_at is not None
-                look = self._files.close_fence if cancelled else self._files.fence
-                fence = await look(place, job.array_task_id)
-            except (Unavailable, NotAllowed) as error:
-                log.warning("Job %s waits for its folder: %s", job.id, error.message)
-                return again
-            if fence is not None and fence.owner != CLOSED:
-                return self._adopted(item, job, fence.owner)
+        over = cancelled or self._unclear.get((job.id, job.attempt), 0) >= MOST_UNCLEAR
+        try:
+            owner = await self._owner(job, close=over)
+        except (Unavailable, NotAllowed) as error:
+            log.warning("Job %s waits for its folder: %s", job.id, error.message)
+            return again
+        if owner is not None:
+            return self._adopted(item, job, owner)
+        if cancelled:
+            changes = JobChanges(
+                reason=job.reason or TerminationReason.CANCELLED,
+                message=job.message,
+                ended_at=self._clock(),
+            )
+            return self._ended(item, job, JobState.CANCELLED, changes)
+        if over:
+            said = job.message or "there was no answer."
+            changes = JobChanges(
+                reason=TerminationReason.REJECTED,
+                message=f"The scheduler did not say whether it takes the job, {MOST_UNCLEAR} times, and "
+                f"does not have it. The last time: {said}",
+                ended_at=self._clock(),
+            )
+            return self._ended(item, job, JobState.FAILED, changes)
         return self._never_arrived(item, job)
+
+    async def _owner(self, job: Job, *, close: bool) -> str | None:
+        """Return the scheduler ID of the run that has taken the job's fence; None if none has. With
+        ``close`` no run can take it afterwards: a job that is not searched for again must not begin
+        if it appears nevertheless.
+
+        Raises:
+            Unavailable: the job folder cannot be read or written.
+        """
+        if job.is_array and not close:
+            return None
+        place = self._renderer.place(job)
+        await self._files.create(place, {})  # it may not exist yet
+        indices = parse_array(job.spec.array or "").indices if job.is_array else [job.array_task_id]
+        for index in indices:
+            look = self._files.close_fence if close else self._files.fence
+            fence = await look(place, index)
+            if fence is not None and fence.owner != CLOSED:
+                return fence.owner.partition("_")[0] if job.is_array else fence.owner
+        return None
 
     def _adopted(self, item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome:
         self._counts.add(RECONCILE, "adopted")
@@ -107,8 +159,15 @@ class SubmissionSearch:
         self.forget(job)
         return accepted(item, job, scheduler_id)
 
-    def _never_arrived(self, item: OutboxItem, job: Job) -> SubmissionOutcome:
+    def _ended(
+        self, item: OutboxItem, job: Job, state: JobState, changes: JobChanges
+    ) -> SubmissionOutcome:
         self.forget(job)
+        self._counts.add(RECONCILE, "never_arrived")
+        return SubmissionOutcome(item, job, state, changes, OPEN)
+
+    def _never_arrived(self, item: OutboxItem, job: Job) -> SubmissionOutcome:
+        self._searched.pop((job.id, job.attempt), None)
         self._counts.add(RECONCILE, "never_arrived")
         changes = JobChanges(submitted_at=None)
         return SubmissionOutcome(item, job, JobState.PENDING_SUBMIT, changes, OPEN, delay_s=0.0)

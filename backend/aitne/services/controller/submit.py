@@ -27,6 +27,7 @@ from aitne.core.errors import (
     SchedulerRejected,
     SchedulerUnavailable,
     SubmitUncertain,
+    SubmitUnclear,
     Unavailable,
 )
 from aitne.core.jobs.states import JobState, TerminationReason
@@ -248,6 +249,12 @@ class Submitter:
             await self._look_for(unknown)
 
     async def _look_for(self, unknown: Sequence[tuple[OutboxItem, Job]]) -> None:
+        decided = [pair for pair in unknown if self._search.is_decided_by_fence(pair[1])]
+        for item, job in decided:
+            self._answer(await self._search.judge(item, job, None))
+        unknown = [pair for pair in unknown if pair not in decided]
+        if not unknown:
+            return
         try:
             records = await self._search.find([job for _, job in unknown])
         except SchedulerUnavailable as error:
@@ -336,6 +343,8 @@ class Submitter:
             self._failures += 1
             self._counts.add(SUBMISSIONS, "uncertain")
             log.warning("Job %s may or may not have been submitted: %s", job.id, error.message)
+            if isinstance(error, SubmitUnclear):
+                self._search.note_unclear(job)
             changes = JobChanges(message=error.message)
             return SubmissionOutcome(
                 item, job, JobState.UNCERTAIN, changes, _BEGUN, delay_s=RETRY_S
@@ -343,6 +352,7 @@ class Submitter:
         except (SchedulerRejected, InvalidInput, NotAllowed, NotSupported) as error:
             self._failures = 0
             self._counts.add(SUBMISSIONS, "rejected")
+            self._search.forget(job)
             changes = self._ended(TerminationReason.REJECTED, error.message)
             return SubmissionOutcome(item, job, JobState.FAILED, changes)
         except Unavailable as error:
