@@ -141,6 +141,15 @@ def part(platform: RunningPlatform, name: str) -> Mapping[str, Any]:
     return found["parts"].get(name, {})  # type: ignore[no-any-return]
 
 
+def metric(platform: RunningPlatform, name: str) -> float | None:
+    """Return the value of a metric; None if there is no such series."""
+    token = (platform.data_dir / "secrets" / METRICS_TOKEN).read_text().strip()
+    headers = {"Authorization": f"Bearer {token}"}
+    text = httpx.get(f"{platform.url}/metrics", headers=headers, trust_env=False, timeout=30).text
+    values = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(f"{name} ")]
+    return float(values[0]) if values else None
+
+
 def hold(scontrol: Callable[..., str], cluster: DevCluster) -> None:
     """Keep every job waiting."""
     nodes = ",".join(cluster.nodes)
@@ -223,6 +232,35 @@ def test_a_slurmctld_that_begins_without_its_state_loses_no_job(
     assert sorted(line.split()[0] for line in alice.lines()) == sorted(lost)
 
 
+def test_jobs_wait_while_slurmctld_cannot_save_them(
+    alice: Person, slurm_platform: RunningPlatform, slurm_cluster: DevCluster
+) -> None:
+    """Its StateSaveLocation is full, or belongs to another user."""
+    alice.completed(alice.submit())
+    state = slurm_cluster.root / "state"
+    folders = [state, *(path for path in state.glob("hash.*") if path.is_dir())]
+    modes = [folder.stat().st_mode for folder in folders]
+    for folder in folders:
+        folder.chmod(0o500)
+    degraded = 'aitne_part_state{part="scheduler",state="degraded"}'
+    try:
+        jobs = [alice.submit() for _ in range(3)]
+
+        def told() -> bool:
+            found = [alice.job(job) for job in jobs]
+            assert {job["state"] for job in found} <= {"PENDING_SUBMIT", "SUBMITTING"}, found
+            return any("I/O error writing script" in (job["message"] or "") for job in found)
+
+        eventually("they say why they wait", told)
+        eventually("health says so", lambda: metric(slurm_platform, degraded) == 1, 60)
+    finally:
+        for folder, mode in zip(folders, modes, strict=True):
+            folder.chmod(mode)
+    for job in jobs:
+        alice.completed(job)
+    assert len(alice.lines()) == 4
+
+
 def test_a_slurmctld_that_hangs_is_said_and_waited_for(
     alice: Person, slurm_platform: RunningPlatform, slurm_cluster: DevCluster
 ) -> None:
@@ -295,8 +333,11 @@ def test_a_slurmrestd_that_hangs_holds_up_only_what_it_was_given(
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     try:
-        given = alice.submit()
-        eventually("nobody answers", lambda: alice.state(given) == "UNCERTAIN", 60, 0.2)
+        given, cancelled = alice.submit(), alice.submit()
+        for job in (given, cancelled):
+            eventually("nobody answers", lambda j=job: alice.state(j) == "UNCERTAIN", 90, 0.2)
+        alice.line.post(f"/jobs/{cancelled}/cancel").raise_for_status()
+        eventually("it is cancelled", lambda: alice.state(cancelled) == "CANCELLED", 20)
         others = [alice.submit() for _ in range(3)]
         for job in others:
             alice.completed(job)
@@ -305,6 +346,7 @@ def test_a_slurmrestd_that_hangs_holds_up_only_what_it_was_given(
         os.kill(pid, signal.SIGCONT)
     alice.completed(given, 120)
     assert len(alice.lines()) == 5
+    assert cancelled not in {line.split()[0] for line in alice.lines()}
 
 
 def test_a_slurmrestd_that_dies_while_jobs_are_submitted_is_done_without(

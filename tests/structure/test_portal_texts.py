@@ -19,7 +19,7 @@ from aitne.core.jobs.failure import explain
 from aitne.core.jobs.stages import _TITLES
 from aitne.core.settings import Settings
 from aitne.host.settings_source import shown
-from aitne.services.platform import health_checks
+from aitne.services.platform import health_checks, scheduler_health
 from aitne.topology import slurm, tree
 from tests.support.jobs import make_job
 
@@ -51,7 +51,8 @@ def test_every_description_of_a_setting_is_known(known: list[str]) -> None:
 def test_every_result_and_advice_of_a_health_check_is_known(known: list[str]) -> None:
     calls = (
         node
-        for node in ast.walk(ast.parse(inspect.getsource(health_checks)))
+        for module in (health_checks, scheduler_health)
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "HealthCheckResult"
     )
     texts = {arg.value for call in calls for arg in call.args if isinstance(arg, ast.Constant)}

@@ -8280,7 +8280,10 @@ export interface components {
              *     answer now, the time of its last answer.
              */
             since: string;
-            /** @description Message of the scheduler, or the error of the last query; null if there is none. */
+            /**
+             * @description Error of the last query or, if the scheduler answers, the reason why it accepts no jobs at the
+             *     moment; null if there is none.
+             */
             message?: string | null;
         };
         /**

@@ -90,6 +90,7 @@ class Bench:
     connector: SessionConnector
     restored: RestoredJobs
     settings: Settings
+    counts: ControllerCounters
     extra: dict[str, Any] = field(default_factory=dict)
 
     async def job(self, job_id: UUID) -> Job:
@@ -146,12 +147,16 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
         store = SqlStore(settings.database_url, clock=clock)
         await store.start()
         scheduler = scheduler or FakeScheduler()
-        leader = Leader(store, "test")
+        counts = ControllerCounters()
+        leader = Leader(store, "test", counts)
         await leader.acquire()
         runtimes = {"bare": BareRuntime(settings), "docker": FakeRuntime("docker")}
         renderer = Renderer(settings, runtimes, own_software())
         hub = RecordingHub()
         files, live, restored = files or MemoryFiles(), LiveJobs(store), RestoredJobs(store)
+        submitter = Submitter(
+            store, scheduler, files, renderer, leader, clock, counts, live, restored
+        )
         bench = Bench(
             store,
             scheduler,
@@ -161,17 +166,7 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
             files,
             live,
             Outbox(
-                Submitter(
-                    store,
-                    scheduler,
-                    files,
-                    renderer,
-                    leader,
-                    clock,
-                    ControllerCounters(),
-                    live,
-                    restored,
-                ),
+                submitter,
                 OutboxActions(store, scheduler, leader, clock),
             ),
             Eager(
@@ -182,15 +177,17 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
                     renderer.place,
                     leader,
                     clock,
-                    ControllerCounters(),
+                    counts,
                     live,
                     restored,
+                    submitter.refusal,
                 ),
                 live,
             ),
             SessionConnector(store, hub, scheduler, leader, live, clock, "http://sessions.test"),
             restored,
             settings,
+            counts,
         )
         await bench.live.load()
         await bench.restored.load()

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event
 
 from aitne.agent import main
-from aitne.core.errors import SchedulerRejected
+from aitne.core.errors import SchedulerRejected, SchedulerUnavailable
 from aitne.core.jobs.agent_protocol import (
     EXIT_DUPLICATE,
     EXIT_NEVER_ANSWERED,
@@ -18,6 +18,7 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import NodeState
 from aitne.core.ports.files import Fence
+from aitne.services.controller.answer import RETRY_S
 from aitne.services.controller.missing import SILENCE_S
 from tests.support.fakes import ControllerDown, NeverStarts, SlowStart, Vanishes
 from tests.support.files import key_of
@@ -365,6 +366,30 @@ async def test_scheduler_silence_is_stored(bench: Any) -> None:
     assert (await b.store.scheduler()).responding is True
     kinds = [each.kind for each in await b.store.events_after(0)]
     assert kinds.count("scheduler.changed") == 3
+
+
+async def test_a_scheduler_that_accepts_no_jobs_is_told_until_it_does(bench: Any) -> None:
+    b = await bench()
+    accept, full = b.scheduler.submit, "Slurm accepts no jobs at the moment: I/O error."
+
+    async def refuse(_: Any) -> str:
+        raise SchedulerUnavailable(full)
+
+    b.scheduler.submit = refuse
+    job = await _submitted(b, make_job())
+    for _ in range(2):
+        await b.poller.poll()
+    waits, status = await b.job(job.id), await b.store.scheduler()
+    assert (waits.state, status.responding) == (JobState.PENDING_SUBMIT, True)
+    assert full in (waits.message or "")
+    assert status.message == full
+    b.scheduler.submit = accept
+    b.clock.advance(RETRY_S + 1)
+    await b.outbox.drain()
+    await b.poller.poll()
+    assert (await b.store.scheduler()).message is None
+    kinds = [each.kind for each in await b.store.events_after(0)]
+    assert kinds.count("scheduler.changed") == 2
 
 
 async def test_small_moves_of_priority_are_not_written(bench: Any) -> None:

@@ -120,10 +120,12 @@ class ClusterRecords(StorePart, ClusterStore):
         }
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            query = select(_clusters.c.answering).where(_clusters.c.name == CLUSTER)
-            before = (await tx.execute(query)).scalar()
+            query = select(_clusters.c.answering, _clusters.c.message).where(
+                _clusters.c.name == CLUSTER
+            )
+            before = (await tx.execute(query)).first()
             await tx.execute(upsert(tx.dialect, _clusters, values, ["name"]))
-            if before is not status.responding:
+            if before is None or tuple(before) != (status.responding, status.message):
                 tx.append_event("scheduler.changed", status.model_dump(mode="json"))
 
     @override

@@ -198,5 +198,7 @@ class SchedulerStatus(Frozen):
     answer now, the time of its last answer.
     """
     message: str | None = None
-    """Message of the scheduler, or the error of the last query; None if there is none."""
+    """Error of the last query or, if the scheduler answers, the reason why it accepts no jobs at the
+    moment; None if there is none.
+    """
     answering: ClassVar = deprecated_copy("responding", bool)

@@ -105,7 +105,16 @@ class Controller:
         self._actions = OutboxActions(store, scheduler, leader, clock, outside.jobs)
         self._outside = OutsideWatch(store, outside, leader, clock)
         self._poller = Poller(
-            store, scheduler, files, renderer.place, leader, clock, counts, live, restored
+            store,
+            scheduler,
+            files,
+            renderer.place,
+            leader,
+            clock,
+            counts,
+            live,
+            restored,
+            refusal=self._submitter.refusal,
         )
         self._reminder = SessionReminderWatch(store, live, clock)
         self._rank_groups = RankGroupWatch(store, live, clock)

@@ -91,7 +91,10 @@ class Poller:
         counts: ControllerCounters,
         live: LiveJobs,
         restored: RestoredJobs,
+        refusal: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """Store the dependencies. ``refusal`` is that of ``Submitter``."""
+        self._refusal = refusal
         self._store = store
         self._scheduler = scheduler
         self._restored = restored
@@ -136,7 +139,7 @@ class Poller:
             self._doubt.silent()
             await self._note(responding=False, message=error.message)
             return False
-        await self._note(responding=True, message=None)
+        await self._note(responding=True, message=self._refusal())
         self._counts.note(SCHEDULER_LAST_POLL, self._clock().timestamp())
         self._polls += 1
         self.behind = False
@@ -171,12 +174,16 @@ class Poller:
             query.cancel()
 
     async def _note(self, *, responding: bool, message: str | None) -> None:
-        """Store whether the scheduler answers, for other processes; written only when that
-        changes.
+        """Store whether the scheduler answers and accepts jobs, for other processes; written only
+        when that changes.
         """
         before, now = self._status, self._clock()
+        since = None
         if before is None or before.responding is not responding:
             since = now if responding else self._answered_at or now
+        elif responding and before.message != message:
+            since = before.since
+        if since is not None:
             self._status = SchedulerStatus(responding=responding, since=since, message=message)
             await self._store.save_scheduler(self._status, epoch=self._leader.epoch)
         if responding:

@@ -17,7 +17,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from aitne.core.errors import (
@@ -58,6 +58,10 @@ HELD_S = 10.0
 GATHER_S = 0.02
 """Seconds to wait for further due items after the first ones, so that they begin in one
 transaction.
+"""
+REFUSAL_S = 60.0
+"""Seconds after the last attempt during which the scheduler counts as one that accepts no jobs; the
+attempts are repeated more often.
 """
 IDLE_S = 0.5
 """Seconds between checks for items that become due by time alone."""
@@ -109,6 +113,15 @@ class Submitter:
         self._search = SubmissionSearch(scheduler, files, renderer, clock, counts)
         self._failures = 0
         """Number of consecutive failed attempts to reach the scheduler."""
+        self._refused: tuple[datetime, str] | None = None
+
+    def refusal(self) -> str | None:
+        """Return why the scheduler has not accepted the last submission, although no job is to
+        blame; None if it accepts jobs, or no submission was attempted recently.
+        """
+        if self._refused is None or self._clock() > self._refused[0] + timedelta(seconds=REFUSAL_S):
+            return None
+        return self._refused[1]
 
     async def drain(self) -> None:
         """Submit all items that are due."""
@@ -359,9 +372,10 @@ class Submitter:
             # One user's files that cannot be written must not delay the jobs of others.
             its_own = not isinstance(error, SchedulerUnavailable)
             self._failures += not its_own
+            self._refused = self._refused if its_own else (self._clock(), error.message)
             self._counts.add(SUBMISSIONS, "unavailable")
             return self._put_back(item, job, error.message, its_own=its_own)
-        self._failures = 0
+        self._failures, self._refused = 0, None
         self._counts.add(SUBMISSIONS, "accepted")
         self._search.forget(job)
         return accepted(item, job, scheduler_id)

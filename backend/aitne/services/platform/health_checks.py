@@ -6,7 +6,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -31,13 +30,20 @@ from aitne.services.platform.certificates import authority_file, sessions_author
 from aitne.services.platform.doctor_report import read_report, report_file
 from aitne.services.platform.events import EventHub
 from aitne.services.platform.exposed_files import exposed_files
+from aitne.services.platform.health_check_result import (
+    DEGRADED,
+    DOWN,
+    OK,
+    Facts,
+    HealthCheckResult,
+)
 from aitne.services.platform.maintenance import held_because
 from aitne.services.platform.presented_certificates import PresentedCertificates
+from aitne.services.platform.scheduler_health import check_scheduler
 from aitne.services.users.isolation import isolation_notes
 from aitne.topology.hostlist import compress_hostlist
 from aitne.topology.order import MOST_NAMED
 
-OK, DEGRADED, DOWN = HealthState.OK, HealthState.DEGRADED, HealthState.DOWN
 SLOW_DATABASE_S = 1.0
 LONG_WAIT_S = 60.0
 CERTIFICATE_NOTICE = timedelta(days=30)
@@ -56,24 +62,6 @@ _RESTARTED = (
     f"{HUNG_AFTER_S:.0f} s."
 )
 _LOGS = "`aitne status` shows the processes; their logs are in `logs` of the data directory."
-
-
-Facts = dict[str, str | int | float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class HealthCheckResult:
-    """Result of one health check: a state, a sentence about it and advice for administrators.
-
-    ``since`` is the time at which the checked part changed to this state. None: the check cannot
-    know it, and the time at which the state was first observed is shown instead.
-    """
-
-    state: HealthState
-    says: str
-    advice: str | None = None
-    since: datetime | None = None
-    facts: Facts = field(default_factory=dict)
 
 
 class HealthChecks:
@@ -178,35 +166,7 @@ class HealthChecks:
         return HealthCheckResult(OK, "The controller is active.", None, None, facts)
 
     async def _scheduler(self) -> HealthCheckResult:
-        name = self._settings.scheduler
-        look = await self._cluster.look()
-        age = None if look.as_of is None else (self._clock() - look.as_of).total_seconds()
-        facts: Facts = {
-            "adapter": name,
-            "last_poll_age_s": None if age is None else round(age, 1),
-            "nodes": len(look.cluster.nodes),
-        }
-        status = look.scheduler
-        if status is None or age is None:
-            says = f"{name} has not been polled yet."
-            return HealthCheckResult(HealthState.UNKNOWN, says, "See the controller.", None, facts)
-        if not status.responding:
-            return HealthCheckResult(
-                DOWN,
-                f"{name} does not answer: {status.message or 'no reason is known'}",
-                "Running jobs continue. New jobs are stored and submitted later. Check slurmctld, or "
-                "the broker.",
-                status.since,
-                facts,
-            )
-        if look.stale:
-            says = f"{name} was last polled {describe_duration(int(age))} ago."
-            return HealthCheckResult(
-                DEGRADED, says, "States may be old. See the controller.", None, facts
-            )
-        return HealthCheckResult(
-            OK, f"{name} answers; polled {age:.0f} s ago.", None, status.since, facts
-        )
+        return await check_scheduler(self._cluster, self._settings.scheduler, self._clock())
 
     async def _nodes(self) -> HealthCheckResult:
         nodes = (await self._cluster.look()).cluster.nodes

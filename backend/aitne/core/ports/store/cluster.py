@@ -31,7 +31,8 @@ class ClusterStore(Protocol):
         ...
 
     async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
-        """Store whether the scheduler answers; add the event ``scheduler.changed`` if that changed.
+        """Store whether the scheduler answers and accepts jobs; add the event ``scheduler.changed``
+        if that changed.
 
         Raises ``StaleEpoch`` if another controller is the leader.
         """
