@@ -232,6 +232,41 @@ def test_a_slurmctld_that_begins_without_its_state_loses_no_job(
     assert sorted(line.split()[0] for line in alice.lines()) == sorted(lost)
 
 
+@pytest.mark.long
+def test_a_slurmctld_that_begins_without_its_state_has_lost_what_ran(
+    alice: Person, slurm_platform: RunningPlatform, slurm_cluster: DevCluster
+) -> None:
+    """No person cancelled it, though accounting records it as cancelled."""
+    waits = f'[ "$AITNE_ATTEMPT" -gt 1 ] || {{ touch {alice.folder}/$AITNE_JOB_ID; sleep 300; }}'
+    lost, retried = alice.submit(waits), alice.submit(waits, retry={"max": 1})
+    body = {"type": "session", "template": "jupyterlab", "resources": SMALL | {"memory": "512M"}}
+    session = str(alice.line.post("/sessions", json=body).raise_for_status().json()["id"])
+    for job in (lost, retried):
+        eventually("it runs", (alice.folder / job).exists, 30)
+    eventually("it is open", lambda: alice.state(session) == "READY", 60)
+    pid = faults.pid_of(slurm_cluster, "slurmctld")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    for state in (slurm_cluster.root / "state").glob("*"):
+        shutil.rmtree(state) if state.is_dir() else state.unlink()
+    faults.restart(slurm_cluster, "slurmctld")
+    assert alice.completed(retried, 240)["attempt"] == 2
+    for job in (lost, session):
+        eventually("it has ended", lambda j=job: alice.job(j)["ended_at"], 60)
+        ended = alice.job(job)
+        assert (ended["state"], ended["reason"]) == ("LOST", "lost"), ended
+        assert "The scheduler lost its state when it restarted at" in ended["message"]
+    assert [line.split()[0] for line in alice.lines()] == [retried]
+    eventually(
+        "health says so",
+        lambda: metric(slurm_platform, 'aitne_part_state{part="scheduler",state="degraded"}') == 1,
+        60,
+    )
+    assert (
+        metric(slurm_platform, "aitne_scheduler_state_lost_timestamp_seconds") > time.time() - 600
+    )
+
+
 def test_jobs_wait_while_slurmctld_cannot_save_them(
     alice: Person, slurm_platform: RunningPlatform, slurm_cluster: DevCluster
 ) -> None:

@@ -53,6 +53,7 @@ class FakeScheduler:
             memory_used_bytes=0,
             seen_at=datetime(2026, 1, 1, tzinfo=UTC),
         )
+        self.started_at: datetime | None = None
         self.cancelled: list[str] = []
         self.orders: list[tuple[str, str]] = []
         self._next_id = 1
@@ -158,7 +159,7 @@ class FakeScheduler:
     async def cluster(self) -> Cluster:
         """Return a cluster of one large node; count the call."""
         self.looks += 1
-        return Cluster(nodes=(self.node,))
+        return Cluster(nodes=(self.node,), started_at=self.started_at)
 
     async def drain(self, node: str, reason: str) -> None:
         """Mark the node as drained."""

@@ -12,11 +12,17 @@ from aitne.core.jobs.arrays import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import NodeState
+from aitne.core.models.sample import Sample
+from aitne.core.platform.metric_names import SCHEDULER_STATE_LOST
 from aitne.core.ports.files import CLOSED, Fence, ProgramOutcome
-from aitne.services.controller.missing import MOST_ATTEMPTS, SILENCE_S
+from aitne.services.controller.missing import (
+    MOST_ATTEMPTS,
+    SILENCE_AFTER_RESTART_S,
+    SILENCE_S,
+)
 from tests.support.fakes import Vanishes
 from tests.support.files import key_of
-from tests.support.jobs import make_array, make_job
+from tests.support.jobs import make_array, make_job, make_session
 
 
 async def _submitted(b: Any, job: Any, tasks: Any = ()) -> Any:
@@ -149,6 +155,89 @@ async def test_a_forgotten_run_on_a_dead_node_has_failed_with_it(bench: Any) -> 
         await b.poller.poll()
     assert await b.state(job.id) is JobState.NODE_FAILED
     assert await b.state(other.id) is JobState.STARTING
+
+
+async def test_a_scheduler_without_its_state_ends_runs_as_lost_and_is_told_once(
+    bench: Any,
+) -> None:
+    b = await bench(Vanishes())
+    policy = RetryPolicy(max=1, on=frozenset({TerminationReason.LOST}))
+    jobs = [await _submitted(b, make_job()), await _submitted(b, make_session())]
+    retried = await _submitted(b, make_job(spec={"retry": policy}))
+    await b.poller.poll()
+    await b.begins(*jobs, retried)
+    for number in ("1", "2", "3"):
+        b.scheduler.change(number, started_at=b.clock())
+    await b.poller.poll()
+    b.clock.advance(100)
+    restarted = b.clock()
+    b.scheduler.started_at = restarted
+    b.scheduler.records.clear()
+    b.scheduler.node = b.scheduler.node.model_copy(update={"state": NodeState.DOWN})
+
+    async def polls(seconds: float) -> set[JobState]:
+        for _ in range(round(seconds / 10)):
+            b.clock.advance(10)
+            b.poller.poller._cluster_due = 0.0  # the nodes are looked at again
+            await b.poller.poll()
+        return {await b.state(job.id) for job in jobs}
+
+    running = {JobState.STARTING}
+    assert await polls(2 * SILENCE_AFTER_RESTART_S) == running, "their nodes may not know yet"
+    b.scheduler.node = b.scheduler.node.model_copy(update={"state": NodeState.IDLE})
+    sample = Sample(node="node01", time=b.clock(), cpu=1, memory_bytes=1)
+    await b.store.add_samples(jobs[1].id, [sample])
+    assert await polls(30) == {JobState.LOST, JobState.STARTING}, "the agent of one still reports"
+    assert await polls(SILENCE_AFTER_RESTART_S) == {JobState.LOST}
+    for job in jobs:
+        ended = await b.job(job.id)
+        assert ended.reason is TerminationReason.LOST
+        assert f"when it restarted at {restarted:%Y-%m-%d %H:%M:%S} UTC" in (ended.message or "")
+    again = await b.job(retried.id)
+    assert (again.state, again.attempt) == (JobState.PENDING_SUBMIT, 2)
+    events = [each for each in await b.store.events_after(0) if each.kind == "scheduler.state_lost"]
+    assert [each.data for each in events] == [{"restarted_at": restarted.isoformat()}]
+    assert b.counts.snapshot()[SCHEDULER_STATE_LOST.name] == {"": restarted.timestamp()}
+
+
+async def test_a_run_that_vanishes_long_after_a_restart_was_not_lost_in_it(bench: Any) -> None:
+    b = await bench(Vanishes())
+    job = await _submitted(b, make_job())
+    b.scheduler.change("1", started_at=b.clock())
+    await b.poller.poll()
+    await b.begins(job)
+    b.clock.advance(100)
+    b.scheduler.started_at = b.clock()
+    b.clock.advance(60)
+    await b.poller.poll()  # a restart that keeps the state
+    b.scheduler.vanish("1")
+    for _ in range(round(SILENCE_S / 10) + 4):
+        b.clock.advance(10)
+        b.poller.poller._cluster_due = 0.0
+        await b.poller.poll()
+    ended = await b.job(job.id)
+    assert ended.state is JobState.LOST
+    assert "its agent does not report" in (ended.message or "")
+    assert not [e for e in await b.store.events_after(0) if e.kind == "scheduler.state_lost"]
+
+
+async def test_a_run_whose_agent_reports_is_not_lost_with_the_schedulers_state(bench: Any) -> None:
+    b = await bench(Vanishes())
+    job = await _submitted(b, make_job())
+    b.scheduler.change("1", started_at=b.clock())
+    await b.poller.poll()
+    await b.begins(job)
+    b.clock.advance(100)
+    b.scheduler.started_at = b.clock()
+    b.scheduler.vanish("1")
+    for _ in range(30):
+        b.clock.advance(10)
+        await b.store.add_samples(
+            job.id, [Sample(node="node01", time=b.clock(), cpu=1, memory_bytes=1)]
+        )
+        b.poller.poller._cluster_due = 0.0
+        await b.poller.poll()
+    assert await b.state(job.id) is JobState.STARTING
 
 
 async def test_a_run_whose_folder_its_node_could_not_use_is_begun_anew_some_times(

@@ -204,10 +204,19 @@ def test_accounting_tells_the_end_of_jobs_and_of_whole_arrays() -> None:
         [
             *(row("7_0", "COMPLETED"), row("7_1", "TIMEOUT"), row("8", "FAILED")),
             *(row("9_0", "COMPLETED"), row("9_1", "RUNNING", "Unknown"), row("10", "RUNNING")),
+            # Written off by a slurmctld that began without its state, not cancelled by a user.
+            *(row("12", "CANCELLED"), row("13", "CANCELLED by 1001")),
             *(row("11", "FAILED", name=ours), "rubbish"),
         ]
     )
     found = {job.scheduler_id: job for job in records.fold(records.parse_ended(output))}
     states = {number: job.state for number, job in found.items()}
-    assert states == {"7": "TIMED_OUT", "8": "FAILED", "9": "UNKNOWN", "10": "UNKNOWN"}
+    assert states == {
+        "7": "TIMED_OUT",
+        "8": "FAILED",
+        "9": "UNKNOWN",
+        "10": "UNKNOWN",
+        "12": "UNKNOWN",
+        "13": "CANCELLED",
+    }
     assert (found["8"].exit_code, found["8"].ended_at) == (1, datetime.fromtimestamp(ENDED, UTC))

@@ -244,7 +244,8 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
             line("7_[0-2,5%1]", "CANCELLED by 0", 100, "None assigned"),
             line("8", "RUNNING", 100),
             line("9", "CANCELLED", 100, "None assigned"),  # a slurmctld without its state says so
-            line("10", "CANCELLED", 100),
+            line("10", "CANCELLED", 100),  # and of those that ran
+            line("16", "CANCELLED by 1001", 100),
             line("11", "CANCELLED", 100, "None assigned", "Resources"),
             line("12", "CANCELLED", 100, "None assigned", "Dependency"),
             line("13", "FAILED", 100, end="Unknown"),  # slurmdbd does not have its exit code yet
@@ -253,7 +254,7 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
         ]
     )
     found = {job.scheduler_id: job for job in accounting.parse(output)}
-    assert set(found) == {"4", "7_0", "7_1", "7_2", "7_5", "10", "12", "14_1", "14_2"}
+    assert set(found) == {"4", "7_0", "7_1", "7_2", "7_5", "12", "14_1", "14_2", "16"}
     assert {number for number, job in found.items() if job.is_last_task} == {"14_2"}
     assert (found["4"].state, found["4"].restart_count) == (JobState.COMPLETED, 1)
     assert (found["7_5"].state, found["7_5"].array_task_id) == (JobState.CANCELLED, 5)

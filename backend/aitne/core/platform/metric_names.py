@@ -122,6 +122,10 @@ SCHEDULER_LAST_POLL = Metric(
     "aitne_scheduler_last_poll_timestamp_seconds",
     "Unix time of the scheduler's last answer to the batched query.",
 )
+SCHEDULER_STATE_LOST = Metric(
+    "aitne_scheduler_state_lost_timestamp_seconds",
+    "Unix time of the scheduler's last restart in which it lost running jobs.",
+)
 SCHEDULER_RPC = Metric("aitne_scheduler_rpc_total", "Calls of the scheduler.", ("command",))
 SCHEDULER_RPC_FAILURES = Metric(
     "aitne_scheduler_rpc_failures_total", "Calls of the scheduler that failed.", ("command",)

@@ -40,6 +40,7 @@ class LiveJob:
         "missed_at",
         "poll",
         "record",
+        "seen_at",
         "settled",
         "submitted",
         "tasks",
@@ -53,6 +54,8 @@ class LiveJob:
         """Time of the first poll without the job after the last poll that contained it; None if the
         last poll contained it.
         """
+        self.seen_at: datetime | None = None
+        """Time of the last poll that contained the job; None if this process has seen none."""
         self.look_again_at: datetime | None = None
         self.record: SchedulerJob | None = None
         """Last record of the job from the scheduler."""

@@ -5,6 +5,9 @@ A record that is absent from one answer proves nothing. If a search does not fin
 the fence is examined. If it is free, the platform takes it, so that this attempt can never begin,
 and starts the next attempt. Otherwise the attempt ends as the agent recorded it; without a record,
 it ends once its node is known to be down or the agent has been silent for ``SILENCE_S`` seconds.
+
+If the scheduler has restarted since the run began, it has lost its state, or a part of it, and with
+it the run, which then was not cancelled by a user.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from aitne.core.errors import NotAllowed, Unavailable
 from aitne.core.jobs.states import LIVE, JobState, TerminationReason
@@ -31,7 +34,12 @@ SILENCE_S = 300.0
 """Seconds without a report after which the agent of a run that the scheduler has no record of
 counts as dead.
 """
-
+CLOCKS_DIFFER = timedelta(seconds=5)
+"""Maximum difference of the scheduler's clock that is tolerated."""
+SILENCE_AFTER_RESTART_S = 60.0
+"""The same after the scheduler has restarted, once all nodes of the run answer it again: a node ends
+the processes of runs that the scheduler does not know.
+"""
 
 MOST_ATTEMPTS = 5
 """Maximum number of attempts of a job whose runs the scheduler ended before they began.
@@ -51,6 +59,8 @@ class RunVerdict:
     state: JobState
     changes: JobChanges
     again: bool = False
+    lost_at: datetime | None = None
+    """Time at which the scheduler restarted and lost this run; None: it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +91,15 @@ class MissingRunResolver:
         self._place = place
         self._clock = clock
 
-    async def vanished(self, job: Job, since: datetime, cluster: Cluster) -> RunVerdict | None:
+    async def vanished(
+        self, job: Job, since: datetime, cluster: Cluster, seen_at: datetime | None = None
+    ) -> RunVerdict | None:
         """Determine how a run ended if the scheduler has no record of it, even after a separate
         search.
 
         Returns the final state with the changes to store; None: the outcome is not certain yet.
-        ``since`` is the time of the first answer of the scheduler that lacked the record.
+        ``since`` is the time of the first answer of the scheduler that lacked the record, ``seen_at``
+        that of the last one that had it; None: unknown.
 
         Raises:
             Unavailable: the job folder cannot be read. This proves nothing about the run.
@@ -107,14 +120,16 @@ class MissingRunResolver:
         if outcome is not None and _by(outcome, fence):
             log.info("Job %s ended while the scheduler had no record of it.", job.id)
             if outcome.interrupted and job.cancel_requested_at is None:
+                lost_at = _restart(job, cluster, seen_at)
+                message = "The scheduler ended it after losing its record."
                 lost = JobChanges(
                     reason=TerminationReason.LOST,
-                    message="The scheduler ended it after losing its record.",
+                    message=message if lost_at is None else _lost_message(lost_at),
                     ended_at=outcome.ended_at,
                 )
-                return RunVerdict(JobState.LOST, lost)
+                return RunVerdict(JobState.LOST, lost, lost_at=lost_at)
             return RunVerdict(*state_from_agent(job, outcome))
-        return await self._dead(job, since, cluster)
+        return await self._dead(job, since, cluster, seen_at)
 
     async def lost_since_backup(self, job: Job, verdict: RunVerdict) -> RunVerdict:
         """Return the outcome of a run of which a restored platform finds no trace: the next attempt
@@ -299,28 +314,53 @@ class MissingRunResolver:
         )
         return RunVerdict(JobState.LOST, lost, again=True)
 
-    async def _dead(self, job: Job, since: datetime, cluster: Cluster) -> RunVerdict | None:
+    async def _dead(
+        self, job: Job, since: datetime, cluster: Cluster, seen_at: datetime | None = None
+    ) -> RunVerdict | None:
         now = self._clock()
+        lost_at = _restart(job, cluster, seen_at)
         states = {node.name: node.state for node in cluster.nodes}
         down = [name for name in job.nodes if states.get(name) is NodeState.DOWN]
-        if job.nodes and len(down) == len(job.nodes):
+        # Until a node has answered a restarted scheduler, it counts as down there.
+        if lost_at is None and job.nodes and len(down) == len(job.nodes):
             changes = JobChanges(
                 reason=TerminationReason.NODE_FAILED,
                 message=f"{named(down, cluster)} failed while it ran.",
                 ended_at=now,
             )
             return RunVerdict(JobState.NODE_FAILED, changes)
-        patience = timedelta(seconds=SILENCE_S)
+        told = lost_at is not None and job.nodes and not down and states.keys() >= set(job.nodes)
+        patience = timedelta(seconds=SILENCE_AFTER_RESTART_S if told else SILENCE_S)
         if now < since + patience:
             return None
         if await self._store.samples(job.id, since=now - patience, limit=1):
             return None
+        message = "The scheduler no longer knows this job, and its agent does not report."
         changes = JobChanges(
             reason=TerminationReason.LOST,
-            message="The scheduler no longer knows this job, and its agent does not report.",
+            message=message if lost_at is None else _lost_message(lost_at),
             ended_at=now,
         )
-        return RunVerdict(JobState.LOST, changes)
+        return RunVerdict(JobState.LOST, changes, lost_at=lost_at)
+
+
+def _restart(job: Job, cluster: Cluster, seen_at: datetime | None) -> datetime | None:
+    """Return the time at which the scheduler has restarted since its last answer with a record of
+    the job's run, at the time ``seen_at`` (None: since the run began); None if it has not, or that
+    is unknown.
+    """
+    known = job.allocated_at or job.started_at
+    if known is not None and seen_at is not None:
+        known = max(known, seen_at - CLOCKS_DIFFER)
+    restarted = cluster.started_at
+    return restarted if known and restarted and known < restarted else None
+
+
+def _lost_message(lost_at: datetime) -> str:
+    return (
+        f"The scheduler lost its state when it restarted at {lost_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} "
+        "UTC, and ended this job; the job is not the cause."
+    )
 
 
 def _by(outcome: ProgramOutcome, fence: Fence) -> bool:

@@ -55,6 +55,7 @@ from aitne.services.controller.runs import (
     run_of,
     task_record,
 )
+from aitne.services.controller.state_loss import StateLoss
 from aitne.services.controller.task_groups import ABSENCES, TaskGroups, without_tasks
 
 log = logging.getLogger(__name__)
@@ -124,6 +125,7 @@ class Poller:
         self._answered_at: datetime | None = None
         self._moves: list[TransitionRequest] = []
         self._again: list[tuple[Job, JobState, JobChanges]] = []
+        self._state_lost = StateLoss(store, counts)
 
     async def poll(self) -> bool:
         """Poll the scheduler once and store the changes.
@@ -248,7 +250,7 @@ class Poller:
         for entry in self._live:
             if entry.poll == self._polls:
                 entry.absences = 0
-                entry.missed_at = None
+                entry.missed_at, entry.seen_at = None, now
             elif entry.submitted and entry.changed_at <= tick:
                 entry.absences += 1
                 entry.missed_at = entry.missed_at or now
@@ -317,7 +319,7 @@ class Poller:
     async def _vanished(self, entry: LiveJob) -> None:
         since = entry.missed_at or self._clock()
         job = entry.job
-        verdict = await self._missing.vanished(job, since, self._cluster)
+        verdict = await self._missing.vanished(job, since, self._cluster, entry.seen_at)
         if verdict is None:
             return
         if verdict.state is JobState.LOST and self._restored.submitted_before(job):
@@ -333,6 +335,7 @@ class Poller:
 
     def _judged(self, job: Job, verdict: RunVerdict) -> None:
         self._doubt.sign()
+        self._state_lost.note(verdict.lost_at)
         self._counts.add(RECONCILE, "resubmitted" if verdict.again else verdict.state.lower())
         if verdict.again:
             self._again.append((job, verdict.state, verdict.changes))
@@ -472,6 +475,7 @@ class Poller:
                 log.info("Job %s was not retried: %s", job.id, error.message)
             else:
                 self._live.put([changed])
+        await self._state_lost.tell()
 
     async def _look_at_cluster(self, changed: bool) -> None:
         now = asyncio.get_running_loop().time()

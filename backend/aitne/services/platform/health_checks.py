@@ -166,7 +166,9 @@ class HealthChecks:
         return HealthCheckResult(OK, "The controller is active.", None, None, facts)
 
     async def _scheduler(self) -> HealthCheckResult:
-        return await check_scheduler(self._cluster, self._settings.scheduler, self._clock())
+        return await check_scheduler(
+            self._store, self._cluster, self._settings.scheduler, self._clock()
+        )
 
     async def _nodes(self) -> HealthCheckResult:
         nodes = (await self._cluster.look()).cluster.nodes

@@ -165,8 +165,9 @@ class Measurements:
         for metric in _FROM_CONTROLLER:
             labels = counters.get(metric.name, {})
             values[metric] = {(label,): value for label, value in labels.items()}
-        for last in counters.get(names.SCHEDULER_LAST_POLL.name, {}).values():
-            values[names.SCHEDULER_LAST_POLL][()] = last
+        for metric in (names.SCHEDULER_LAST_POLL, names.SCHEDULER_STATE_LOST):
+            for last in counters.get(metric.name, {}).values():
+                values[metric][()] = last
         status = await self._store.scheduler()
         values[names.SCHEDULER_UP][()] = float(status is not None and status.responding)
         cluster = await self._store.cluster()

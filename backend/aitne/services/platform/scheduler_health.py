@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from aitne.core.models.health import HealthState
+from aitne.core.platform.metric_names import SCHEDULER_STATE_LOST
+from aitne.core.ports.store import Store
 from aitne.core.units import describe_duration
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.platform.health_check_result import (
@@ -15,9 +17,14 @@ from aitne.services.platform.health_check_result import (
     HealthCheckResult,
 )
 
+STATE_LOST_NOTICE = timedelta(hours=24)
+"""Time for which a restart in which the scheduler lost its state is reported."""
 
-async def check_scheduler(cluster: ClusterService, name: str, now: datetime) -> HealthCheckResult:
-    """Check whether the scheduler ``name`` answers and accepts jobs."""
+
+async def check_scheduler(
+    store: Store, cluster: ClusterService, name: str, now: datetime
+) -> HealthCheckResult:
+    """Check whether the scheduler ``name`` answers, accepts jobs and has kept its state."""
     look = await cluster.look()
     age = None if look.as_of is None else (now - look.as_of).total_seconds()
     facts: Facts = {
@@ -52,6 +59,30 @@ async def check_scheduler(cluster: ClusterService, name: str, now: datetime) -> 
             None,
             facts,
         )
+    lost_at = await _state_lost_at(store, now)
+    if lost_at is not None:
+        return HealthCheckResult(
+            DEGRADED,
+            f"{name} lost its state when it restarted at {lost_at:%Y-%m-%d %H:%M:%S} UTC, and "
+            "running jobs with it.",
+            "They are LOST, and retried where their retry policy says so. See the log of slurmctld, "
+            "and whether its StateSaveLocation was replaced or emptied.",
+            lost_at,
+            facts,
+        )
     return HealthCheckResult(
         OK, f"{name} answers; polled {age:.0f} s ago.", None, status.since, facts
     )
+
+
+async def _state_lost_at(store: Store, now: datetime) -> datetime | None:
+    """Return the time of the restart in which the scheduler lost running jobs; None if there was
+    none within ``STATE_LOST_NOTICE``.
+    """
+    lease = await store.current_lease("controller")
+    noted = {} if lease is None else lease.counters.get(SCHEDULER_STATE_LOST.name, {})
+    for timestamp in noted.values():
+        lost_at = datetime.fromtimestamp(timestamp, UTC)
+        if now < lost_at + STATE_LOST_NOTICE:
+            return lost_at
+    return None

@@ -41,9 +41,7 @@ def parse(output: str) -> list[SchedulerJob]:
     each.
 
     If slurmctld loses a job in a crash, accounting may report it as waiting or running forever, so
-    a record without an end is ignored. So is the end of a job that never started and that no user
-    cancelled: a slurmctld that starts without its saved state closes all open records of
-    accounting. A restart adds a record under the same ID. Of an exit code above 128, sacct prints
+    a record without an end is ignored. So is one that slurmctld has written off. A restart adds a record under the same ID. Of an exit code above 128, sacct prints
     the part above 128; the agent's own outcome beside the fence has the full code.
     """
     last: dict[tuple[str, str], SchedulerJob] = {}
@@ -60,7 +58,9 @@ def parse(output: str) -> list[SchedulerJob]:
     return [
         job.model_copy(update={"restart_count": runs[key] - 1})
         for key, job in last.items()
-        if job.state.terminal and job.ended_at is not None and not _written_off(job)
+        if job.state.terminal
+        and job.ended_at is not None
+        and not written_off(job.raw["State"], job.raw["Reason"])
     ]
 
 
@@ -72,13 +72,12 @@ def canceller(job: SchedulerJob) -> int | None:
     return None if match is None else int(match[1])
 
 
-def _written_off(job: SchedulerJob) -> bool:
-    """Return True for the record of a job that never started and was cancelled neither by a user
-    (``CANCELLED by 1001``) nor because its dependency failed: slurmctld has closed the record
-    without the job having ended.
+def written_off(state: str, reason: str) -> bool:
+    """Return True for the record of a job that was cancelled neither by a user (``CANCELLED by
+    1001``) nor because its dependency failed: a slurmctld that starts without its saved state
+    closes all open records of accounting, whatever became of the jobs.
     """
-    by_nobody = job.raw["State"] == "CANCELLED" and not job.nodes
-    return by_nobody and not job.raw["Reason"].startswith("Dependency")
+    return state == "CANCELLED" and not reason.startswith("Dependency")
 
 
 def _when(job: SchedulerJob) -> float:

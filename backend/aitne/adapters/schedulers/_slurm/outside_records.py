@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from aitne.adapters.schedulers._slurm import queue
+from aitne.adapters.schedulers._slurm.accounting import written_off
 from aitne.adapters.schedulers._slurm.identity import of_comment, of_name
 from aitne.adapters.schedulers._slurm.reasons import sentence
 from aitne.adapters.schedulers._slurm.states import job_state
@@ -117,8 +118,8 @@ def parse_ended(output: str) -> Iterator[OutsideJob]:
         state, reason = job_state((row["State"],), row["Reason"], begun=bool(nodes), signal=signal)
         if submitted_at is None or of_name(row["JobName"]) is not None:
             continue
-        # A slurmctld that lost a job leaves it running in accounting for ever.
-        if not state.terminal or ended_at is None:
+        # A slurmctld that lost a job leaves it running in accounting for ever, or writes it off.
+        if not state.terminal or ended_at is None or written_off(row["State"], row["Reason"]):
             state, ended_at = JobState.UNKNOWN, None
         number, underscore, task = row["JobID"].partition("_")
         yield OutsideJob(
