@@ -13,11 +13,9 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
-
-from pydantic import ValidationError
 
 from aitne.adapters.ended_folders import remove, tidy
 from aitne.adapters.job_folder import (
@@ -39,6 +37,7 @@ from aitne.core.ports.files import (
     LogChunk,
     ProgramOutcome,
 )
+from aitne.host.state_file import DamagedState, parse_state
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _MAX_RECORD_BYTES = 64 << 10
@@ -203,7 +202,7 @@ def read_fence(place: JobLocation, task: int | None) -> Fence | None:
     Raises:
         Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
     """
-    return _record(place, FENCE, task, Fence.model_validate_json)
+    return _record(place, FENCE, task, Fence)
 
 
 def close_fence(place: JobLocation, task: int | None) -> Fence:
@@ -242,12 +241,10 @@ def read_outcome(place: JobLocation, task: int | None) -> ProgramOutcome | None:
     Raises:
         Unavailable: the folder is inaccessible, or the outcome exists but cannot be read.
     """
-    return _record(place, OUTCOME, task, ProgramOutcome.model_validate_json)
+    return _record(place, OUTCOME, task, ProgramOutcome)
 
 
-def _record(
-    place: JobLocation, kind: str, task: int | None, parse: Callable[[bytes], R]
-) -> R | None:
+def _record(place: JobLocation, kind: str, task: int | None, model: type[R]) -> R | None:
     name = kind if task is None else f"{kind}-{task}"
     with as_unavailable(place, "cannot be read"), _attempt(place) as folder:
         try:
@@ -257,8 +254,8 @@ def _record(
         except FileNotFoundError:
             return None
     try:
-        return parse(text)
-    except ValidationError as error:
+        return parse_state(model, text)
+    except DamagedState as error:
         raise Unavailable(
             f"{place.directory / name} exists but does not hold what the agent writes; another "
             "process changed it. Check the job's log, and cancel the job if nothing runs."

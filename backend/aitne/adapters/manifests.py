@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from typing_extensions import override
@@ -25,6 +26,7 @@ from aitne.core import datasets as manifest
 from aitne.core.datasets import ManifestError, Summary
 from aitne.core.errors import InvalidInput, RateLimited, Unavailable
 from aitne.core.ports.catalogue_files import Manifests
+from aitne.host.state_file import read_state
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +171,7 @@ class ManifestFolder(Manifests):
                 value=digest,
                 allowed=summary.digest,
             )
-        (fresh / _SUMMARY).write_text(json.dumps(summary._asdict()))
+        (fresh / _SUMMARY).write_text(json.dumps(asdict(summary)))
         return summary
 
     def _keep(self, user: str, digest: str) -> None:
@@ -185,7 +187,7 @@ class ManifestFolder(Manifests):
 def _find(places: Iterable[Path]) -> Summary | None:
     for folder in places:
         try:
-            summary = Summary(**json.loads((folder / _SUMMARY).read_text()))
+            summary = read_state(Summary, folder / _SUMMARY)
             os.utime(folder)
         except FileNotFoundError:
             continue

@@ -21,6 +21,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from aitne.core.errors import InvalidInput
@@ -87,7 +88,8 @@ class ManifestLink(NamedTuple):
 Entry = ManifestFile | ManifestLink
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Summary:
     """Summary of a whole manifest. ``digest`` identifies the manifest; ``size_bytes`` is the total
     size of its files.
     """

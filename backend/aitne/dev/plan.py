@@ -9,12 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
 from aitne.core.platform.dev_cluster import DevPorts
 from aitne.dev.topology import DevTopology
+from aitne.host.state_file import DamagedState, read_state
 
 HOME = Path("/var/lib/aitne-dev")
 """Folder of all clusters on this machine. It belongs to root; all users may enter it."""
@@ -186,10 +185,10 @@ def read_plan(name: str) -> DevClusterPlan | None:
     """
     path = HOME / name / PLAN
     try:
-        return DevClusterPlan.model_validate_json(path.read_text(encoding="utf-8"))
+        return read_state(DevClusterPlan, path)
     except FileNotFoundError:
         return None
-    except ValidationError as error:
+    except DamagedState as error:
         raise SetupError(
             f"{path} is not the plan of a development cluster; "
             f"`aitne dev cluster down --name {name}` removes it with the rest of the cluster."

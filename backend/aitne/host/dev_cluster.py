@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
+from aitne.host.state_file import DamagedState, read_state
 
 DESCRIPTORS = Path("/run/aitne-dev")
 """Folder with a file ``<name>.json`` for each development cluster that runs on this machine."""
@@ -22,14 +21,12 @@ def find_dev_cluster(name: str = "dev") -> DevCluster | None:
     """
     path = DESCRIPTORS / f"{name}.json"
     try:
-        text = path.read_text(encoding="utf-8")
+        return read_state(DevCluster, path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise SetupError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from error
-    try:
-        return DevCluster.model_validate_json(text)
-    except ValidationError as error:
+    except DamagedState as error:
         raise SetupError(
             f"{path} is not the record of a development cluster; "
             f"`aitne dev cluster down --name {name}` removes it and the rest of the cluster."

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
+from aitne.host.state_file import read_state
+
 HUNG_AFTER_S = 30.0
 """Seconds without an answer after which a process is killed, if it has answered since its start."""
 START_WITHIN_S = 300.0
@@ -64,7 +66,7 @@ def left(run_dir: Path) -> Iterator[tuple[Path, HungRestart]]:
     """
     for path in sorted((run_dir / _FOLDER).glob("*.json")):
         try:
-            restart = _restart(path.read_text())
+            restart = _restart(path)
         except ValueError:
             path.rename(path.with_suffix(".damaged"))
             continue
@@ -84,13 +86,10 @@ def totals(run_dir: Path) -> dict[str, int]:
     return {name: count for name, count in counts.items() if type(count) is int}
 
 
-def _restart(text: str) -> HungRestart:
-    """Parse the JSON text of a ``HungRestart``. Raises ``ValueError`` if it is damaged."""
-    match json.loads(text):
-        case {"process": str(process), "time": str(at), "silent_s": float() | int() as silent_s}:
-            datetime.fromisoformat(at)
-            return HungRestart(process, at, silent_s)
-    raise ValueError("The record of a restart is damaged.")
+def _restart(path: Path) -> HungRestart:
+    restart = read_state(HungRestart, path)
+    datetime.fromisoformat(restart.time)
+    return restart
 
 
 def _replace(path: Path, text: str) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from aitne.host.state_file import state_of
+
 _FILE = "processes.json"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -53,7 +55,9 @@ def write(run_dir: Path, processes: Sequence[ProcessStatus]) -> None:
 def read(run_dir: Path) -> Sequence[ProcessStatus]:
     """Return the status of all processes; empty if the file is missing or damaged."""
     try:
-        return [ProcessStatus(**entry) for entry in json.loads((run_dir / _FILE).read_text())]
+        return [
+            state_of(ProcessStatus, entry) for entry in json.loads((run_dir / _FILE).read_text())
+        ]
     except (OSError, ValueError, TypeError):
         return ()
 

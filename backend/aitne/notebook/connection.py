@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aitne.host.state_file import DamagedState, state_of
+
 FOLDER = "AITNE_RANKS_FOLDER"
 """Environment variable: folder of the rank group to which this process belongs."""
 SESSION = "AITNE_SESSION"
@@ -215,10 +217,9 @@ def read_status(folder: Path) -> Status:
         FileNotFoundError: the group has not started or has ended.
         ConnectionFilesError: the file is damaged.
     """
-    content = read(folder, STATUS)
     try:
-        return Status(**{**content, "busy": tuple(content["busy"])})
-    except (KeyError, TypeError) as error:
+        return state_of(Status, read(folder, STATUS))
+    except DamagedState as error:
         raise ConnectionFilesError(f"{folder / STATUS} is damaged: {error}") from error
 
 
@@ -229,9 +230,10 @@ def ranks_of(client: Mapping[str, Any]) -> list[Rank]:
         ConnectionFilesError: the content is damaged.
     """
     try:
-        return sorted((Rank(**rank) for rank in client["ranks"]), key=lambda rank: rank.rank)
-    except (KeyError, TypeError) as error:
+        ranks = [state_of(Rank, rank) for rank in client["ranks"]]
+    except (KeyError, TypeError, DamagedState) as error:
         raise ConnectionFilesError(f"{CLIENT} is damaged: {error}") from error
+    return sorted(ranks, key=lambda rank: rank.rank)
 
 
 def folders() -> Iterator[Path]:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from aitne.core.errors import SetupError
+from aitne.host.state_file import DamagedState
 from aitne.supervisor.child import launch, open_log
 from aitne.supervisor.identity import ROOT, acting_as, become
 from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, FILE, LIVE, SupervisorPlan, plan_dir
@@ -69,6 +70,11 @@ def _plan(data_dir: Path) -> SupervisorPlan:
         raise SetupError(
             f"The platform in {data_dir} may have left jobs running, and {folder} does not tell this "
             "account how to end them. Use the account that started the platform."
+        ) from error
+    except DamagedState as error:
+        raise SetupError(
+            f"The platform in {data_dir} may have left jobs running, and {error}. `aitne up` writes the "
+            "file anew; then `aitne down` ends them."
         ) from error
 
 

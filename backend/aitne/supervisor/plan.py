@@ -17,6 +17,7 @@ from pathlib import Path
 
 from aitne.core.platform.own_accounts import broker_dir
 from aitne.host.hung_processes import HUNG_AFTER_S
+from aitne.host.state_file import read_state
 from aitne.supervisor.identity import ProcessAccount
 
 FILE = "plan.json"
@@ -124,14 +125,6 @@ class SupervisorPlan:
     def read(cls, folder: Path) -> SupervisorPlan:
         """Read the plan in ``folder``.
 
-        Raises ``OSError`` or ``ValueError`` if there is no valid plan.
+        Raises ``OSError``, or ``DamagedState`` if there is no valid plan.
         """
-        values = json.loads((folder / FILE).read_text())
-        children = [ChildPlan(**child) for child in values.pop("children")]
-        account = values.pop("account")
-        return cls(
-            children=children,
-            held=tuple(values.pop("held", ())),
-            account=None if account is None else ProcessAccount(**account),
-            **values,
-        )
+        return read_state(cls, folder / FILE)

@@ -78,6 +78,11 @@ def _devices(devices: Sequence[Device]) -> list[dict[str, Any]]:
     return [{"name": each.name, "pci": each.pci, "numa": each.numa} for each in devices]
 
 
+def _devices_of(records: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
+    # Another release may have written more about them.
+    return tuple(Device(each["name"], each.get("pci"), each.get("numa")) for each in records)
+
+
 def _node(record: Mapping[str, Any]) -> NodeTopology:
     links: dict[tuple[str, str], str] = {}
     for one, other, kind in record["links"]:
@@ -89,8 +94,8 @@ def _node(record: Mapping[str, Any]) -> NodeTopology:
         numa_nodes=tuple(
             NumaNode(each["index"], cpu_list(each["cpus"])) for each in record["numa_nodes"]
         ),
-        gpus=tuple(Device(**each) for each in record["gpus"]),
-        nics=tuple(Device(**each) for each in record["nics"]),
+        gpus=_devices_of(record["gpus"]),
+        nics=_devices_of(record["nics"]),
         links=links,
         is_configured=record.get("is_configured", False),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
@@ -60,7 +61,7 @@ async def upload_manifest(
     """Upload a manifest, compressed with gzip, before its dataset is added. It is read completely
     and kept for a day, or permanently once a dataset refers to it."""
     summary = await platform.datasets.receive_manifest(actor, sha256, upload)
-    return ManifestSummary(**summary._asdict())
+    return ManifestSummary(**asdict(summary))
 
 
 @router.get("/datasets/{name}")

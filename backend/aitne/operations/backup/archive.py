@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen, UtcTime
+from aitne.host.state_file import DamagedState, state_of
 from aitne.operations.backup.encryption import (
     BackupCipher,
     NoCipher,
@@ -208,8 +209,8 @@ class Archive:
                 "Install that release, then restore the backup."
             )
         try:
-            return Manifest.model_validate(document)
-        except ValidationError as error:
+            return state_of(Manifest, document)
+        except DamagedState as error:
             raise self._damaged("its manifest is invalid") from error
 
     def _check_structure(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.host.http_status import http_status
+from aitne.host.state_file import DamagedState
 from aitne.operations.upgrade import backups
 from aitne.operations.upgrade.inquiry import PlatformFacts, ask
 from aitne.operations.upgrade.process import (
@@ -115,8 +116,8 @@ class ThisHost:
         """Wait until the platform is healthy and runs the release ``version``."""
         try:
             plan = read_plan(self._data_dir, self._account)
-        except (OSError, ValueError) as error:
-            raise SetupError(f"The plan of the platform cannot be read: {error}") from error
+        except (OSError, DamagedState) as error:
+            raise SetupError(f"The plan of the platform cannot be read: {error}.") from error
         python = Path(plan.init[0])
         folder = self._releases.folder(version)
         expected = folder if (folder / "bin" / "python").exists() else self._releases.root

@@ -10,10 +10,9 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from aitne.core.errors import Conflict, SetupError
-from aitne.core.models.base import Strict
+from aitne.core.models.base import Frozen
+from aitne.host.state_file import DamagedState, read_state
 
 FILE = "upgrade.json"
 LOCK = "upgrade.lock"
@@ -43,7 +42,7 @@ class UpgradeStep(StrEnum):
 ROLLBACK = (UpgradeStep.STOP, UpgradeStep.RESTORE, UpgradeStep.RETURN)
 
 
-class UpgradeJournal(Strict):
+class UpgradeJournal(Frozen):
     """State of an upgrade. ``step`` has begun and may have ended."""
 
     step: UpgradeStep
@@ -80,13 +79,14 @@ class UpgradeJournal(Strict):
         """
         path = root / FILE
         try:
-            return cls.model_validate_json(path.read_text())
+            return read_state(cls, path)
         except FileNotFoundError:
             return None
-        except (OSError, ValidationError) as error:
+        except (OSError, DamagedState) as error:
             raise SetupError(
-                f"The record of an upgrade in progress, {path}, cannot be read. Check with `aitne "
-                "status` which release runs, and delete the file if the platform is healthy."
+                f"The record of an upgrade in progress cannot be read: {error}. If another release has "
+                "written it, continue with the program of that one, below `releases`. Otherwise check with "
+                f"`aitne status` which release runs, and delete {path} if the platform is healthy."
             ) from error
 
 

@@ -11,6 +11,7 @@ from aitne.adapters.store.migrate import is_known
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.sizes import describe_bytes
+from aitne.host.state_file import DamagedState
 from aitne.operations.upgrade.host import ThisHost, running_service
 from aitne.operations.upgrade.process import read_plan
 from aitne.operations.upgrade.releases import Releases
@@ -68,7 +69,10 @@ def _installation(data_dir: Path, account: ProcessAccount | None, releases: Rele
     if not os.access(root, os.W_OK):
         raise SetupError(f"{root} cannot be written. Run the command as the owner of {root}.")
     if control.status(data_dir) is not None:
-        python = Path(read_plan(data_dir, account).init[0])
+        try:
+            python = Path(read_plan(data_dir, account).init[0])
+        except (OSError, DamagedState) as error:
+            raise SetupError(f"The plan of the platform cannot be read: {error}.") from error
         if not python.is_relative_to(root):
             raise SetupError(
                 f"The platform in {data_dir} was started with {python}, not from {root}. Run "

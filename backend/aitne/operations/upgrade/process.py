@@ -16,6 +16,7 @@ from typing import Any
 from aitne.core.errors import SetupError
 from aitne.host import settings_source
 from aitne.host.settings_source import SourceKind
+from aitne.host.state_file import DamagedState
 from aitne.supervisor import control
 from aitne.supervisor.identity import ProcessAccount, acting_as, as_account
 from aitne.supervisor.own_accounts import plain_environment
@@ -125,7 +126,7 @@ def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None
 
 def read_plan(data_dir: Path, account: ProcessAccount | None) -> SupervisorPlan:
     """Return the plan with which the platform was last started. Raises ``OSError`` or
-    ``ValueError``.
+    ``DamagedState``.
     """
     # Root has a folder of its own for plans, unless the account has started the platform.
     with acting_as(account):
@@ -138,7 +139,7 @@ def start_environment(data_dir: Path, account: ProcessAccount | None) -> dict[st
     """
     try:
         plan = read_plan(data_dir, account)
-    except (OSError, ValueError):
+    except (OSError, DamagedState):
         # It was never started. Another account does not see the secrets in root's environment.
         if account is None:
             return dict(os.environ)
@@ -155,8 +156,8 @@ def environment_of(base: Mapping[str, str]) -> dict[str, str]:
     for name in ("AITNE_CONFIG", "AITNE_STATE_HOME"):
         if name in base:
             environ[name] = base[name]
-    for name, (kind, _) in json.loads(base.get(settings_source.VARIABLE, "{}")).items():
-        if kind in (SourceKind.ENVIRONMENT, SourceKind.COMMAND_LINE) and name != "data_dir":
+    for name, source in json.loads(base.get(settings_source.VARIABLE, "{}")).items():
+        if source[0] in (SourceKind.ENVIRONMENT, SourceKind.COMMAND_LINE) and name != "data_dir":
             value = _value(base, name.split("."))
             if value is not None:
                 environ["AITNE_" + name.upper().replace(".", "__")] = value

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
+from aitne.host.state_file import DamagedState, read_state
 
 
 class BackupRecord(Frozen):
@@ -25,6 +26,6 @@ def backup_file(data_dir: Path) -> Path:
 def last_backup(data_dir: Path) -> BackupRecord | None:
     """Return the last backup; None if there is no record or a damaged one."""
     try:
-        return BackupRecord.model_validate_json(backup_file(data_dir).read_bytes())
-    except (OSError, ValidationError):
+        return read_state(BackupRecord, backup_file(data_dir))
+    except (OSError, DamagedState):
         return None

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.check import CheckResult
+from aitne.host.state_file import DamagedState, read_state
 from aitne.services.platform.secrets import write_private
 
 
@@ -29,8 +28,8 @@ def report_file(data_dir: Path) -> Path:
 def read_report(data_dir: Path) -> DoctorReport | None:
     """Return the stored results; None if there are none or the file is damaged."""
     try:
-        return DoctorReport.model_validate_json(report_file(data_dir).read_bytes())
-    except (OSError, ValidationError):
+        return read_state(DoctorReport, report_file(data_dir))
+    except (OSError, DamagedState):
         return None
 
 

@@ -21,6 +21,7 @@ from aitne.core.errors import SchedulerRejected, Unavailable
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
+from aitne.host.state_file import read_state
 
 _CONNECT_WITHIN_S = 5.0
 _ASK_AGAIN_S = 0.05
@@ -119,7 +120,7 @@ def _connect(folder: Path) -> socket.socket:
 
 def _is_record_of(path: Path, target: AttachTarget) -> bool:
     try:
-        request = LocalJobRecord.model_validate_json(path.read_bytes()).request
+        request = read_state(LocalJobRecord, path).request
     except (OSError, ValueError):
         return False
     run = target.run

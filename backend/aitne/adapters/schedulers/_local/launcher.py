@@ -13,12 +13,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import aitne
 from aitne.adapters.schedulers._local import procfs, runner
 from aitne.adapters.schedulers._local.as_account import JobAccount
 from aitne.adapters.schedulers._local.records import write_atomically
+from aitne.host.state_file import state_of
 
 MARK = "AITNE_RUNNER_ID"
 """Environment variable of every process of a job. It identifies processes that remain after their
@@ -126,10 +126,7 @@ def read_identity(run_dir: Path) -> ProcessIdentity | None:
     record = read_json(run_dir / runner.RUNNER)
     if record is None or "pid" not in record:
         return None
-    fields: dict[str, Any] = {
-        name: record[name] for name in ProcessIdentity.__slots__ if name in record
-    }
-    return ProcessIdentity(**fields)
+    return state_of(ProcessIdentity, record)
 
 
 def give_up(run_dir: Path) -> bool:

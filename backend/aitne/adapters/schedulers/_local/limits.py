@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from aitne.adapters.schedulers._local.ledger import (
     GPU_SECONDS,
     JOBS,
@@ -45,6 +43,7 @@ from aitne.core.projects.limit_check import (
     summary,
 )
 from aitne.core.units import format_duration
+from aitne.host.state_file import DamagedState, read_state
 
 _log = logging.getLogger(__name__)
 
@@ -70,11 +69,11 @@ class TaskLimits:
         ``OSError`` if it cannot be read.
         """
         try:
-            self.held = HeldLimits.model_validate_json(self._path.read_bytes())
+            self.held = read_state(HeldLimits, self._path)
         except FileNotFoundError:
             return
-        except ValidationError as error:
-            _log.error("%s is invalid and is replaced: %s", self._path, error)
+        except DamagedState as error:
+            _log.error("%s; it is replaced.", error)
 
     def save(self, limits: HeldLimits) -> None:
         """Write limits to the file, before the caller lets them apply. Raises ``OSError``."""

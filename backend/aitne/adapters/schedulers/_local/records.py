@@ -19,12 +19,11 @@ import shutil
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import ValidationError
-
 from aitne.core.jobs.layout import SCRIPT
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.ports.scheduler import SubmitRequest
+from aitne.host.state_file import DamagedState, read_state
 
 JOB = "job.json"
 STATE = "state.json"
@@ -58,7 +57,8 @@ class LocalJobRecord(Frozen):
 class TaskOutcome(Frozen):
     """Final outcome of a task."""
 
-    reason: TerminationReason
+    reason: TerminationReason = TerminationReason.NODE_FAILED
+    """Reason of the end; ``NODE_FAILED`` if a later release has stored one that this does not know."""
     message: str | None = None
     """Additional details about ``reason``, as text."""
     exit_code: int | None = None
@@ -132,12 +132,12 @@ class Records:
             if not folder.name.isdecimal():
                 continue
             try:
-                record = LocalJobRecord.model_validate_json((folder / JOB).read_bytes())
+                record = read_state(LocalJobRecord, folder / JOB)
             except FileNotFoundError:
                 shutil.rmtree(folder, ignore_errors=True)
-            except ValidationError as error:
+            except DamagedState as error:
                 # Perhaps another version of the platform wrote it; its job may still run.
-                _log.error("%s is invalid and is left unchanged: %s", folder / JOB, error)
+                _log.error("%s; it is left unchanged.", error)
                 highest = max(highest, int(folder.name))
             else:
                 records.append(record)
@@ -158,7 +158,7 @@ class Records:
     def write_throttle(self, number: int, throttle: int | None) -> None:
         """Store how many tasks of an array may run at once; None: no maximum."""
         path = self.jobs / str(number) / JOB
-        record = LocalJobRecord.model_validate_json(path.read_bytes())
+        record = read_state(LocalJobRecord, path)
         changed = record.model_copy(update={"throttle": throttle})
         text = changed.model_dump_json(exclude={"request": {"files"}})
         write_atomically(path, text.encode(), sync=True)
@@ -208,8 +208,8 @@ _Model = TypeVar("_Model", bound=Frozen)
 
 def _read(model: type[_Model], path: Path) -> _Model | None:
     try:
-        return model.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError):
+        return read_state(model, path)
+    except (FileNotFoundError, DamagedState):
         return None
 
 
