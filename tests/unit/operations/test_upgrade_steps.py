@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import shutil
 import sqlite3
 import tempfile
@@ -15,7 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.core.errors import AitneError, Conflict, SetupError
-from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep, only_upgrade
+from aitne.operations.upgrade.journal import (
+    ROLLBACK,
+    UpgradeJournal,
+    UpgradeStep,
+    only_upgrade,
+)
 from aitne.operations.upgrade.releases import COMPLETE, PROGRAMS, Releases
 from aitne.operations.upgrade.steps import Halted, RolledBack, Upgrade, continued
 
@@ -49,6 +56,7 @@ class SmallHost:
         self.fault = ""
         self.kill_at: list[int] = []
         self.job_at: list[int] = []
+        self.planted: tuple[UpgradeStep, BaseException] | None = None
         self.calls = 0
         self.accept_job()
 
@@ -78,6 +86,11 @@ class SmallHost:
             self.accept_job()
         if self.calls in self.kill_at:
             raise Killed
+        if self.planted is not None:
+            journal = UpgradeJournal.read(self.root)
+            if journal is not None and journal.step is self.planted[0]:
+                error, self.planted = self.planted[1], None
+                raise error
 
     def _fail(self, fault: str) -> None:
         if self.fault == fault:
@@ -333,6 +346,117 @@ def test_upgrade_that_ends_unexpectedly_before_the_switch_does_not_block_the_nex
         raise ValueError("unexpected")
 
     monkeypatch.setattr(host, "install", broken)
-    with pytest.raises(ValueError, match="unexpected"):
+    with pytest.raises(SetupError, match=r"unexpected\. Nothing that runs has changed"):
         Upgrade(host, host.root, lambda step, line: None).run(journal_of(host))
     assert UpgradeJournal.read(host.root) is None
+
+
+UNEXPECTED = (
+    TypeError("planted"),
+    OSError(errno.ENOSPC, "No space left on device"),
+    KeyboardInterrupt(),
+    SystemExit(143),
+)
+
+
+@pytest.mark.parametrize("error", UNEXPECTED, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("step", UpgradeStep)
+def test_step_that_raises_anything_ends_with_the_earlier_release(
+    step: UpgradeStep, error: BaseException, host: SmallHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.planted = (step, error)
+    if step in ROLLBACK or step is UpgradeStep.HALT:
+        host.fault = "health"
+    if step is UpgradeStep.HALT:
+        monkeypatch.setattr(host, "check", accept_before_check(host))
+    said: list[str] = []
+    run = Upgrade(host, host.root, lambda _, line: said.append(line)).run
+    with pytest.raises((AitneError, KeyboardInterrupt, SystemExit)) as raised:
+        run(journal_of(host))
+
+    assert host.planted is None, "it was raised"
+    before = step in (UpgradeStep.INSTALL, UpgradeStep.BACKUP)
+    if step is UpgradeStep.HALT:
+        assert host.jobs() == [1, 2]
+        assert raised.type is Halted or raised.value is error
+        assert UpgradeJournal.read(host.root) is not None, "the administrator decides"
+        return
+    assert host.running.read_text() == host.releases.selected == OLD
+    assert host.schema_revision() == SCHEMAS[OLD]
+    assert UpgradeJournal.read(host.root) is None
+    if not before:
+        assert raised.type is RolledBack
+        assert "0.1.0 is in use again" in str(raised.value)
+    elif isinstance(error, Exception):
+        assert "release 0.1.0 is in use" in str(raised.value)
+    else:
+        assert raised.value is error
+        assert "release 0.1.0 is in use" in said[-1]
+
+
+@pytest.mark.parametrize("step", UpgradeStep)
+def test_full_disk_does_not_keep_the_earlier_release_from_running(
+    step: UpgradeStep, host: SmallHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, full = UpgradeJournal.write, False
+    host.fault = "start" if step in ROLLBACK else ""
+
+    def refused(journal: UpgradeJournal, root: Path) -> None:
+        nonlocal full
+        full = full or journal.step is step
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(journal, root)
+
+    monkeypatch.setattr(UpgradeJournal, "write", refused)
+    with contextlib.suppress(SetupError):
+        Upgrade(host, host.root, lambda _, line: None).run(journal_of(host))
+    assert host.running.read_text() == (NEW if step is UpgradeStep.HALT else OLD)
+    assert UpgradeJournal.read(host.root) is None
+
+
+@pytest.mark.parametrize("step", ROLLBACK)
+def test_return_that_fails_again_is_continued_by_the_next_run(
+    step: UpgradeStep, host: SmallHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.fault = "health"
+    point = host._point
+
+    def broken() -> None:
+        host.planted = (step, TypeError("planted"))
+        point()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(host, "_point", broken)
+        error = until_ended(host)
+    assert error is not None
+    assert f"has failed at the step {step}: TypeError: planted." in error.message
+    assert "`aitne admin upgrade`, which continues it" in error.message
+
+    host.planted = None
+    assert isinstance(until_ended(host), RolledBack)
+    assert host.running.read_text() == OLD
+
+
+def test_platform_that_did_not_run_is_not_started_by_a_return(
+    host: SmallHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.stop()
+    host.planted = (UpgradeStep.SWITCH, OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(RolledBack, match="No space left on device"):
+        Upgrade(host, host.root, lambda _, line: None).run(journal_of(host, was_running=False))
+    assert host.releases.selected == OLD
+    assert not host.running.exists()
+
+
+def test_release_that_cannot_be_removed_does_not_undo_the_upgrade(
+    host: SmallHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*keep: str) -> None:
+        raise OSError(errno.EACCES, "Permission denied", "/opt/aitne/releases/0.0.9")
+
+    monkeypatch.setattr(host, "prune", broken)
+    said: list[str] = []
+    Upgrade(host, host.root, lambda _, line: said.append(line)).run(journal_of(host))
+    assert host.running.read_text() == NEW
+    assert "/opt/aitne/releases/0.0.9" in said[-1]

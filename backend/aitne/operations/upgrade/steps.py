@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from aitne.core.errors import Conflict, SetupError
+from aitne.core.errors import AitneError, Conflict, SetupError
 from aitne.operations.upgrade import journal as journals
 from aitne.operations.upgrade.journal import ROLLBACK, UpgradeJournal, UpgradeStep
 
@@ -75,6 +75,8 @@ class Upgrade:
         self._root = root
         self._progress = progress
         self._discard_jobs = discard_jobs
+        self._repeated: set[UpgradeStep] = set()
+        self._cause: BaseException | None = None
         self._actions: dict[UpgradeStep, Callable[[UpgradeJournal], UpgradeJournal | None]] = {
             UpgradeStep.INSTALL: self._install,
             UpgradeStep.BACKUP: self._backup,
@@ -87,13 +89,15 @@ class Upgrade:
         }
 
     def run(self, journal: UpgradeJournal) -> None:
-        """Run the steps from the one in ``journal`` on.
+        """Run the steps from the one in ``journal`` on. Whatever a step raises from ``SWITCH`` on,
+        Ctrl-C and SIGTERM (as ``SystemExit``) included, leads back to the earlier release.
 
         Raises:
             RolledBack: the earlier release runs again.
             Halted: an administrator must decide.
             AitneError: a step failed. Before ``SWITCH`` nothing has changed; otherwise the next run
-                continues.
+                continues the return to the earlier release.
+            KeyboardInterrupt, SystemExit: likewise; the upgrade was interrupted.
         """
         if journal.step == UpgradeStep.HALT:
             again = {"step": UpgradeStep.SWITCH, "failure": None}
@@ -101,13 +105,11 @@ class Upgrade:
                 update={"step": UpgradeStep.STOP} if self._discard_jobs else again
             )
         while True:
-            journal.write(self._root)
             try:
+                self._write(journal)
                 following = self._actions[journal.step](journal)
-            except Exception:
-                if journal.step in (UpgradeStep.INSTALL, UpgradeStep.BACKUP):
-                    journals.remove(self._root)
-                raise
+            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the earlier release must run
+                following = self._after(journal, error)
             if following is None:
                 break
             journal = following
@@ -116,6 +118,56 @@ class Upgrade:
             raise RolledBack(
                 f"Release {journal.target} did not work, and {journal.present} is in use again. "
                 f"{journal.failure}"
+            ) from self._cause
+        if journal.step is UpgradeStep.CHECK:
+            self._prune(journal)
+
+    def _write(self, journal: UpgradeJournal) -> None:
+        try:
+            journal.write(self._root)
+        except OSError:
+            # A full disk does not keep the earlier release from running again.
+            if journal.step not in ROLLBACK:
+                raise
+
+    def _after(
+        self, journal: UpgradeJournal, error: Exception | KeyboardInterrupt | SystemExit
+    ) -> UpgradeJournal:
+        """Return the state from which the upgrade goes on after a step has raised ``error``. Raises
+        that, or a ``SetupError``, if it does not go on.
+        """
+        if journal.step in (UpgradeStep.SWITCH, UpgradeStep.CHECK):
+            self._cause = error
+            failure = {"step": UpgradeStep.STOP, "failure": _described(error)}
+            return journal.model_copy(update=failure)
+        if journal.step in ROLLBACK:
+            if journal.step in self._repeated:
+                raise SetupError(
+                    f"The return to release {journal.present} has failed at the step {journal.step}: "
+                    f"{_described(error)} Correct the cause and run `aitne admin upgrade`, which continues it."
+                ) from error
+            self._repeated.add(journal.step)
+            self._progress(
+                journal.step, f"The step {journal.step} is repeated: {_described(error)}"
+            )
+            return journal
+        if journal.step is not UpgradeStep.HALT:
+            journals.remove(self._root)
+            unchanged = f"Nothing that runs has changed: release {journal.present} is in use."
+            if not isinstance(error, Exception):
+                self._progress(journal.step, f"{_described(error)} {unchanged}")
+            elif not isinstance(error, AitneError):
+                raise SetupError(
+                    f"The step {journal.step} has failed: {_described(error)} {unchanged}"
+                ) from error
+        raise error
+
+    def _prune(self, journal: UpgradeJournal) -> None:
+        try:
+            self._host.prune(journal.present, journal.target)
+        except Exception as error:  # noqa: BLE001 - the new release is healthy all the same
+            self._progress(
+                UpgradeStep.CHECK, f"Earlier releases were not removed: {_described(error)}"
             )
 
     def _install(self, journal: UpgradeJournal) -> UpgradeJournal:
@@ -139,20 +191,12 @@ class Upgrade:
             UpgradeStep.SWITCH, f"Restarting the platform with release {journal.target}."
         )
         self._host.select(journal.target)
-        try:
-            self._host.restart()
-        except SetupError as error:
-            return _failed(journal, error)
+        self._host.restart()
         return journal.model_copy(update={"step": UpgradeStep.CHECK})
 
-    def _check(self, journal: UpgradeJournal) -> UpgradeJournal | None:
+    def _check(self, journal: UpgradeJournal) -> None:
         self._progress(UpgradeStep.CHECK, "Checking the health of the platform.")
-        try:
-            self._host.check(journal.target)
-        except SetupError as error:
-            return _failed(journal, error)
-        self._host.prune(journal.present, journal.target)
-        return None
+        self._host.check(journal.target)
 
     def _stop(self, journal: UpgradeJournal) -> UpgradeJournal:
         self._progress(
@@ -175,8 +219,9 @@ class Upgrade:
         self._progress(UpgradeStep.RETURN, f"Returning to release {journal.present}.")
         self._host.stop()
         self._host.select(journal.present)
-        self._host.start()
-        self._host.check(journal.present)
+        if journal.was_running:
+            self._host.start()
+            self._host.check(journal.present)
 
     def _halt(self, journal: UpgradeJournal) -> None:
         assert journal.backup_at is not None  # noqa: S101
@@ -184,8 +229,8 @@ class Upgrade:
         try:
             self._host.start()
             state = f"Release {journal.target} is running."
-        except SetupError as error:
-            state = f"Release {journal.target} does not start: {error.message}"
+        except Exception as error:  # noqa: BLE001 - the administrator must decide all the same
+            state = f"Release {journal.target} does not start: {_described(error)}"
         raise Halted(
             f"Release {journal.target} is not healthy: {journal.failure} It has migrated the database "
             f"and {jobs} {'job was' if jobs == 1 else 'jobs were'} accepted since the backup "
@@ -213,5 +258,10 @@ def continued(journal: UpgradeJournal, target: str | None) -> bool:
     )
 
 
-def _failed(journal: UpgradeJournal, error: SetupError) -> UpgradeJournal:
-    return journal.model_copy(update={"step": UpgradeStep.STOP, "failure": error.message})
+def _described(error: BaseException) -> str:
+    """Return a sentence about an error."""
+    if isinstance(error, AitneError):
+        return error.message
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return "The upgrade was interrupted."
+    return f"{type(error).__name__}: {error}."

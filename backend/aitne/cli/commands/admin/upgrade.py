@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,8 +64,8 @@ def upgrade(
     """Upgrade the platform to the next minor release; jobs and sessions continue.
 
     Checks, installs the release beside the present one, makes a backup, restarts the platform and
-    checks its health. If the new release does not work, the present one is started again. After an
-    interruption, the command without a release continues or returns.
+    checks its health. If the new release does not work, or Ctrl-C ends the command, the present one
+    is started again. After a power cut, the command without a release continues or returns.
     """
     server_part.require()
     from aitne.cli.views.platform_status import platform_dir
@@ -108,6 +109,7 @@ def _upgrade(
     yes: bool,
     as_json: bool,
 ) -> int:
+    from aitne.cli.ending import tidily
     from aitne.core.errors import InvalidInput
     from aitne.operations.upgrade import preflight
     from aitne.operations.upgrade.host import ThisHost, running_service
@@ -120,10 +122,12 @@ def _upgrade(
     releases = Releases(own_root())
 
     def tell(step: str, message: str) -> None:
-        if as_json:
-            output.answer_json({"step": step, "message": message})
-        else:
-            output.say(message)
+        # The output may have been closed, such as by a lost connection; the upgrade goes on.
+        with suppress(OSError):
+            if as_json:
+                output.answer_json({"step": step, "message": message})
+            else:
+                output.say(message)
 
     def progress(step: UpgradeStep, message: str) -> None:
         tell(step, message)
@@ -158,11 +162,8 @@ def _upgrade(
                 else f"Continue the upgrade to {journal.target} at the step {journal.step}?"
             )
         releases.adopt(journal.present)
-        try:
+        with tidily():
             Upgrade(host, releases.root, progress, discard_jobs=discard_jobs).run(journal)
-        except KeyboardInterrupt:
-            output.say("Interrupted. `aitne admin upgrade` continues or returns.")
-            raise
     done: dict[str, Any] = {"release": journal.target, "api_away_s": host.api_away_s}
     if as_json:
         output.answer_json(done)
