@@ -70,6 +70,7 @@ from aitne.services.platform.certificates import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
+from aitne.services.platform.file_checks import FileChecks
 from aitne.services.platform.first_run import FirstRun
 from aitne.services.platform.health import HealthService
 from aitne.services.platform.health_checks import HealthChecks
@@ -77,6 +78,7 @@ from aitne.services.platform.maintenance import MaintenanceService
 from aitne.services.platform.measurements import Measurements
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.process_restarts import ProcessRestarts
+from aitne.services.platform.secret_files import SecretFiles
 from aitne.services.projects.invitations import InvitationService
 from aitne.services.projects.life_cycle import ProjectLife
 from aitne.services.projects.limits import LimitCheck, LimitSupport
@@ -337,7 +339,15 @@ def make_stage(
     presented = PresentedCertificates(settings, probes)
     health = HealthService(
         HealthChecks(
-            store, settings, probes, cluster, events, TEMPLATES, clock, topologies, presented
+            store,
+            settings,
+            probes,
+            cluster,
+            events,
+            clock,
+            topologies,
+            presented,
+            FileChecks(settings, TEMPLATES, clock, SecretFiles(settings, None)),
         ),
         ProcessRestarts(store, settings.run_dir),
         clock,

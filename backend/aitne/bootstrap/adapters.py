@@ -15,6 +15,8 @@ from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.adapters.places import BrokerUserFolders, OwnUserFolders
+from aitne.adapters.schedulers._slurm.config import config_values
+from aitne.adapters.schedulers._slurm.site import Site
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.platform.registry import Registry
@@ -32,6 +34,7 @@ from aitne.core.ports.storage import Storage, UserFolders
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import StorageSettings
+from aitne.services.platform.secret_files import SecretFiles
 
 RUNTIMES: Registry[Runtime] = Registry("runtime", "aitne.adapters.runtimes", "aitne.runtimes")
 IDENTITIES: Registry[IdentitySource] = Registry(
@@ -102,6 +105,18 @@ def make_attacher(settings: Settings) -> Attacher | None:
         return BrokerAttacher(settings)
     tools = Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles())
     return attacher_of(SCHEDULERS.get(settings.scheduler), settings, tools)
+
+
+def make_secret_files(settings: Settings) -> SecretFiles:
+    """Return the files with secrets on this machine: the platform's and, with Slurm, Slurm's."""
+    if not settings.capabilities.remote:
+        return SecretFiles(settings, None)
+    site = Site(settings, LocalCommand(settings.slurm.command_prefix))
+
+    async def config() -> dict[str, str]:
+        return dict(config_values(await site.ask("scontrol", "show", "config")))
+
+    return SecretFiles(settings, config)
 
 
 def outside_of(scheduler: object, settings: Settings, tools: Tools) -> OutsideScheduler | None:

@@ -30,6 +30,7 @@ from aitne.bootstrap.adapters import (
     make_outside,
     make_places,
     make_runtimes,
+    make_secret_files,
     make_store,
     shared_scheduler,
     unix_name,
@@ -79,6 +80,7 @@ from aitne.services.platform.certificates import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
+from aitne.services.platform.file_checks import FileChecks
 from aitne.services.platform.first_run import FirstRun
 from aitne.services.platform.health import HealthService
 from aitne.services.platform.health_checks import HealthChecks
@@ -299,7 +301,15 @@ def build(settings: Settings) -> PlatformServices:
     presented = PresentedCertificates(settings, probes)
     health = HealthService(
         HealthChecks(
-            store, settings, probes, cluster, events, templates, utc_now, topologies, presented
+            store,
+            settings,
+            probes,
+            cluster,
+            events,
+            utc_now,
+            topologies,
+            presented,
+            FileChecks(settings, templates, utc_now, make_secret_files(settings)),
         ),
         ProcessRestarts(store, settings.run_dir),
         utc_now,

@@ -11,7 +11,6 @@ import socketserver
 import sqlite3
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -38,8 +37,15 @@ from tests.support.certificates import Authority
 from tests.support.requirements import need_package
 from tests.unit.operations.planted_rows import add_user, save_topology
 from tests.unit.operations.planted_servers import tls_server, web_server
+from tests.unit.operations.planted_slurm import (
+    SLURM,
+    clock_of_slurmctld_is_wrong,
+    key_of_slurm_is_readable,
+    keys_of_slurm_can_be_replaced,
+    password_of_accounting_is_readable,
+    slurm_is_old,
+)
 
-SLURM = Path(__file__).parents[2] / "assets" / "slurm" / "24.11" / "cli" / "config.txt"
 UNUSED_PORT = 9  # discard: no machine that runs tests listens there
 
 
@@ -322,15 +328,6 @@ def platform_is_no_operator(site: Site) -> None:
     site.set("[slurm]", 'operator = "aitne"')
 
 
-def slurm_is_old(site: Site) -> None:
-    site.slurm(SLURM.read_text().replace("24.11.5", "20.02.1"))
-
-
-def clock_of_slurmctld_is_wrong(site: Site) -> None:
-    _, _, rest = SLURM.read_text().partition("\n")
-    site.slurm(f"Configuration data as of {int(time.time()) + 400}\n{rest}")
-
-
 def slurmrestd_is_away(site: Site) -> None:
     site.slurm(SLURM.read_text())
     site.set("[slurm]", f'rest_url = "http://127.0.0.1:{UNUSED_PORT}"')
@@ -405,6 +402,9 @@ def gpus_are_declared_only(site: Site) -> None:
 FAILED, WARNING = CheckState.FAILED, CheckState.WARNING
 FAULTS: list[tuple[Callable[[Site], None], str, CheckState, str, str]] = [
     (secret_is_readable, "secrets", FAILED, "encryption_key", "--fix"),
+    (key_of_slurm_is_readable, "secrets", FAILED, "read or change", "etc-slurm/jwt.key`"),
+    (password_of_accounting_is_readable, "secrets", FAILED, "slurmdbd.conf", "chmod 0600 "),
+    (keys_of_slurm_can_be_replaced, "secrets", FAILED, "replace files in", "chmod o-w "),
     (data_directory_is_open, "data-directory", FAILED, "Other accounts", "chmod go-rwx"),
     (folder_is_missing, "data-directory", FAILED, "no folder hub", "--fix create"),
     (settings_can_be_changed, "settings", FAILED, "can change", "chmod o-w"),

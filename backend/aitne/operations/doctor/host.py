@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from aitne.adapters.broker import BrokerClient
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.probes import LocalProbes
+from aitne.adapters.schedulers._slurm.config import config_values
 from aitne.adapters.schedulers._slurm.site import Site
 from aitne.adapters.store.sql import SqlStore
 from aitne.bootstrap.adapters import make_store, utc_now
@@ -31,8 +32,10 @@ from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.events import EventHub
+from aitne.services.platform.file_checks import FileChecks
 from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.presented_certificates import PresentedCertificates
+from aitne.services.platform.secret_files import SecretFiles
 
 _T = TypeVar("_T")
 _STATES = {
@@ -160,11 +163,27 @@ class CheckedHost:
             probes,
             cluster,
             EventHub(store),
-            TemplateCatalog([builtin_folder(), *settings.templates]),
             utc_now,
             ClusterTopologies(store, cluster, settings.topology),
             PresentedCertificates(settings, probes),
+            FileChecks(
+                settings,
+                TemplateCatalog([builtin_folder(), *settings.templates]),
+                utc_now,
+                self.secret_files(),
+            ),
         )
+
+    def secret_files(self) -> SecretFiles:
+        """Return the files with secrets of the platform, of Slurm and of the broker."""
+
+        async def config() -> dict[str, str]:
+            return dict(config_values(await self.slurm_config()))
+
+        brokers = self.root_files.brokers.values() if self.root_files is not None else ()
+        keys = [broker.slurm.jwt_key for broker in brokers if not isinstance(broker, str)]
+        more = [key for key in keys if key is not None]
+        return SecretFiles(self.settings, config if self.slurm else None, more)
 
     async def close(self) -> None:
         """End what is still asked, and close the connections to the database."""

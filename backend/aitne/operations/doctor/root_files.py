@@ -11,9 +11,10 @@ from aitne.core.errors import SetupError
 from aitne.core.platform.own_accounts import broker_dir
 from aitne.operations.upgrade.process import environment_of
 from aitne.operations.upgrade.trust import changeable_by_others
+from aitne.services.platform import exposed_files
 from aitne.supervisor.plan import FILE, SupervisorPlan
 
-BROKER_CONFIG = Path("/etc/aitne/broker.toml")
+BROKER_CONFIG = exposed_files.BROKER_CONFIG
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,73 @@
-"""Files with secrets that accounts other than the platform's can read or change."""
+"""Files with secrets that accounts other than those that need them can read, change or replace."""
 
 from __future__ import annotations
 
+import os
+import pwd
+import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.core.settings import Settings
+from aitne.host.settings import config_path
 
-_OTHERS = stat.S_IRWXO
-_GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHERS = stat.S_IRWXO | stat.S_IWGRP
+GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_PROXY_KEYS = Path("/etc/aitne/tls")
+"""Folder in which the playbook stores the keys of the reverse proxy."""
+BROKER_CONFIG = Path("/etc/aitne/broker.toml")
+"""Settings of a broker that is a service of its own."""
 
 
-def exposed_files(settings: Settings) -> list[Path]:
-    """Return the files and folders with secrets whose permissions are too open, sorted.
+@dataclass(frozen=True, slots=True)
+class SecretFile:
+    """A file with a secret, and who may not have access to it."""
+
+    path: Path
+    forbidden: int = _OTHERS
+    """Bits of the mode that may not be set."""
+    required: bool = False
+    """True if it is unknown who can read the secret while this file is not found."""
+    elsewhere: str | None = None
+    """Host that has the file, according to Slurm's configuration; None: this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedFile:
+    """A file or folder with permissions that are too open, or with the wrong owner."""
+
+    path: Path
+    problem: str
+    """Sentence that says what other accounts can do."""
+    command: str
+    """Command that corrects it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretsSeen:
+    """Result of a look at the secrets of this machine."""
+
+    exposed: tuple[ExposedFile, ...]
+    unseen: tuple[str, ...]
+    """Reasons why files were not looked at, each a sentence."""
+
+
+def files_of_platform(settings: Settings) -> Iterator[SecretFile]:
+    """Yield the files with secrets that the platform's settings name.
 
     In the data directory neither the group nor others may have access. Files that the settings name
     may be readable by their group, and so may ``aitne.toml``, which is checked only if it contains
-    the password of the database. Files that cannot be inspected are omitted.
+    the password of the database.
     """
-    return sorted(path for path, forbidden in _secrets(settings) if _mode(path) & forbidden)
-
-
-def _secrets(settings: Settings) -> Iterator[tuple[Path, int]]:
     folder = settings.secrets_dir
-    yield folder, _GROUP_AND_OTHERS
+    yield SecretFile(folder, GROUP_AND_OTHERS)
     if folder.is_dir():
         for path in folder.iterdir():
-            yield path, _GROUP_AND_OTHERS
-    yield settings.data_dir / "aitne.db", _GROUP_AND_OTHERS
+            if not path.is_symlink():
+                yield SecretFile(path, GROUP_AND_OTHERS)
+    yield SecretFile(settings.data_dir / "aitne.db", GROUP_AND_OTHERS)
     given = (
         settings.tls.key,
         settings.tls.sessions_key,
@@ -39,17 +78,128 @@ def _secrets(settings: Settings) -> Iterator[tuple[Path, int]]:
     )
     for named in given:
         if named is not None:
-            yield named, _OTHERS
+            yield SecretFile(named)
     if (
         settings.database is not None
         and ":" in settings.database.partition("://")[2].rpartition("@")[0]
     ):
-        yield settings.data_dir / "aitne.toml", _OTHERS
+        yield SecretFile(config_path(settings.data_dir))
+    if settings.broker.socket is not None:
+        own = settings.broker_dir / "broker.toml"
+        yield SecretFile(own if settings.own_accounts else BROKER_CONFIG)
+    if os.access(_PROXY_KEYS, os.R_OK | os.X_OK):
+        yield from (SecretFile(path) for path in sorted(_PROXY_KEYS.glob("*.key")))
 
 
-def _mode(path: Path) -> int:
+def look_at(
+    files: Iterable[SecretFile], settings: Settings, services: Collection[int] = ()
+) -> SecretsSeen:
+    """Return which of the files are exposed, and which this process could not look at.
+
+    Accounts that jobs may run as (``accounts.min_uid``) may own none of them, nor the folders
+    above. The platform's account may, and those with the uids ``services``.
+    """
+    accounts = settings.accounts
+    trusted = {os.geteuid(), _owner(settings.data_dir), *services}
+
+    def is_user(uid: int) -> bool:
+        return accounts.min_uid <= uid <= accounts.max_uid and uid not in trusted
+
+    exposed: dict[Path, ExposedFile] = {}
+    unseen: dict[Path, str] = {}
+    for file in files:
+        try:
+            facts = file.path.stat()
+        except FileNotFoundError:
+            if file.elsewhere is not None:
+                unseen[file.path] = f"{file.path} is on {file.elsewhere}."
+            elif file.required:
+                unseen[file.path] = f"{file.path} does not exist on this machine."
+            continue
+        except OSError as error:
+            if not _closed(file.path):
+                unseen[file.path] = f"{file.path}: {error.strerror}."
+            continue
+        for found in (
+            _by_mode(file, facts),
+            _by_owner(file.path, facts, is_user),
+            *_by_folders(file.path, is_user),
+        ):
+            if found is not None:
+                exposed.setdefault(found.path, found)
+    return SecretsSeen(
+        tuple(exposed[path] for path in sorted(exposed)),
+        tuple(unseen[path] for path in sorted(unseen)),
+    )
+
+
+def _by_mode(file: SecretFile, facts: os.stat_result) -> ExposedFile | None:
+    mode = stat.S_IMODE(facts.st_mode)
+    if not mode & file.forbidden:
+        return None
+    return ExposedFile(
+        file.path,
+        f"Other accounts of this machine can read or change {file.path}.",
+        f"chmod {mode & ~file.forbidden:04o} {shlex.quote(str(file.path))}",
+    )
+
+
+def _by_owner(
+    path: Path, facts: os.stat_result, is_user: Callable[[int], bool]
+) -> ExposedFile | None:
+    if not is_user(facts.st_uid):
+        return None
+    return ExposedFile(
+        path,
+        f"{path} belongs to the account {_name(facts.st_uid)} of a user.",
+        f"chown root {shlex.quote(str(path))}",
+    )
+
+
+def _by_folders(path: Path, is_user: Callable[[int], bool]) -> Iterator[ExposedFile | None]:
+    for folder in path.resolve().parents:
+        facts = folder.stat()
+        yield _by_owner(folder, facts, is_user)
+        # In a folder with the sticky bit others cannot replace what exists.
+        if facts.st_mode & stat.S_IWOTH and not facts.st_mode & stat.S_ISVTX:
+            yield ExposedFile(
+                folder,
+                f"Other accounts of this machine can replace files in {folder}.",
+                f"chmod o-w {shlex.quote(str(folder))}",
+            )
+
+
+def _closed(path: Path) -> bool:
+    """Return whether a folder above ``path`` keeps other accounts out: this process, which is such
+    an account, can see that.
+    """
+    for folder in reversed(path.parents):
+        try:
+            if not folder.stat().st_mode & stat.S_IXOTH:
+                return True
+        except OSError:
+            return False
+    return False
+
+
+def _owner(path: Path) -> int:
     try:
-        mode = path.lstat().st_mode
+        return path.stat().st_uid
     except OSError:
-        return 0
-    return 0 if stat.S_ISLNK(mode) else stat.S_IMODE(mode)
+        return os.geteuid()
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def modes_of(exposed: Collection[ExposedFile]) -> list[Path]:
+    """Return those of the files whose mode this process can correct: they belong to its account."""
+    return [
+        each.path
+        for each in exposed
+        if each.command.startswith("chmod 0") and _owner(each.path) == os.geteuid()
+    ]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from aitne import __version__
 from aitne.core.errors import AitneError, Unavailable
-from aitne.core.models.check import CheckState
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Node
 from aitne.core.ports.probes import Probes
@@ -23,13 +22,12 @@ from aitne.core.units import describe_duration
 from aitne.host.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
-from aitne.services.jobs.templates import TemplateCatalog
 from aitne.services.platform import certificates
-from aitne.services.platform.backup_record import backup_file, last_backup
+from aitne.services.platform.backup_record import backup_file
 from aitne.services.platform.certificates import authority_file, sessions_authority_file
-from aitne.services.platform.doctor_report import read_report, report_file
+from aitne.services.platform.doctor_report import report_file
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.exposed_files import exposed_files
+from aitne.services.platform.file_checks import FileChecks
 from aitne.services.platform.health_check_result import (
     DEGRADED,
     DOWN,
@@ -47,10 +45,6 @@ from aitne.topology.order import MOST_NAMED
 SLOW_DATABASE_S = 1.0
 LONG_WAIT_S = 60.0
 CERTIFICATE_NOTICE = timedelta(days=30)
-OLD_BACKUP = timedelta(hours=48)
-"""Age of the last backup from which on one is missing; backups are made daily."""
-OLD_REPORT = OLD_BACKUP
-"""Age from which on the report of the doctor, which a timer runs daily, says nothing any more."""
 LITTLE_SHARE = 0.10
 RATHER_LITTLE_BYTES = 50 << 30
 LITTLE_BYTES = 5 << 30
@@ -74,11 +68,12 @@ class HealthChecks:
         probes: Probes,
         cluster: ClusterService,
         events: EventHub,
-        templates: TemplateCatalog,
         clock: Callable[[], datetime],
         topologies: ClusterTopologies,
         presented: PresentedCertificates,
+        files: FileChecks,
     ) -> None:
+        self._files = files
         self._presented = presented
         self._topologies = topologies
         self._store = store
@@ -86,7 +81,6 @@ class HealthChecks:
         self._probes = probes
         self._cluster = cluster
         self._events = events
-        self._templates = templates
         self._clock = clock
         self._began = clock()
         self._started = time.time()
@@ -107,8 +101,8 @@ class HealthChecks:
             "isolation": self._isolation,
             "storage": self._storage,
             "disk": self._disk,
-            "templates": self._template_files,
-            "secrets": self._secret_files,
+            "templates": self._files.template_files,
+            "secrets": self._files.secret_files,
         }
         if self._settings.broker.socket is not None:
             checks["broker"] = self._broker
@@ -118,9 +112,9 @@ class HealthChecks:
             checks["certificates"] = self._presented_certificates
         data_dir = self._settings.data_dir
         if backup_file(data_dir).exists():
-            checks["backup"] = self._backup
+            checks["backup"] = self._files.backup
         if report_file(data_dir).exists():
-            checks["doctor"] = self._doctor
+            checks["doctor"] = self._files.doctor
         return checks
 
     async def _api(self) -> HealthCheckResult:
@@ -367,85 +361,6 @@ class HealthChecks:
         if free < LITTLE_BYTES or (free < RATHER_LITTLE_BYTES and free / total < LITTLE_SHARE):
             return HealthCheckResult(DEGRADED, says, advice, None, facts)
         return HealthCheckResult(OK, says, None, None, facts)
-
-    async def _secret_files(self) -> HealthCheckResult:
-        exposed = await asyncio.to_thread(exposed_files, self._settings)
-        if exposed:
-            return HealthCheckResult(
-                DOWN,
-                f"Other accounts of this machine can read or change {', '.join(map(str, exposed))}.",
-                "`aitne admin doctor --fix` takes the permission away. If other users work on this "
-                "machine, also replace the secrets.",
-                None,
-                {"files": len(exposed)},
-            )
-        return HealthCheckResult(OK, "Only the platform's account can read its secrets.")
-
-    async def _backup(self) -> HealthCheckResult:
-        """Check the age of the last backup, which `aitne admin backup` records."""
-        advice = "Run `aitne admin backup`, and see why its timer did not."
-        last = await asyncio.to_thread(last_backup, self._settings.data_dir)
-        if last is None:
-            says = f"{backup_file(self._settings.data_dir)} is damaged, so no backup is known."
-            return HealthCheckResult(DEGRADED, says, advice)
-        age = self._clock() - last.created_at
-        facts: Facts = {"created_at": last.created_at.isoformat(), "bytes": last.bytes}
-        says = f"The last backup is from {last.created_at:%Y-%m-%d %H:%M} UTC, in {last.path}."
-        if age > OLD_BACKUP:
-            says = f"The last backup is {describe_duration(int(age.total_seconds()))} old: {last.path}."
-            return HealthCheckResult(DEGRADED, says, advice, None, facts)
-        return HealthCheckResult(OK, says, None, None, facts)
-
-    async def _doctor(self) -> HealthCheckResult:
-        """Report what `aitne admin doctor` found last, which also looks at the host and the nodes."""
-        report = await asyncio.to_thread(read_report, self._settings.data_dir)
-        if report is None:
-            says = f"{report_file(self._settings.data_dir)} is damaged."
-            return HealthCheckResult(HealthState.UNKNOWN, says, "Run `aitne admin doctor` again.")
-        failed = [check for check in report.checks if check.state is CheckState.FAILED]
-        warnings = sum(check.state is CheckState.WARNING for check in report.checks)
-        facts: Facts = {
-            "as_of": report.as_of.isoformat(),
-            "checks": len(report.checks),
-            "failed": len(failed),
-            "warnings": warnings,
-        }
-        at = f"{report.as_of:%Y-%m-%d %H:%M} UTC"
-        if failed:
-            found = " ".join(f"{check.name}: {check.message}" for check in failed[:_MOST_GROUPS])
-            return HealthCheckResult(
-                DEGRADED,
-                f"`aitne admin doctor` found {len(failed)} failures on {at}. {found}",
-                "Run `aitne admin doctor` on the platform's host: it names the remedies, and the state "
-                "here follows.",
-                None,
-                facts,
-            )
-        age = self._clock() - report.as_of
-        if age > OLD_REPORT:
-            old = describe_duration(int(age.total_seconds()))
-            says = f"The last report of `aitne admin doctor` is {old} old."
-            advice = "Run it on the platform's host, and see why its timer did not."
-            return HealthCheckResult(DEGRADED, says, advice, None, facts)
-        says = f"`aitne admin doctor` found no failure on {at}, and {warnings} warnings."
-        return HealthCheckResult(OK, says, None, None, facts)
-
-    async def _template_files(self) -> HealthCheckResult:
-        problems = self._templates.problems()
-        facts: Facts = {"templates": len(self._templates.templates()), "problems": len(problems)}
-        if problems:
-            first = problems[0]
-            location = first.path if first.line is None else f"{first.path}:{first.line}"
-            return HealthCheckResult(
-                DEGRADED,
-                f"{len(problems)} template files are invalid, the first at {location}: {first.reason}",
-                "The other templates stay in use. Correct the file; it is read again automatically.",
-                None,
-                facts,
-            )
-        return HealthCheckResult(
-            OK, f"{facts['templates']} templates can be launched.", None, None, facts
-        )
 
 
 def _with_reasons(nodes: Iterable[Node]) -> str:

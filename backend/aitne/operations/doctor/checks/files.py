@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from aitne.core.models.check import CheckState
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.host.settings import config_path
@@ -15,7 +16,7 @@ from aitne.operations.doctor.findings import Finding, failed, ok, unknown, warni
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
 from aitne.services.platform.backup_record import backup_file
-from aitne.services.platform.exposed_files import exposed_files
+from aitne.services.platform.exposed_files import modes_of
 
 SUBFOLDERS = ("run", "logs", "hub", "secrets")
 LITTLE_BYTES = 1 << 30
@@ -136,14 +137,18 @@ def data_directory(host: CheckedHost) -> Finding:
     return ok(f"{folder} and its folders belong to the platform only.")
 
 
-@check("secrets", Subject.FILES, "Only the platform's account can read its secrets.")
+@check(
+    "secrets",
+    Subject.FILES,
+    "Only the accounts that need them can read the secrets of the platform and of Slurm.",
+)
 async def secrets(host: CheckedHost) -> Finding:
-    """Check the modes of files with secrets."""
+    """Check modes and owners of files with secrets, and of the folders above them."""
     found = await host.health("secrets")
-    exposed = exposed_files(host.settings)
-    if not exposed or found.repair is not None:
+    if found.state is not CheckState.FAILED:
         return found
-    return failed(found.message, found.remedy or "", lambda: _close(exposed))
+    own = modes_of((await host.secret_files().look()).exposed)
+    return failed(found.message, found.remedy or "", (lambda: _close(own)) if own else None)
 
 
 @check("disk", Subject.FILES, "The file system of the data directory has space.")
