@@ -28,6 +28,8 @@ from aitne.core.datasets import Summary
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.models.limits import HeldLimit, HeldLimits, Limits
+from aitne.core.models.notification import NotificationChoices, NotificationKind
+from aitne.core.models.project import Retention
 from aitne.core.platform.dev_cluster import DevCluster, DevPorts, DevUser
 from aitne.core.ports.files import Fence, ProgramOutcome
 from aitne.dev.plan import DevClusterPlan
@@ -134,6 +136,9 @@ SAMPLES: tuple[Any, ...] = (
         ports=DevPorts(slurmctld=1, slurmdbd=2, slurmrestd=3, slurmd_first=4),
     ),
     DevClusterPlan(name="dev", release="sid", nodes=2, gpus=0, cloud_nodes=0, port_base=6000),
+    Limits(max_gpus=2),
+    Retention(keep_jobs=86_400),
+    NotificationChoices(choices={NotificationKind.SESSION_READY: {"mail": True}}),
     Status("g", "s", "ready", 2, 2, (0, 1)),
     Rank(0, "n1", 0, 12, versions={"numpy": "2"}),
 )

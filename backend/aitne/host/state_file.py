@@ -124,14 +124,17 @@ def _member(kind: type[Enum], value: object) -> Enum:
 
 def _model(kind: Any, document: object) -> Any:
     """Return a model of pydantic, of which the standard library knows nothing."""
+    try:
+        return kind.model_validate(document, extra="ignore")
+    except ValueError as error:  # pydantic's ValidationError
+        problem: Any = error
     known = copy.deepcopy(document)
-    problem: Any = None
-    for substitute in (None, _UNKNOWN, _ABSENT):
+    for substitute in (_UNKNOWN, _ABSENT):
         for place in reversed(_unknown_values(problem)):
             _put(known, place, substitute)
         try:
             return kind.model_validate(known, extra="ignore")
-        except ValueError as error:  # pydantic's ValidationError
+        except ValueError as error:
             problem = error
     first = problem.errors()[0]
     where = ".".join(map(str, first["loc"])) or "it"
@@ -140,12 +143,15 @@ def _model(kind: Any, document: object) -> Any:
 
 def _unknown_values(problem: Any) -> list[tuple[int | str, ...]]:
     """Return the places of the values that no enumeration has, in the order of the document."""
-    errors = [] if problem is None else problem.errors()
-    return [error["loc"] for error in errors if error["type"] in _OF_ENUMERATIONS]
+    return [error["loc"] for error in problem.errors() if error["type"] in _OF_ENUMERATIONS]
 
 
 def _put(document: Any, place: Sequence[int | str], value: object) -> None:
-    """Replace the value at a place of the document, or remove it (``_ABSENT``)."""
+    """Replace the value at a place of the document, or remove it (``_ABSENT``, or its name is that of
+    an unknown member).
+    """
+    if place[-1] == "[key]":
+        place, value = place[:-1], _ABSENT
     # A place has other parts as well if a field allows several types.
     with contextlib.suppress(LookupError, TypeError):
         for part in place[:-1]:

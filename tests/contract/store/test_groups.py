@@ -7,17 +7,20 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import update
 
-from aitne.adapters.store import SqlStore
+from aitne.adapters.store import SqlStore, notification_tables, tables
 from aitne.core.errors import Conflict, IllegalTransition, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.limits import Limits, Usage
+from aitne.core.models.notification import NotificationChoices, NotificationKind
 from aitne.core.models.project import (
     Budget,
     ExtensionRequest,
     Invitation,
     ProjectRole,
     ProjectState,
+    Retention,
     Step,
 )
 from aitne.core.models.resources import GpuRequest
@@ -196,6 +199,35 @@ async def test_managers_limits_stand_beside_the_granted_ones(store: SqlStore) ->
     assert [m.user for m in await store.memberships("vision")] == ["ada", "bob"]
     with pytest.raises(NotFound):
         await store.set_own_limits("nothing", Limits(), actor="ada")
+
+
+async def test_fields_that_a_later_release_has_stored_are_ignored(store: SqlStore) -> None:
+    await active(store)
+    await store.set_limits("vision", Limits(max_gpus=8), actor="root")
+    await store.set_own_limits("vision", Limits(max_gpus=4), actor="ada")
+    later = {"of_a_later_release": {"any": "value"}}
+    budget, retention = Budget(gpu_hours=10), Retention(keep_jobs=86_400)
+    values = {
+        "budget": budget.model_dump(mode="json") | later,
+        "retention": retention.model_dump(mode="json") | later,
+    }
+    choices = NotificationChoices(choices={NotificationKind.SESSION_READY: {"mail": True}})
+    document = choices.model_dump(mode="json") | later
+    document["choices"]["kind_of_a_later_release"] = {"mail": True}
+    await store.save_choices("ada", choices)
+    async with store._db.raw_write() as connection:
+        await connection.execute(update(tables.projects).values(values))
+        await connection.execute(update(tables.limits).values(data={"max_gpus": 4} | later))
+        await connection.execute(
+            update(notification_tables.notification_settings).values(data=document)
+        )
+
+    project = await store.get_project("vision")
+    assert (project.budget, project.retention) == (budget, retention)
+    assert (
+        await store.limits_of("vision") == await store.own_limits_of("vision") == Limits(max_gpus=4)
+    )
+    assert await store.choices("ada") == choices
 
 
 def invitation(id_: str = "i1", **fields: object) -> Invitation:

@@ -45,6 +45,7 @@ from aitne.core.ports.store.deletion import (
     JobFolders,
 )
 from aitne.core.retention import FAILURES, KeepTimes
+from aitne.host.state_file import state_of
 
 DELETED = "job.deleted"
 FOLDER = "job.folder"
@@ -203,7 +204,7 @@ class Deletion(StorePart, DeletionStore):
         query = select(projects.name, projects.retention).where(projects.retention.is_not(None))
         async with self._db.read() as connection:
             return {
-                row.name: Retention.model_validate(row.retention)
+                row.name: state_of(Retention, row.retention)
                 for row in await connection.execute(query)
             }
 

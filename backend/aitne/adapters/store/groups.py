@@ -22,6 +22,7 @@ from aitne.adapters.store.project_rows import (
     lock_project,
     note,
     project_row,
+    read_limits,
     read_project,
     stored,
 )
@@ -88,7 +89,7 @@ class Groups(StorePart, GroupStore):
     async def standing(self, name: str) -> ProjectStatus | None:
         async with self._db.read(brief=True) as connection:
             row = (await connection.execute(_STANDING, {"project": name})).mappings().first()
-        return None if row is None else ProjectStatus.model_validate(dict(row))
+        return None if row is None else ProjectStatus.model_validate(dict(row), extra="ignore")
 
     @override
     async def step_project(
@@ -168,7 +169,7 @@ class Groups(StorePart, GroupStore):
                     await revoke_invitations_of(tx, name, user, self._clock())
                 await tx.execute(update(_members).where(condition).values(role=role))
                 note(tx, name, actor, "role", user=user, role=role)
-            limits = Limits.model_validate((await tx.execute(limits_query)).scalar() or {})
+            limits = read_limits((await tx.execute(limits_query)).scalar())
         return Membership(project=name, user=user, limits=limits, role=role)
 
     @override
@@ -177,7 +178,7 @@ class Groups(StorePart, GroupStore):
             _limits.c.project == project, _limits.c.user_name == MANAGERS
         )
         async with self._db.read() as connection:
-            return Limits.model_validate((await connection.execute(query)).scalar() or {})
+            return read_limits((await connection.execute(query)).scalar())
 
     @override
     async def set_own_limits(self, project: str, limits: Limits, *, actor: str) -> None:
@@ -193,7 +194,7 @@ class Groups(StorePart, GroupStore):
         )
         async with self._db.read() as connection:
             rows = (await connection.execute(query.order_by(_projects.c.name))).mappings()
-            return [Project.model_validate(dict(row)) for row in rows]
+            return [Project.model_validate(dict(row), extra="ignore") for row in rows]
 
     @override
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:

@@ -27,6 +27,7 @@ from aitne.core.models.notification import (
 )
 from aitne.core.models.user import Role
 from aitne.core.ports.store import Check, NotificationStore, Page
+from aitne.host.state_file import state_of
 
 _notifications = tables.notifications
 _settings = tables.notification_settings
@@ -121,7 +122,7 @@ class Inboxes(StorePart, NotificationStore):
             for some in batched(owners, MOST_IDS):
                 query = select(_settings).where(_settings.c.user_name.in_(some))
                 for row in await connection.execute(query):
-                    choices[row.user_name] = NotificationChoices.model_validate(row.data)
+                    choices[row.user_name] = state_of(NotificationChoices, row.data)
         return choices
 
     @override
@@ -144,7 +145,7 @@ class Inboxes(StorePart, NotificationStore):
                 raise NotFound("user", owner)
             if check is not None:
                 data = (await tx.execute(chosen)).scalar()
-                check((user.mail, NotificationChoices.model_validate(data or {})))
+                check((user.mail, state_of(NotificationChoices, data or {})))
             if mail is not None:
                 await tx.execute(update(users).where(condition).values(mail=mail or None))
             await tx.execute(upsert(tx.dialect, _settings, row, ["user_name"]))

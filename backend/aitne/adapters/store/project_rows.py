@@ -16,6 +16,7 @@ from aitne.core.errors import NotFound
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project
+from aitne.host.state_file import state_of
 
 _projects = tables.projects
 _members = tables.members
@@ -60,7 +61,7 @@ async def lock_project(tx: Transaction, name: str) -> Project:
     row = (await tx.execute(query)).mappings().first()
     if row is None:
         raise NotFound("project", name)
-    return Project.model_validate(dict(row))
+    return Project.model_validate(dict(row), extra="ignore")
 
 
 async def read_project(tx: Transaction, name: str) -> Project:
@@ -81,8 +82,14 @@ def with_members(row: Mapping[str, Any] | RowMapping, people: Sequence[tuple[str
             **row,
             "members": sorted(user for user, _ in people),
             "managers": sorted(user for user, role in people if role == ProjectRole.MANAGER),
-        }
+        },
+        extra="ignore",
     )
+
+
+def read_limits(data: Mapping[str, Any] | None) -> Limits:
+    """Return the stored limits, without what only a later release knows; None: there are none."""
+    return state_of(Limits, data or {})
 
 
 def dump_limits(limits: Limits) -> dict[str, Any]:

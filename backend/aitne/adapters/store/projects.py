@@ -22,6 +22,7 @@ from aitne.adapters.store.project_rows import (
     lock_project,
     note,
     project_row,
+    read_limits,
     with_members,
 )
 from aitne.core.errors import Conflict, NotFound
@@ -154,14 +155,14 @@ class SqlProjects(StorePart, ProjectStore):
             _limits.c.project == project, _limits.c.user_name == WHOLE
         )
         async with self._db.read() as connection:
-            return Limits.model_validate((await connection.execute(query)).scalar() or {})
+            return read_limits((await connection.execute(query)).scalar())
 
     @override
     async def limit_layers(self) -> Mapping[str, ProjectLayers]:
         layers: dict[str, dict[str, Limits]] = {}
         async with self._db.read() as connection:
             for row in await connection.execute(select(_limits)):
-                limits = Limits.model_validate(row.data)
+                limits = read_limits(row.data)
                 if not limits.empty:
                     layers.setdefault(row.project, {})[row.user_name] = limits
         return {
@@ -190,7 +191,7 @@ class SqlProjects(StorePart, ProjectStore):
                 Membership(
                     project=row.project,
                     user=row.user_name,
-                    limits=Limits.model_validate(row.data or {}),
+                    limits=read_limits(row.data),
                     role=row.role,
                 )
                 for row in await connection.execute(query)
@@ -225,7 +226,7 @@ async def _require(tx: Transaction, project: str) -> None:
 
 async def _get_limits(tx: Transaction, project: str, user: str) -> Limits:
     query = select(_limits.c.data).where(_limits.c.project == project, _limits.c.user_name == user)
-    return Limits.model_validate((await tx.execute(query)).scalar() or {})
+    return read_limits((await tx.execute(query)).scalar())
 
 
 async def _put_limits(tx: Transaction, project: str, user: str, limits: Limits) -> None:

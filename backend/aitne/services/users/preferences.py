@@ -9,6 +9,7 @@ from aitne.core.models.preferences import MODELS
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import Check, PreferenceStore
 from aitne.core.users.policy import PolicyAction, require
+from aitne.host.state_file import state_of
 
 
 class PreferenceService:
@@ -47,6 +48,6 @@ def _read(key: str, document: dict[str, Any] | None) -> Strict:
     if document is None:
         return model()
     try:
-        return model.model_validate(document)
+        return state_of(model, document)
     except ValueError:
         return model()
