@@ -30,6 +30,14 @@ def upgrade() -> None:
     {last}
 '''
 
+_RECORDS = (
+    ("aitne/supervisor/plan.py", "as_root: bool = False"),
+    ("aitne/supervisor/plan.py", "account: ProcessAccount | None = None"),
+    ("aitne/adapters/schedulers/_local/records.py", "held: bool | None = None"),
+    ("aitne/services/platform/backup_record.py", "bytes: int = Field(ge=0)"),
+)
+"""Modules with classes that are stored in files, and the last field of each class."""
+
 
 def build_wheel(folder: Path) -> Path:
     """Build a wheel of this tree in ``folder``."""
@@ -56,8 +64,8 @@ def build_wheel(folder: Path) -> Path:
 
 
 def next_release(wheel: Path, version: str, *, migration: str = "pass", api: str = "") -> Path:
-    """Return a copy of a wheel with another release number, in a folder of its own, and with one
-    more migration.
+    """Return a copy of a wheel with another release number, in a folder of its own, with one more
+    migration, and with more fields in the files that both releases read.
 
     Args:
         wheel: the wheel to copy.
@@ -78,6 +86,13 @@ def next_release(wheel: Path, version: str, *, migration: str = "pass", api: str
     _change(files, f"{info}METADATA", rf"^Version: {present}$", f"Version: {version}")
     _change(files, "aitne/__init__.py", '__version__ = "[^"]*"', f'__version__ = "{version}"')
     _change(files, "aitne/api/__main__.py", "^if __name__ ==", f"{api}\nif __name__ ==")
+    for path, last in _RECORDS:
+        _change(
+            files,
+            path,
+            rf"^    {re.escape(last)}$",
+            f"    {last}\n    added_by_a_test: str = 'new'",
+        )
     migrations = "aitne/adapters/store/migrations/"
     head = re.findall(r'^HEAD = "([^"]*)"', files[f"{migrations}__init__.py"].decode(), re.M)[0]
     revision = f"{head}t"
