@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 
 NOT_READY = 120
 """Exit code: no port is free, or another account listens on the port."""
-_LOOK_S = 0.005
+_LOOK_S = 0.001
 """Seconds between two looks for foreign listeners after the start."""
 _REPEAT_S, _GRACE_S = 0.1, 5.0
 """Seconds between two signals to programs that must end, and that a container has to end before its
