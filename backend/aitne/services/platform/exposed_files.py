@@ -51,7 +51,9 @@ class SecretsSeen:
 
     exposed: tuple[ExposedFile, ...]
     unseen: tuple[str, ...]
-    """Reasons why files were not looked at, each a sentence."""
+    """Reasons why files of this machine were not looked at, each a sentence."""
+    elsewhere: tuple[str, ...]
+    """Files of other machines, each a sentence."""
 
 
 def files_of_platform(settings: Settings) -> Iterator[SecretFile]:
@@ -94,7 +96,7 @@ def files_of_platform(settings: Settings) -> Iterator[SecretFile]:
 def look_at(
     files: Iterable[SecretFile], settings: Settings, services: Collection[int] = ()
 ) -> SecretsSeen:
-    """Return which of the files are exposed, and which this process could not look at.
+    """Return which of the files are exposed, and which this process could not look at or are not here.
 
     Accounts that jobs may run as (``accounts.min_uid``) may own none of them, nor the folders
     above. The platform's account may, and those with the uids ``services``.
@@ -107,12 +109,13 @@ def look_at(
 
     exposed: dict[Path, ExposedFile] = {}
     unseen: dict[Path, str] = {}
+    elsewhere: dict[Path, str] = {}
     for file in files:
         try:
             facts = file.path.stat()
         except FileNotFoundError:
             if file.elsewhere is not None:
-                unseen[file.path] = f"{file.path} is on {file.elsewhere}."
+                elsewhere[file.path] = f"{file.path} is on {file.elsewhere}."
             elif file.required:
                 unseen[file.path] = f"{file.path} does not exist on this machine."
             continue
@@ -130,6 +133,7 @@ def look_at(
     return SecretsSeen(
         tuple(exposed[path] for path in sorted(exposed)),
         tuple(unseen[path] for path in sorted(unseen)),
+        tuple(elsewhere[path] for path in sorted(elsewhere)),
     )
 
 

@@ -67,9 +67,8 @@ class FileChecks:
                 None,
                 facts,
             )
-        return HealthCheckResult(
-            OK, "Only the accounts that need them can read secrets.", None, None, facts
-        )
+        notes = ("Only the accounts that need them can read secrets.", *seen.elsewhere)
+        return HealthCheckResult(OK, " ".join(notes), None, None, facts)
 
     async def backup(self) -> HealthCheckResult:
         """Check the age of the last backup, which `aitne admin backup` records."""

@@ -52,7 +52,7 @@ class SecretFiles:
         """Slurm's configuration, or why it is not known, and the time until which that holds."""
 
     async def look(self) -> SecretsSeen:
-        """Return which files are exposed, and which this process could not look at."""
+        """Return which files are exposed, and which this process could not look at or are not here."""
         config = {} if self._read is None else await self._config(self._read)
         return await asyncio.to_thread(self._look, config)
 
@@ -66,7 +66,7 @@ class SecretFiles:
         usual.append(SecretFile(SLURM_FOLDER / "jwt.key"))
         seen = look_at([*own, *usual], self._settings, _services(""))
         reason = f"Slurm does not say which files have its keys: {config}"
-        return SecretsSeen(seen.exposed, (*seen.unseen, reason))
+        return SecretsSeen(seen.exposed, (*seen.unseen, reason), seen.elsewhere)
 
     async def _config(self, read: ReadConfig) -> Mapping[str, str] | str:
         now = asyncio.get_running_loop().time()

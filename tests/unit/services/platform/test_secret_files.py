@@ -96,7 +96,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give fi
 async def test_private_keys_are_no_finding(
     settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await look(settings, config(folder), monkeypatch) == SecretsSeen((), ())
+    assert await look(settings, config(folder), monkeypatch) == SecretsSeen((), (), ())
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,17 @@ async def test_key_or_folder_of_a_user_is_exposed(
         assert seen.exposed == (), "of a service"
 
 
-async def test_missing_key_is_unknown_with_the_host_that_has_it(
+async def test_missing_key_is_unknown_unless_another_host_has_it(
     settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("jwt.key", "slurmdbd.conf"):
         (folder / name).unlink()
     hosts = {"SlurmctldHost[0]": "head1(192.0.2.1)", "AccountingStorageHost": "db1"}
     seen = await look(settings, config(folder, **hosts), monkeypatch)
-    assert seen.unseen == (f"{folder}/jwt.key is on head1.", f"{folder}/slurmdbd.conf is on db1.")
+    assert seen.elsewhere == (
+        f"{folder}/jwt.key is on head1.",
+        f"{folder}/slurmdbd.conf is on db1.",
+    )
     seen = await look(settings, config(folder), monkeypatch)
     assert seen.unseen[0] == f"{folder}/jwt.key does not exist on this machine."
 
@@ -172,7 +175,7 @@ async def test_key_is_unknown_where_this_account_cannot_look(
     folder.chmod(0o700)
     with account(NOBODY, NOBODY):
         seen = await look(settings, config(folder), monkeypatch)
-        assert seen == SecretsSeen((), ()), "the folder keeps all others out, too"
+        assert seen == SecretsSeen((), (), ()), "the folder keeps all others out, too"
     os.chown(folder, 0, NOBODY)
     folder.chmod(0o705)
     with account(NOBODY, NOBODY):
