@@ -26,6 +26,7 @@ from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.scheduler import Run
 from aitne.core.ports.tools import Tools
+from aitne.dev import faults
 from aitne.host.settings import load_settings
 from tests.integration.slurm_rest.conftest import Open, saying
 from tests.support import realtime
@@ -186,3 +187,30 @@ def test_every_error_is_judged_alike_by_its_number_and_by_its_text(
         and failure_of_number(number) is not SubmissionFailure.UNREADABLE
     }
     assert unlike == set()
+
+
+@both_releases
+async def test_a_slurmctld_without_its_state_has_cancelled_nothing(
+    cluster: DevCluster, bench: Open
+) -> None:
+    """Accounting records what ran as cancelled, but by no user."""
+    async with bench() as it:
+        number, request = await it.submit("sleep 300")
+        await it.running(number)
+        run = Run(job_id=request.job_id, attempt=1, account=request.account, scheduler_id=number)
+        query = ("sacct", "-nPX", "--allusers", f"--name={it.stand.name_of(request)}", "-oState")
+
+        async def accounted(state: str) -> None:
+            async with asyncio.timeout(60):
+                while run_as(cluster, cluster.operator, *query).split("\n")[0] != state:
+                    await asyncio.sleep(0.2)
+
+        await accounted("RUNNING")
+        pid = faults.pid_of(cluster, "slurmctld")
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        for path in (cluster.root / "state").glob("job_state*"):
+            path.unlink()
+        faults.restart(cluster, "slurmctld")
+        await accounted("CANCELLED")
+        assert not await it.scheduler.find([run])
