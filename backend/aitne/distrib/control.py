@@ -197,9 +197,17 @@ class Control:
         self._closed = True
         self._resume.set()
         self.nudge()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(5)
-        self._release()
+        thread = self._thread
+        try:
+            # An interrupt may have come before its start.
+            if (
+                thread is not None
+                and thread.is_alive()
+                and thread is not threading.current_thread()
+            ):
+                thread.join(5)
+        finally:
+            self._release()
 
     def _release(self) -> None:
         for connection in [*self._connections.values(), self._wake, self._woken]:

@@ -266,7 +266,7 @@ class CollectiveEngine:
         self.limit.close()
         self._stand_in.close(_LEAVE_S)
         worker = self._worker
-        if worker is not None and worker is not threading.current_thread():
+        if worker is not None and worker.is_alive() and worker is not threading.current_thread():
             worker.join(_LEAVE_S)
 
     # Waiting

@@ -64,8 +64,9 @@ class JoinedRankProxy:
         thread running.
         """
         self._steps.put(None)
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
+        thread = self._thread
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+            thread.join(timeout_s)
 
     def _run(self) -> None:
         failed = False

@@ -59,8 +59,7 @@ class RendezvousHost:
                 member = self._listener.accept()[0]
             except TimeoutError:
                 if time.monotonic() < self._until:
-                    # The store has this key; it raises an error if the run has failed meanwhile.
-                    self._group.store.get(_key(self._group), 0.0)
+                    _check(self._group)
                     continue
                 missing = [
                     self._group.ranks[rank]
@@ -124,8 +123,7 @@ class RendezvousHost:
         if not _same_user(member):
             return None
         try:
-            member.settimeout(self._left())
-            hello = _receive(member)
+            hello = _awaited(self._group, member, self._until)[0]
         except OSError:
             return None
         valid = hello.get("rank") in range(1, self._group.size)
@@ -139,8 +137,7 @@ class RendezvousHost:
 
     def _heard(self, rank: int, member: socket.socket) -> None:
         try:
-            member.settimeout(self._left())
-            _receive(member)
+            _awaited(self._group, member, self._until)
         except OSError as error:
             self._lost(rank, error)
 
@@ -172,12 +169,13 @@ def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
     host = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         # Rank 0 has its own timeout and reports it: this one is for a silent rank 0.
-        host.settimeout(2 * group.timeout_s)
+        until = time.monotonic() + 2 * group.timeout_s
+        host.settimeout(group.timeout_s)
         host.connect(address)
         if not _same_user(host):
             raise ConnectionError("it belongs to another user")
         _send(host, {"rank": group.rank, "able": able, "cpus": f"{_affinity():x}"})
-        reply, fds = _receive_with(host)
+        reply, fds = _awaited(group, host, until)
         _refused(reply)
         return host, fds[0], bool(reply["use"]), int(reply["processors"])
     except (OSError, IndexError) as error:
@@ -198,7 +196,7 @@ def confirm(group: Group, host: socket.socket) -> None:
     """
     try:
         _send(host, {})
-        _refused(_receive(host))
+        _refused(_awaited(group, host, time.monotonic() + 2 * group.timeout_s)[0])
     except OSError as error:
         host.close()
         raise TransportError(
@@ -232,8 +230,27 @@ def _send(connection: socket.socket, message: dict[str, Any], fds: list[int] | N
     socket.send_fds(connection, [json.dumps(message).encode()], fds or [])
 
 
-def _receive(connection: socket.socket) -> dict[str, Any]:
-    return _receive_with(connection)[0]
+def _awaited(
+    group: Group, connection: socket.socket, until: float
+) -> tuple[dict[str, Any], list[int]]:
+    """Return the next message and its descriptors.
+
+    Raises ``OSError`` if none has come at the time ``until`` (``time.monotonic``), or
+    ``TransportError`` if the run has failed.
+    """
+    while True:
+        try:
+            connection.settimeout(min(LOOK_S, max(0.001, until - time.monotonic())))
+            return _receive_with(connection)
+        except TimeoutError:
+            if time.monotonic() >= until:
+                raise
+            _check(group)
+
+
+def _check(group: Group) -> None:
+    """Raise ``TransportError`` if the run has failed; the store does so for a key that it has."""
+    group.store.get(_key(group), 0.0)
 
 
 def _receive_with(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
