@@ -165,11 +165,12 @@ class CellOutputs:
         self._tail_bytes = self._omitted_bytes = 0
 
     def _push(self, name: str, text: str) -> None:
-        size = len(text.encode("utf-8", "replace"))
+        encoded = text.encode("utf-8", "replace")
+        size = len(encoded)
         if size > self._tail_limit:
-            text, whole = text[-self._tail_limit :], size
-            size = len(text.encode("utf-8", "replace"))
-            self._omitted_bytes += whole - size
+            text = encoded[-self._tail_limit :].decode("utf-8", "ignore")
+            size = len(text.encode("utf-8"))
+            self._omitted_bytes += len(encoded) - size
         self._tail.append((name, text))
         self._tail_bytes += size
         while self._tail_bytes > self._tail_limit and len(self._tail) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aitne.notebook.outputs import (
@@ -63,6 +63,7 @@ def test_of_much_text_the_beginning_and_the_end_are_kept() -> None:
 
 @settings(max_examples=40)
 @given(texts=st.lists(REPEATED_TEXTS, max_size=8), left=st.integers(0, 10**6))
+@example(texts=[("ä€", 60_000)], left=10**6)
 def test_text_never_exceeds_the_limit_and_gives_back_what_it_did_not_use(
     texts: list[tuple[str, int]], left: int
 ) -> None:
