@@ -90,6 +90,16 @@ def ask(url: str, token: str, *, pause_s: float = 0.0) -> Answers:
     return Answers(health, signed_in, slowest_s)
 
 
+def token_of_other_user(url: str, token: str) -> str:
+    """Create a user whose uploads are slow, as the administrator of ``token``; return a token of the user."""
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=url, headers=headers, trust_env=False, verify=False) as admin:
+        admin.post("/api/v1/users", json={"name": "slow"}).raise_for_status()
+        body = {"name": "slow", "user": "slow", "scopes": ["read", "write"]}
+        answer = admin.post("/api/v1/tokens", json=body).raise_for_status()
+    return str(answer.json()["token"])
+
+
 def resident_bytes(pid: int) -> int:
     """Return the resident set size of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -121,7 +131,8 @@ def main() -> None:
 def _run(kind: str, platform: RunningPlatform, count: int) -> None:
     pid = platform.pids()["api"]
     before = resident_bytes(pid)
-    with clients(kind, platform.port, count, {"TOKEN": platform.token}):
+    token = token_of_other_user(platform.url, platform.token) if kind == "uploads" else ""
+    with clients(kind, platform.port, count, {"TOKEN": token}):
         answers = ask(platform.url, platform.token, pause_s=PAUSE_S)
         after = platform.pids().get("api")
         same = after == pid

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from aitne.host.http_status import PROBE_SOCKET
-from tests.fault.half_open import CHECKS, ask, clients, resident_bytes
+from tests.fault.half_open import CHECKS, ask, clients, resident_bytes, token_of_other_user
 from tests.support import realtime
 from tests.support.api_server import Server
 
@@ -29,7 +29,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    server = Server(tmp_path_factory.mktemp("api"))
+    server = Server(tmp_path_factory.mktemp("api"), AITNE_TRUSTED_USERS="true")
     server.prepare()
     process = server.start(most_files=MOST_FILES)
     try:
@@ -53,6 +53,7 @@ def test_more_half_open_connections_than_open_files_stop_nobody(api: Running) ->
 
 def test_slow_uploads_of_one_user_take_little_memory(api: Running) -> None:
     before = resident_bytes(api.process.pid)
-    with clients("uploads", api.server.port, 50, {"TOKEN": api.server.token}):
+    token = token_of_other_user(api.server.url, api.server.token)
+    with clients("uploads", api.server.port, 50, {"TOKEN": token}):
         assert resident_bytes(api.process.pid) - before < 50 << 20
         assert ask(api.server.url, api.server.token).signed_in == CHECKS
