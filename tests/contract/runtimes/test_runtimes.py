@@ -162,7 +162,7 @@ def test_container_environment_contains_no_variables_of_node(box: Bench) -> None
     runtime_own = {name for name in names if name.startswith(("APPTAINER_", "SINGULARITY_"))}
     # The agent's own word, and what the scheduler says.
     passed = {
-        *("AITNE_CHECKPOINTS", "AITNE_METRICS", "NVIDIA_VISIBLE_DEVICES"),
+        *("AITNE_CHECKPOINTS", "AITNE_METRICS", "MASTER_PORT", "NVIDIA_VISIBLE_DEVICES"),
         *("SLURM_JOB_ID", "SLURM_SUBMIT_DIR"),
     }
     assert names - image_own - runtime_own - {"PROMPT_COMMAND", "OLDPWD"} == passed

@@ -196,12 +196,12 @@ async def test_presets_have_a_template_and_a_name_of_their_own(stage: Stage) -> 
         assert (await client.get(url)).json() == answer
 
 
-async def test_preferences_of_another_release_are_forgotten(stage: Stage) -> None:
+async def test_preferences_that_only_another_release_knows_are_ignored(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     await stage.store.put_preference("ada", "portal", {"theme": "dark", "sound": "loud"})
     async with stage.client(await stage.token(ada)) as client:
         answer = await client.get("/api/v1/me/preferences/portal")
-    assert answer.json() == {"language": None, "theme": "auto"}
+    assert answer.json() == {"language": None, "theme": "dark"}
 
 
 async def test_capacity_tells_of_nobody(stage: Stage) -> None:

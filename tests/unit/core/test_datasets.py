@@ -61,7 +61,7 @@ def test_manifest_is_read_as_written(entries: list[Entry], random: Random, size:
     assert len(read) == len(entries)
     assert b"".join(manifest.serialize(read)) == text
     summary = manifest.summarize(pieces(text, size))
-    assert summary == (
+    assert summary == manifest.Summary(
         hashlib.sha256(text).hexdigest(),
         sum(isinstance(each, ManifestFile) for each in entries),
         sum(isinstance(each, ManifestLink) for each in entries),
