@@ -72,7 +72,7 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
         make = partial(self._make, HttpToolsProtocol)
-        self.servers.append(await loop.create_unix_server(make, sock=self._probes))
+        self.servers.append(await loop.create_server(make, sock=self._probes))
         if self._with_tls is not None:
             listener, certificate = self._with_tls
             make_http = partial(self._make, cast(type[HttpConnection], self.config.http))
