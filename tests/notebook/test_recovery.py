@@ -13,6 +13,9 @@ from aitne.notebook.cell import RankCellError, RanksInterrupt
 from tests.notebook.conftest import Notebook
 from tests.support.requirements import need_package
 
+# A cell starts ranks, and each of them imports torch, which takes long beside other tests.
+pytestmark = pytest.mark.timeout(300)
+
 SETUP = {
     "aitne": "import torch, aitne.distrib as hvd\nhvd.init()\nrank = hvd.rank()",
     "torch": (
