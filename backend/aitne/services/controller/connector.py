@@ -80,7 +80,7 @@ class SessionConnector:
         state = event.data.get("state")
         if state == JobState.RUNNING:
             self._consider(await self._store.get_job(event.job_id))
-        elif state is not None and JobState(state).terminal and event.kind == "job.state":
+        elif event.ends_job:
             self._spawn(event.job_id, self._forget(await self._store.get_job(event.job_id)))
 
     async def close(self) -> None:
