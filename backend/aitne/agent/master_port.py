@@ -18,6 +18,7 @@ from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 from aitne.launch.errors import LaunchError
+from aitne.launch.listeners import describe_foreign
 from aitne.launch.ports import HeldPort
 
 TYPE_CHECKING = False
@@ -90,10 +91,8 @@ class MasterPort:
         port of the node ``node``; None if there was none."""
         if self._foreign_uid is None:
             return None
-        return (
-            f"uid {self._foreign_uid}, another account, listens on port {self.number} of node {node}, the "
-            "job's MASTER_PORT: its programs were killed"
-        )
+        listener = describe_foreign(self._foreign_uid, self.number, node)
+        return f"{listener}, the job's MASTER_PORT: its programs were killed"
 
     def _watch(self) -> None:
         while (due := self._held.next_look) is not None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import signal
 
+from aitne.launch.listeners import describe_foreign
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable, Sequence
@@ -239,10 +241,8 @@ class LaunchCoordinator:
 
     def _refuse(self, node: int, uid: int) -> None:
         """End the run at once, because another account listens where the ranks would connect."""
-        sentence = (
-            f"uid {uid}, another account, listens on port {self._port} of node {self._names[node]}, "
-            "the MASTER_PORT of the ranks: all ranks are killed"
-        )
+        listener = describe_foreign(uid, self._port, self._names[node])
+        sentence = f"{listener}, the MASTER_PORT of the ranks: all ranks are killed"
         self._failure, self._deadline = RankFailure(node, None, LOST, ()), None
         self._left, self._again, self._stopping = 0, False, True
         self._say(sentence)

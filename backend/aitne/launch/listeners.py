@@ -36,11 +36,11 @@ def listeners(port: int) -> Iterator[tuple[bytes, int]]:
         OSError: the kernel does not provide this information.
     """
     try:
-        found = [*_monitored(socket.AF_INET, port), *_monitored(socket.AF_INET6, port)]
+        found = [*_query_kernel(socket.AF_INET, port), *_query_kernel(socket.AF_INET6, port)]
     except OSError:
-        found = [*_tabled("tcp", port)]
+        found = [*_read_table("tcp", port)]
         if os.path.exists("/proc/net/tcp6"):
-            found += _tabled("tcp6", port)
+            found += _read_table("tcp6", port)
     yield from found
 
 
@@ -55,7 +55,12 @@ def foreign_uid(port: int) -> tuple[int | None, bool]:
     return (min(others) if others else None), own_uid in uids
 
 
-def _monitored(family: int, port: int) -> Iterator[tuple[bytes, int]]:
+def describe_foreign(uid: int, port: int, node: str) -> str:
+    """Return the beginning of a sentence about another account that listens on a port of a job."""
+    return f"uid {uid}, another account, listens on port {port} of node {node}"
+
+
+def _query_kernel(family: int, port: int) -> Iterator[tuple[bytes, int]]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         # Ports, addresses, interface and cookie of the socket; a cookie of ones is no condition.
         wanted = _PORTS.pack(port, 0) + bytes(36) + b"\xff" * 8
@@ -78,7 +83,7 @@ def _monitored(family: int, port: int) -> Iterator[tuple[bytes, int]]:
                 at += (length + 3) & ~3
 
 
-def _tabled(table: str, port: int) -> Iterator[tuple[bytes, int]]:
+def _read_table(table: str, port: int) -> Iterator[tuple[bytes, int]]:
     """Yield what a table of ``/proc/net`` states, which begins with the listening sockets
     (https://docs.kernel.org/networking/proc_net_tcp.html)."""
     ending = b":%04X" % port

@@ -85,7 +85,7 @@ def test_listener_of_another_account_is_seen(
         def refuse(family: int, port: int) -> list[tuple[bytes, int]]:
             raise FileNotFoundError
 
-        monkeypatch.setattr(listeners, "_monitored", refuse)
+        monkeypatch.setattr(listeners, "_query_kernel", refuse)
     if ":" in host and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     held.open()
