@@ -19,6 +19,18 @@ _TICK_S = 0.1
 _MAKE_AGAIN = (
     "groups of new_group, and models in DistributedDataParallel or FSDP, must be made again"
 )
+_AITNE = {
+    CONNECT: "The ranks are connected again (aitne.distrib): process sets must be added again.",
+    CLOSE: "aitne.distrib is shut down on all ranks: call hvd.init() on all of them.",
+}
+_TORCH = {
+    CONNECT: f"The ranks are connected again (torch.distributed): {_MAKE_AGAIN}.",
+    CLOSE: (
+        "The process groups of torch are destroyed: call init_process_group() on all ranks; "
+        f"{_MAKE_AGAIN}."
+    ),
+}
+"""Sentences by request: what has been done to the connections of each package."""
 
 
 def release(link: GroupConnection, ranks: Sequence[int], reason: str) -> None:
@@ -29,7 +41,7 @@ def release(link: GroupConnection, ranks: Sequence[int], reason: str) -> None:
 def recover(link: GroupConnection, display: CellDisplay) -> None:
     """Connect all ranks again if their connections have failed or are out of step, and say so."""
     ranks = link.alive
-    wanted = _wanted(link.ask_ranks("connections_request", ranks, _ANSWER_S), len(ranks))
+    wanted = _choose_requests(link.ask_ranks("connections_request", ranks, _ANSWER_S), len(ranks))
     if not wanted["aitne"] and not wanted["torch"]:
         return
     request = link.start("reconnect_request", wanted, ranks)
@@ -58,10 +70,10 @@ def recover(link: GroupConnection, display: CellDisplay) -> None:
             "`%ranks start` do."
         )
     if not failures:
-        display.line(_said(wanted))
+        display.line(_describe(wanted))
 
 
-def _wanted(states: Mapping[int, Mapping[str, Any]], ranks: int) -> dict[str, Any]:
+def _choose_requests(states: Mapping[int, Mapping[str, Any]], ranks: int) -> dict[str, Any]:
     """Return what the ranks must do; see ``RankConnections.connect``."""
     aitne = [state["aitne"] for state in states.values()]
     torch = [state["torch"] for state in states.values()]
@@ -77,19 +89,7 @@ def _wanted(states: Mapping[int, Mapping[str, Any]], ranks: int) -> dict[str, An
     return wanted
 
 
-def _said(wanted: Mapping[str, Any]) -> str:
-    parts = {
-        (
-            CONNECT,
-            None,
-        ): "The ranks are connected again (aitne.distrib): process sets must be added again.",
-        (CLOSE, None): "aitne.distrib is shut down on all ranks: call hvd.init() on all of them.",
-        (None, CONNECT): f"The ranks are connected again (torch.distributed): {_MAKE_AGAIN}.",
-        (
-            None,
-            CLOSE,
-        ): f"The process groups of torch are destroyed: call init_process_group() on all ranks; {_MAKE_AGAIN}.",
-    }
-    return " ".join(
-        parts[key] for key in ((wanted["aitne"], None), (None, wanted["torch"])) if key in parts
-    )
+def _describe(wanted: Mapping[str, Any]) -> str:
+    """Return the sentences about what the ranks have done."""
+    sentences = (_AITNE.get(wanted["aitne"]), _TORCH.get(wanted["torch"]))
+    return " ".join(sentence for sentence in sentences if sentence is not None)
