@@ -329,8 +329,10 @@ class MissingRunResolver:
                 ended_at=now,
             )
             return RunVerdict(JobState.NODE_FAILED, changes)
-        told = lost_at is not None and job.nodes and not down and states.keys() >= set(job.nodes)
-        patience = timedelta(seconds=SILENCE_AFTER_RESTART_S if told else SILENCE_S)
+        answered = (
+            lost_at is not None and job.nodes and not down and states.keys() >= set(job.nodes)
+        )
+        patience = timedelta(seconds=SILENCE_AFTER_RESTART_S if answered else SILENCE_S)
         if now < since + patience:
             return None
         if await self._store.samples(job.id, since=now - patience, limit=1):

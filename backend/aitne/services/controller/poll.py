@@ -475,7 +475,7 @@ class Poller:
                 log.info("Job %s was not retried: %s", job.id, error.message)
             else:
                 self._live.put([changed])
-        await self._state_lost.tell()
+        await self._state_lost.report()
 
     async def _look_at_cluster(self, changed: bool) -> None:
         now = asyncio.get_running_loop().time()

@@ -15,7 +15,7 @@ EVENT = "scheduler.state_lost"
 
 
 class StateLoss:
-    """Component that tells administrators once about each restart in which the scheduler lost
+    """Component that informs administrators once about each restart in which the scheduler lost
     running jobs: by an event, in the log, and by a metric on which health and an alert are based.
     """
 
@@ -23,23 +23,23 @@ class StateLoss:
         self._store = store
         self._counts = counts
         self._last: datetime | None = None
-        self._untold: datetime | None = None
+        self._unreported: datetime | None = None
 
     def note(self, lost_at: datetime | None) -> None:
         """Note that a run was lost in the restart at ``lost_at``; None: it was not lost so."""
         if lost_at is not None and lost_at != self._last:
-            self._last = self._untold = lost_at
+            self._last = self._unreported = lost_at
 
-    async def tell(self) -> None:
-        """Tell about a restart that was noted and not told about before.
+    async def report(self) -> None:
+        """Report a restart that was noted and not reported before.
 
         Raises:
             StoreUnavailable: the database does not answer.
         """
-        if self._untold is None:
+        if self._unreported is None:
             return
-        restarted_at = self._untold.isoformat()
+        restarted_at = self._unreported.isoformat()
         await self._store.add_event(EVENT, {"restarted_at": restarted_at})
-        self._counts.note(SCHEDULER_STATE_LOST, self._untold.timestamp())
+        self._counts.note(SCHEDULER_STATE_LOST, self._unreported.timestamp())
         log.error("The scheduler lost its state when it restarted at %s.", restarted_at)
-        self._untold = None
+        self._unreported = None
