@@ -217,7 +217,7 @@ def _reach(rank: int, store: Store, host: str) -> tuple[socket.socket, str]:
     until = time.monotonic() + patience_s
     while True:
         offer = json.loads(store.get(_OFFER, patience_s))
-        found = _tried(rank, offer, host)
+        found = _try_addresses(rank, offer, host)
         if isinstance(found, socket.socket):
             return found, str(offer["prefix"])
         if time.monotonic() >= until:
@@ -227,7 +227,7 @@ def _reach(rank: int, store: Store, host: str) -> tuple[socket.socket, str]:
         time.sleep(_AGAIN_S)
 
 
-def _tried(rank: int, offer: Any, host: str) -> socket.socket | list[str]:
+def _try_addresses(rank: int, offer: Any, host: str) -> socket.socket | list[str]:
     """Return a connection to rank 0, which has stored ``offer``, or else why each address failed."""
     token = bytes.fromhex(offer["token"])
     addresses = offer["addresses"]
