@@ -27,6 +27,7 @@ from aitne.operations.backup.encryption import (
 )
 from aitne.operations.backup.targets import name_of, staged, target_of
 from aitne.services.platform.backup_record import BackupRecord, backup_file
+from aitne.services.platform.exposed_files import BROKER_CONFIG
 from aitne.services.platform.secrets import write_private
 
 SQLITE, POSTGRES, HUB = "database.sqlite", "database.dump", "hub.sqlite"
@@ -36,7 +37,6 @@ FOLDERS = ("secrets", "tls", "manifests")
 """Folders in the data directory that a backup contains."""
 FILES = "files/"
 """Prefix of members from outside the data directory, followed by their path."""
-BROKER_CONFIG = Path("/etc/aitne/broker.toml")
 _MACHINE_ID = Path("/etc/machine-id")
 
 

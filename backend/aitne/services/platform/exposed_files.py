@@ -43,6 +43,8 @@ class ExposedFile:
     """Sentence that says what other accounts can do."""
     command: str
     """Command that corrects it."""
+    by_mode: bool = False
+    """Whether it is the mode of the file itself that is too open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ def _by_mode(file: SecretFile, facts: os.stat_result) -> ExposedFile | None:
         file.path,
         f"Other accounts of this machine can read or change {file.path}.",
         f"chmod {mode & ~file.forbidden:04o} {shlex.quote(str(file.path))}",
+        by_mode=True,
     )
 
 
@@ -200,10 +203,6 @@ def _name(uid: int) -> str:
         return str(uid)
 
 
-def modes_of(exposed: Collection[ExposedFile]) -> list[Path]:
+def correctable(exposed: Collection[ExposedFile]) -> list[Path]:
     """Return those of the files whose mode this process can correct: they belong to its account."""
-    return [
-        each.path
-        for each in exposed
-        if each.command.startswith("chmod 0") and _owner(each.path) == os.geteuid()
-    ]
+    return [each.path for each in exposed if each.by_mode and _owner(each.path) == os.geteuid()]

@@ -16,7 +16,7 @@ from aitne.operations.doctor.findings import Finding, failed, ok, unknown, warni
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
 from aitne.services.platform.backup_record import backup_file
-from aitne.services.platform.exposed_files import modes_of
+from aitne.services.platform.exposed_files import correctable
 
 SUBFOLDERS = ("run", "logs", "hub", "secrets")
 LITTLE_BYTES = 1 << 30
@@ -147,7 +147,7 @@ async def secrets(host: CheckedHost) -> Finding:
     found = await host.health("secrets")
     if found.state is not CheckState.FAILED:
         return found
-    own = modes_of((await host.secret_files().look()).exposed)
+    own = correctable((await host.secret_files().look()).exposed)
     return failed(found.message, found.remedy or "", (lambda: _close(own)) if own else None)
 
 
