@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -94,6 +95,28 @@ class RankConnections:
             dist.init_process_group(
                 str(backend), store=prefixed, rank=rank, world_size=size, timeout=timeout
             )
+
+
+def clear_distributed_frames(error: BaseException | None) -> None:
+    """Clear the local variables of ``torch.distributed`` in the tracebacks of an exception.
+
+    IPython keeps the last exception, whose frames keep the process group of the call that failed,
+    and the group keeps the store. If its server outlives ``destroy_process_group`` on rank 0, the
+    next ``init_process_group`` finds the addresses of the first one there, and hangs.
+    """
+    seen: set[int] = set()
+    errors = [error]
+    while errors:
+        error = errors.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        errors += [error.__cause__, error.__context__]
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if frame.f_globals.get("__name__", "").startswith("torch.distributed"):
+                with contextlib.suppress(RuntimeError):  # the frame is still executing
+                    frame.clear()
+                    _ = frame.f_locals  # empties the copy that IPython's traceback has made
 
 
 def _aitne_context() -> Any:

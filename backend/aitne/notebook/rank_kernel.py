@@ -27,7 +27,7 @@ from traitlets import Type
 from aitne.notebook import values
 from aitne.notebook.communication import CellCommunication
 from aitne.notebook.output_limit import RICH, OutputLimit
-from aitne.notebook.rank_connections import RankConnections
+from aitne.notebook.rank_connections import RankConnections, clear_distributed_frames
 
 _STOP_S = 0.3
 _MOST_LINE = 200
@@ -132,6 +132,8 @@ class RankKernel(IPythonParallelKernel):
         self.limit.begin()
         self._communication.begin()
         reply: dict[str, Any] = await super().do_execute(*arguments, **named)
+        if reply["status"] == "error":
+            clear_distributed_frames(getattr(sys, "last_value", None))
         if communication := self._communication.end():
             reply = {**reply, "communication": communication}
         sys.stdout.flush()
