@@ -356,6 +356,11 @@ def _heal(me: Rank, calls: _Calls, alarm: Alarm, own: random.Random, episode: in
             alarm.disarm()
         except HorovodInternalError:
             alarm.disarm()
+        except RuntimeError as error:
+            # Two interrupts of a condition's wait: its lock is released twice.
+            if not isinstance(error.__context__, INTERRUPTS):
+                raise
+            alarm.disarm()
 
 
 def _episode(
