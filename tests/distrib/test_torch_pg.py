@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 import torch
 
+from aitne.distrib.run_store import RunStore
 from aitne.distrib.transport.base import Reduction, TransportError
 from aitne.distrib.transport.torch_pg import TorchProcessGroup
 from tests.support.ranks import Pool, Rank
@@ -65,6 +68,44 @@ def absent(me: Rank) -> str:
     except TransportError as error:
         return str(error)
     return "it connected"
+
+
+class StoppingStore:
+    """Store of a rank that begins to connect, and then waits until the others have ended."""
+
+    def __init__(self, me: Rank) -> None:
+        self._me = me
+
+    def set(self, key: str, value: bytes) -> None:
+        self._me.store.set(key, value)
+
+    def get(self, _key: str, _timeout_s: float) -> bytes:
+        self._me.store.set(f"{self._me.call}-left", b"1")
+        self._me.store.get(f"{self._me.call}-ended", 90)
+        raise TransportError("this rank has left")
+
+
+def left_while_connecting(me: Rank) -> str:
+    """Connect to a rank that is left behind while gloo connects; return the error."""
+
+    def check() -> None:
+        with suppress(TimeoutError):
+            me.store.get(f"{me.call}-left", 0.0)
+            raise TransportError("rank 1 has left")
+
+    store = RunStore(me.store, check) if me.rank == 0 else StoppingStore(me)
+    try:
+        TorchProcessGroup.connect(replace(me.group(), store=store), "cpu")
+    except TransportError as error:
+        return str(error)
+    finally:
+        if me.rank == 0:
+            me.store.set(f"{me.call}-ended", b"1")
+    return "it connected"
+
+
+def test_a_rank_is_released_that_connects_to_one_which_has_left(pool: Pool) -> None:
+    assert pool.run(left_while_connecting, 2, timeout_s=100)[0] == "rank 1 has left"
 
 
 def test_uneven_parts_and_the_types_that_gloo_lacks(pool: Pool) -> None:

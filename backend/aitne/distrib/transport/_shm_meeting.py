@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from aitne.distrib.run_store import LOOK_S
-from aitne.distrib.transport.base import Group, TransportError
+from aitne.distrib.transport.base import Group, TransportError, check_run
 
 _CREDENTIALS = struct.Struct("3i")
 _MOST_BYTES = 4096
@@ -59,7 +59,7 @@ class RendezvousHost:
                 member = self._listener.accept()[0]
             except TimeoutError:
                 if time.monotonic() < self._until:
-                    _check(self._group)
+                    check_run(self._group)
                     continue
                 missing = [
                     self._group.ranks[rank]
@@ -245,12 +245,7 @@ def _awaited(
         except TimeoutError:
             if time.monotonic() >= until:
                 raise
-            _check(group)
-
-
-def _check(group: Group) -> None:
-    """Raise ``TransportError`` if the run has failed; the store does so for a key that it has."""
-    group.store.get(_key(group), 0.0)
+            check_run(group)
 
 
 def _receive_with(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:

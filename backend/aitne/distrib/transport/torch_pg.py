@@ -15,8 +15,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
@@ -26,7 +28,14 @@ import torch
 import torch.distributed as dist
 
 from aitne.distrib.devices import QUEUED
-from aitne.distrib.transport.base import OF_BOOL, Group, Reduction, TransportError
+from aitne.distrib.run_store import LOOK_S
+from aitne.distrib.transport.base import (
+    OF_BOOL,
+    Group,
+    Reduction,
+    TransportError,
+    check_run,
+)
 from aitne.launch import ports
 from aitne.launch.addresses import LOCAL, chosen_interface, own_addresses, split
 
@@ -98,12 +107,17 @@ class TorchProcessGroup:
         place = torch.device(device)
         if place.type == "cuda" and place.index is None:
             place = torch.device("cuda", torch.cuda.current_device())
-        try:
+
+        def connect() -> Any:
             if place.type == "cuda":
-                pg = _nccl(store, group, place)
-            else:
-                with _meeting(group) as address:
-                    pg = _gloo(store, group, address)
+                return _nccl(store, group, place)
+            with _meeting(group) as address:
+                return _gloo(store, group, address)
+
+        try:
+            pg = _run_in_thread(connect, group)
+        except TransportError:
+            raise
         except (RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
             raise TransportError(
                 f"torch_pg: the ranks {_listed(group.ranks)} did not all connect within "
@@ -113,7 +127,11 @@ class TorchProcessGroup:
         if place.type != "cuda":
             # Gloo returns before the others have connected to this rank: if this one closed then, they
             # would take it for dead.
-            transport.barrier()
+            try:
+                _run_in_thread(transport.barrier, group)
+            except BaseException:
+                transport.abort("torch_pg: a rank left while the ranks connected")
+                raise
         return transport
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
@@ -304,6 +322,26 @@ class _RunStore(dist.Store):
         timeout_s = self._group.timeout_s if timeout is None else timeout.total_seconds()
         for key in keys:
             self._group.store.get(self._key + key, timeout_s)
+
+
+def _run_in_thread(function: Callable[[], Any], group: Group) -> Any:
+    """Run a function of PyTorch that waits for other ranks, and return its result. A signal, or the
+    failure of the run, ends the wait here, but the thread only when PyTorch's own timeout is over.
+
+    Raises ``TransportError`` if the run has failed.
+    """
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="aitne-connect", daemon=True).start()
+    while not wait([future], LOOK_S).done:
+        check_run(group)
+    return future.result()
 
 
 @contextmanager
