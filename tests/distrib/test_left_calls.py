@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -267,3 +269,50 @@ def refused(me: Rank) -> float:
 
 def test_an_error_of_the_call_itself_breaks_nothing(pool: Pool) -> None:
     assert pool.run(refused, 2) == [2.0, 2.0]
+
+
+def interrupt_at_return(name: str) -> None:
+    """Let the next return of a function of the runtime raise KeyboardInterrupt in its place, as a
+    signal does that arrives at this moment.
+    """
+
+    def profile(frame: FrameType, event: str, _argument: object) -> None:
+        module = frame.f_globals.get("__name__", "")
+        if event == "return" and frame.f_code.co_name == name and module.startswith("aitne."):
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+
+
+def interrupted_starts(me: Rank) -> dict[str, float]:
+    """Interrupt ``init`` and ``shutdown`` of rank 1, keep the exceptions as IPython does, and
+    return the sums after the next ``init``.
+    """
+    kept, sums = [], {}
+    for name in ("_reach", "connect", "_nodes", "_connected", "replace"):
+        if name == "replace":
+            hvd.init()
+        if me.rank == 1:
+            interrupt_at_return(name)
+            try:
+                hvd.shutdown() if name == "replace" else hvd.init()
+            except KeyboardInterrupt as error:
+                kept.append(error)
+        hvd.shutdown()
+        while name not in sums:
+            try:
+                hvd.init()
+                sums[name] = hvd.allreduce(ones(), op=hvd.Sum).item()
+            except HorovodInternalError:  # rank 0 is told of the interrupt
+                pass
+            finally:
+                hvd.shutdown()
+    assert len(kept) == (5 if me.rank == 1 else 0)
+    return sums
+
+
+def test_an_interrupt_of_init_or_shutdown_leaves_no_connection(pool: Pool) -> None:
+    for sums in pool.run(interrupted_starts, 2):
+        assert sums == dict.fromkeys(sums, 2.0)
+        assert len(sums) == 5

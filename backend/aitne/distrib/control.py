@@ -64,6 +64,7 @@ class Control:
         self._asleep = False
         self._resume = threading.Event()
         self._closed = False
+        self._released = False
         self._thread: threading.Thread | None = None
         self.on(_BYE, lambda sender, _: self._leaving.add(sender))
         _alive.add(self)
@@ -187,18 +188,18 @@ class Control:
 
     def nudge(self) -> None:
         """Interrupt the ``read`` of another thread, which then returns before its timeout."""
-        with contextlib.suppress(BlockingIOError):  # the unread bytes are sufficient
+        with contextlib.suppress(OSError):  # the unread bytes are sufficient, or it is closed
             self._wake.send(b"x")
 
     def close(self) -> None:
         """Stop the reading thread and close the connections."""
-        if self._closed:
+        if self._released:
             return
         self._closed = True
         self._resume.set()
-        self.nudge()
         thread = self._thread
         try:
+            self.nudge()
             # An interrupt may have come before its start.
             if (
                 thread is not None
@@ -213,6 +214,7 @@ class Control:
         for connection in [*self._connections.values(), self._wake, self._woken]:
             connection.close()
         self._events.close()
+        self._released = True
 
     def _hang_up(self) -> None:
         """Close all connections, so that the other ranks consider this rank lost."""
@@ -325,6 +327,14 @@ def after_fork(controls: Iterable[Control]) -> None:
     """
     for control in controls:
         control._release()
+
+
+def close_all() -> None:
+    """Close the connections of this process, also those that an interrupt has separated from
+    their owner.
+    """
+    for control in list(_alive):
+        control.close()
 
 
 _alive: weakref.WeakSet[Control] = weakref.WeakSet()

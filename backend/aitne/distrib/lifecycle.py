@@ -14,7 +14,7 @@ from aitne.distrib.context import Context
 from aitne.distrib.control import Control
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.ignored_variables import ignored
-from aitne.distrib.meeting import connect
+from aitne.distrib.meeting import close_left, connect
 from aitne.distrib.process_sets import ProcessSet, initialise
 from aitne.distrib.transport.base import Store
 from aitne.launch import rendezvous
@@ -52,8 +52,10 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
     with _lock:
         if context.is_initialized():
             return
-        here = _connected()
+        close_left()
+        here = None
         try:
+            here = _connected()
             context.replace(here)
             if here.world.rank == 0:
                 _warn_of_ignored()
@@ -90,9 +92,12 @@ def shutdown() -> None:
 
 def _close(reason: str) -> None:
     with _lock:
-        here = context.replace(None)
-        if here is not None:
-            here.close(reason)
+        try:
+            here = context.replace(None)
+            if here is not None:
+                here.close(reason)
+        finally:
+            close_left()
 
 
 def _leave() -> None:
@@ -104,14 +109,10 @@ def _connected() -> Context:
     store = rendezvous.join(world, os.environ)
     generation = _generations[store] = _generations.get(store, 0) + 1
     control, prefix = connect(world, store, f"g{generation}", _machine())
-    try:
-        nodes = _nodes(world, control)
-        if world.source not in {"aitne", "horovod"}:
-            world = settled(world, nodes)
-        return Context(world, nodes, store, prefix, control, store.token.encode())
-    except BaseException:
-        control.close()
-        raise
+    nodes = _nodes(world, control)
+    if world.source not in {"aitne", "horovod"}:
+        world = settled(world, nodes)
+    return Context(world, nodes, store, prefix, control, store.token.encode())
 
 
 def _nodes(world: RankTopology, control: Control) -> tuple[int, ...]:

@@ -17,8 +17,10 @@ import secrets
 import selectors
 import socket
 import time
+import weakref
 from typing import Any
 
+from aitne.distrib import control
 from aitne.distrib.control import Control
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.transport.base import Store
@@ -38,6 +40,7 @@ _STRANGERS = 256
 """Maximum number of open connections without proof, in addition to one for each rank."""
 _AGAIN_S = 0.02
 _OFFER = "control"
+_sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
 def connect(world: RankTopology, store: Store, prefix: str, host: str) -> tuple[Control, str]:
@@ -69,6 +72,17 @@ def connect(world: RankTopology, store: Store, prefix: str, host: str) -> tuple[
             f"Rank {world.rank} could not join the others: {error}"
         ) from error
     return Control(world.rank, world.size, connections), prefix
+
+
+def close_left() -> None:
+    """Close all connections that ``connect`` has made, for use when none is in use any more.
+
+    An interrupt may leave one that only a traceback knows. While it is open, the other ranks wait
+    for this one.
+    """
+    control.close_all()
+    for each in list(_sockets):
+        each.close()
 
 
 def _patience_s() -> float:
@@ -151,6 +165,7 @@ def _receive(
         connection, _ = listener.accept()
     except OSError:
         return  # it is closed already
+    _sockets.add(connection)
     guest = guests[connection] = _Guest(connection)
     connection.setblocking(False)
     events.register(connection, selectors.EVENT_READ, guest)
@@ -240,6 +255,7 @@ def _try_addresses(rank: int, offer: Any, host: str) -> socket.socket | list[str
         except OSError as error:
             failures.append(f"{address}: {error}")
             continue
+        _sockets.add(connection)
         try:
             nonce = _exactly(connection, _NONCE)
             number = rank.to_bytes(4, "big")
