@@ -156,7 +156,7 @@ class Storm:
         """Submit a job, or an array for several numbers, with a key, again until there is an answer."""
         number = f"$(({numbers[0]} + ${{SLURM_ARRAY_TASK_ID:-0}}))"
         body = {
-            "name": f"storm {numbers[0]}",
+            "name": f"{self._folder.name} {numbers[0]}",
             "commands": [f'echo "{number} $AITNE_JOB_ID" >> {self._ran}'],
             "resources": {"cpu": 1, "memory": "32M"},
             "max_duration": "10m",
@@ -301,6 +301,8 @@ class Storm:
                 self._say(f"the platform does not list its jobs: {error}")
                 return
         for job in jobs:
+            if not str(job["name"]).startswith(f"{self._folder.name} "):
+                continue  # the platform has run other jobs before
             if job["array"] is not None and job["array_task_id"] is None:
                 continue  # its tasks are counted
             self.result.states[job["state"]] += 1
