@@ -50,6 +50,27 @@ def abort(me: Rank) -> str:
     return "it went on"
 
 
+def abort_beside_a_closed_peer(me: Rank) -> str:
+    """Abort rank 1, which waits for rank 0, after rank 2 has closed its connections."""
+    pg = TorchProcessGroup.connect(me.group(), "cpu")
+    pg.barrier()
+    if me.rank == 2:
+        pg.abort("left first")
+        me.store.set(f"{me.call}-closed", b"1")
+    if me.rank != 1:
+        me.store.get(f"{me.call}-aborted", 50)
+        return ""
+    me.store.get(f"{me.call}-closed", 30)
+    threading.Timer(0.3, pg.abort, ["enough"]).start()
+    try:
+        pg.broadcast(torch.ones(4), 0)
+    except TransportError as error:
+        return str(error)
+    finally:
+        me.store.set(f"{me.call}-aborted", b"1")
+    return "it went on"
+
+
 def late(me: Rank) -> float:
     pg = TorchProcessGroup.connect(me.group(timeout_s=1), "cpu")
     if me.rank == 0:
@@ -128,6 +149,10 @@ def test_an_abort_ends_the_waits_of_all_members(pool: Pool) -> None:
     *others, message = pool.run(abort, 3)
     assert message == "enough"
     assert all("Connection closed by peer" in words for words in others)
+
+
+def test_an_abort_ends_a_wait_beside_a_peer_that_has_closed(pool: Pool) -> None:
+    assert pool.run(abort_beside_a_closed_peer, 3)[1] == "enough"
 
 
 def test_time_to_turn_up_does_not_limit_time_between_collectives(pool: Pool) -> None:

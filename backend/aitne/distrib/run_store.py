@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from aitne.distrib.transport.base import Store
+from aitne.distrib.transport.base import Group, Store
 
 LOOK_S = 0.25
 """Seconds after which a waiting rank notices that the run has failed."""
@@ -41,3 +42,9 @@ class RunStore:
             except TimeoutError as error:
                 if left_s <= LOOK_S:
                     raise TimeoutError(f"no rank has set {key} within {timeout_s:g} s") from error
+
+
+def check_run(group: Group) -> None:
+    """Raise ``TransportError`` if the run of the group has failed, as every use of its store does."""
+    with suppress(TimeoutError):
+        group.store.get(f"{group.name}/check", 0.0)

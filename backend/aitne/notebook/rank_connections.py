@@ -165,7 +165,9 @@ def _abort(dist: Any, group: Any) -> None:
                 backend.abort()
         elif device.type == "cpu":
             # gloo's own abort does nothing. An operation that times out does end the others: gloo
-            # then closes every connection of the group.
-            peer = (group.rank() + 1) % group.size()
-            with contextlib.suppress(RuntimeError):
-                backend.recv([torch.empty(1)], peer, 0).wait(timedelta(milliseconds=1))
+            # then closes every connection of the group. That to a peer which has closed its side
+            # fails at once, and closes no other.
+            for peer in range(group.size()):
+                if peer != group.rank():
+                    with contextlib.suppress(RuntimeError):
+                        backend.recv([torch.empty(1)], peer, 0).wait(timedelta(milliseconds=1))

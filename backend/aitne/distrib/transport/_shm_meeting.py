@@ -17,8 +17,8 @@ import time
 from types import TracebackType
 from typing import Any
 
-from aitne.distrib.run_store import LOOK_S
-from aitne.distrib.transport.base import Group, TransportError, check_run
+from aitne.distrib.run_store import LOOK_S, check_run
+from aitne.distrib.transport.base import Group, TransportError
 
 _CREDENTIALS = struct.Struct("3i")
 _MOST_BYTES = 4096

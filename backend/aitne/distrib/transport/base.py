@@ -6,7 +6,6 @@ One file of this package implements ``Transport``, and the registry finds it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Protocol
@@ -69,12 +68,6 @@ class Group:
     def size(self) -> int:
         """Number of members of the group."""
         return len(self.ranks)
-
-
-def check_run(group: Group) -> None:
-    """Raise ``TransportError`` if the run of the group has failed; its store does so."""
-    with suppress(TimeoutError):
-        group.store.get(f"{group.name}/check", 0.0)
 
 
 class Transport(Protocol):

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar
@@ -28,14 +28,8 @@ import torch
 import torch.distributed as dist
 
 from aitne.distrib.devices import QUEUED
-from aitne.distrib.run_store import LOOK_S
-from aitne.distrib.transport.base import (
-    OF_BOOL,
-    Group,
-    Reduction,
-    TransportError,
-    check_run,
-)
+from aitne.distrib.run_store import LOOK_S, check_run
+from aitne.distrib.transport.base import OF_BOOL, Group, Reduction, TransportError
 from aitne.launch import ports
 from aitne.launch.addresses import LOCAL, chosen_interface, own_addresses, split
 
@@ -248,12 +242,12 @@ class TorchProcessGroup:
             pg.abort()
             return
         # gloo's own abort does nothing. An operation that times out does end the others: gloo
-        # then closes every connection of the group.
-        peer = (self.rank + 1) % self.size
-        try:
-            pg.recv([torch.empty(1)], peer, 0).wait(timedelta(milliseconds=1))
-        except RuntimeError:
-            return  # as intended
+        # then closes every connection of the group. That to a peer which has closed its side fails
+        # at once, and closes no other.
+        for peer in range(self.size):
+            if peer != self.rank:
+                with suppress(RuntimeError):
+                    pg.recv([torch.empty(1)], peer, 0).wait(timedelta(milliseconds=1))
 
     def close(self) -> None:
         """Release the process group; PyTorch ends it when the last reference is gone."""
@@ -331,17 +325,21 @@ def _run_in_thread(function: Callable[[], Any], group: Group) -> Any:
     Raises ``TransportError`` if the run has failed.
     """
     future: Future[Any] = Future()
+    arguments = (function, future)
+    threading.Thread(target=_fulfil, args=arguments, name="aitne-connect", daemon=True).start()
+    try:
+        while not wait([future], LOOK_S).done:
+            check_run(group)
+        return future.result()
+    finally:
+        del future, arguments  # an exception would refer to itself and keep connections open
 
-    def run() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - raised again by the caller
-            future.set_exception(error)
 
-    threading.Thread(target=run, name="aitne-connect", daemon=True).start()
-    while not wait([future], LOOK_S).done:
-        check_run(group)
-    return future.result()
+def _fulfil(function: Callable[[], Any], future: Future[Any]) -> None:
+    try:
+        future.set_result(function())
+    except BaseException as error:  # noqa: BLE001 - raised by the reader of the future
+        future.set_exception(error)
 
 
 @contextmanager
