@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import aitne.distrib as hvd
+from aitne.distrib import left_calls as marking
 from aitne.distrib.errors import HorovodInternalError
 from tests.distrib.optimizer_work import loss_of, network, share, wrapped
 from tests.support import realtime
@@ -94,6 +95,36 @@ def test_a_left_collective_never_gives_a_wrong_number(
         assert first.endswith(HEALS)
         assert second == first
         assert healed == 2.0
+
+
+def interrupted_twice(me: Rank) -> str:
+    """Interrupt a call of rank 0 before it is marked, and again while that is handled; return the
+    message of the next call.
+    """
+    hvd.init()
+    if me.rank == 0:
+        marks = marking._Call
+        interrupts = [KeyboardInterrupt(), KeyboardInterrupt()]
+
+        def mark(*arguments: Any) -> Any:
+            if interrupts:
+                raise interrupts.pop()
+            return marks(*arguments)
+
+        marking._Call = mark  # type: ignore[assignment, misc]
+        with pytest.raises(KeyboardInterrupt):
+            hvd.allreduce(ones(1000.0), op=hvd.Sum)
+    try:
+        return message(lambda: hvd.allreduce(ones(), op=hvd.Sum))
+    finally:
+        if me.rank == 0:
+            marking._Call = marks  # type: ignore[misc]
+        hvd.shutdown()
+
+
+def test_a_second_interrupt_hides_no_first_one(pool: Pool) -> None:
+    for said in pool.run(interrupted_twice, 2, environ={"AITNE_TRANSPORT": "shm"}):
+        assert "was left by rank 0 (KeyboardInterrupt" in said
 
 
 def left_calls(me: Rank) -> dict[str, tuple[str, float]]:

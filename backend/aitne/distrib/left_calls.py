@@ -104,19 +104,29 @@ def collective(label: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             except BaseException as error:
                 if inside:
                     raise
-                if mine is None:
-                    mine = _Call(label, sys._getframe())
-                mine.error = error
-                if is_foreign(error):
-                    _break_run(mine)
-                _calls.pop(threading.get_ident(), None)
-                mine.frame = mine.error = None
+                try:
+                    _end(mine, label, error)
+                except BaseException:  # noqa: BLE001 - of a signal handler that runs just now
+                    _end(mine, label, error)
                 raise
             return result
 
         return call
 
     return decorate
+
+
+def _end(call: _Call | None, label: str, error: BaseException) -> None:
+    """End the mark of a call that ``error`` ends, and break the run if the runtime has not raised
+    it. ``call`` is None if the call had not been marked yet.
+    """
+    if call is None:
+        call = _Call(label, sys._getframe(1))
+    call.error = error
+    if is_foreign(error):
+        _break_run(call)
+    _calls.pop(threading.get_ident(), None)
+    call.frame = call.error = None
 
 
 def mark_backward(label: str) -> Callable[[], object] | None:
