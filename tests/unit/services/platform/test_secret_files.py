@@ -200,8 +200,12 @@ async def test_secrets_are_unknown_while_slurm_does_not_answer(
 def test_key_of_munge_is_that_of_its_process(tmp_path: Path) -> None:
     socket = f"{tmp_path}/munge.sock"
     options = [f"--key-file={tmp_path}/other.key", f"--socket={socket}"]
-    argv = ["munged", "-c", "input()", *options]
-    with subprocess.Popen(argv, executable=sys.executable, stdin=subprocess.PIPE) as process:
+    argv = ["munged", "-c", "print(flush=True); input()", *options]
+    with subprocess.Popen(
+        argv, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it runs: before, the kernel may show no command line
         own = next(files_of_slurm({"AuthType": "auth/munge", "AuthInfo": f"socket={socket}"}))
         another = next(files_of_slurm({"AuthType": "auth/munge", "AuthInfo": "socket=/none"}))
         assert process.stdin is not None
