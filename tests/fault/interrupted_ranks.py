@@ -300,8 +300,11 @@ class _Calls:
             try:
                 train(state)
                 break
-            except INTERRUPTS as error:
-                self._report.interrupts[f"elastic, {type(error).__name__}"] += 1
+            except BaseException as error:
+                interrupt = _find_interrupt(error)
+                if interrupt is None:
+                    raise
+                self._report.interrupts[f"elastic, {type(interrupt).__name__}"] += 1
         right = sum(self._sum(number + step) for step in range(6))
         self._compare("elastic total", number, state.total, right)
 
@@ -333,6 +336,18 @@ def work(me: Rank, seed: int, count: int, kill: bool) -> RankReport:
     return report
 
 
+def _find_interrupt(error: BaseException) -> BaseException | None:
+    """Return the interrupt that ended a call; None for another error.
+
+    Python's own code may replace an interrupt: a condition releases its lock twice (RuntimeError), `Thread.start`
+    misses the thread that it has started (KeyError).
+    """
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, INTERRUPTS):
+        found = found.__context__
+    return found
+
+
 def _watch() -> None:
     faulthandler.dump_traceback_later(HANG_S, exit=True)
 
@@ -352,13 +367,10 @@ def _heal(me: Rank, calls: _Calls, alarm: Alarm, own: random.Random, episode: in
             agreed = hvd.allreduce(torch.tensor([episode]), op=hvd.Max)
             calls.begin()
             return int(agreed.item())
-        except INTERRUPTS:
-            alarm.disarm()
         except HorovodInternalError:
             alarm.disarm()
-        except RuntimeError as error:
-            # Two interrupts of a condition's wait: its lock is released twice.
-            if not isinstance(error.__context__, INTERRUPTS):
+        except BaseException as error:
+            if _find_interrupt(error) is None:
                 raise
             alarm.disarm()
 
@@ -395,11 +407,15 @@ def _episode(
             calls.kinds[kind](episode * 1000 + step * 10)
             if kind == "elastic":
                 return
-    except INTERRUPTS as error:
-        report.interrupts[f"{kind}, {type(error).__name__}"] += 1
-        left = f"rank {me.rank}, episode {episode}, {kind}, {type(error).__name__}"
     except HorovodInternalError as error:
         _count(report, kind, error, kill)
+    except BaseException as error:
+        interrupt = _find_interrupt(error)
+        if interrupt is None:
+            raise
+        name = type(interrupt).__name__
+        report.interrupts[f"{kind}, {name}"] += 1
+        left = f"rank {me.rank}, episode {episode}, {kind}, {name}"
     alarm.disarm()
     for _ in range(2):
         try:
