@@ -173,12 +173,12 @@ async def test_streams_end_when_a_token_is_revoked(stage: Stage) -> None:
     async with (
         listening(stage, ada) as of_ada,
         listening(stage, bob) as of_bob,
-        stage.client(await stage.token(ada)) as client,
+        stage.browser("ada") as browser,
     ):
         for answer in (of_ada, of_bob):
             await answer.until(b"event: hello")
-        token = (await client.get("/api/v1/tokens")).json()["items"][-1]["id"]
-        assert (await client.delete(f"/api/v1/tokens/{token}")).status_code == 204
+        (token,) = [each["id"] for each in (await browser.get("/api/v1/tokens")).json()["items"]]
+        assert (await browser.delete(f"/api/v1/tokens/{token}")).status_code == 204
         async with asyncio.timeout(SOON_S):
             await of_ada.task
         assert of_ada.ended
