@@ -258,13 +258,14 @@ def disagree(me: Rank) -> list[str]:
             failure(lambda: run(Request(Kind.BROADCAST, "root", [torch.ones(2)], root=r))),
             failure(lambda: run(summed("type", torch.ones(2).to(torch.uint64)))),
         ]
-        first = current.engine.submit(summed("twice", torch.ones(1)))
-        found.append(failure(lambda: current.engine.submit(summed("twice", torch.ones(1)))))
-        if r == 0:  # others ask now: until then the first one is under way
-            run(summed("go", torch.ones(1)))
-        else:
-            run(summed("go", torch.ones(1)))
-        current.engine.wait(first)
+        for repeater in range(me.size):
+            if r != repeater:  # until this rank takes part, the first one is in progress
+                run(summed("go", torch.ones(1)))
+            first = current.engine.submit(summed("twice", torch.ones(1)))
+            if r == repeater:
+                found.append(failure(lambda: current.engine.submit(summed("twice", torch.ones(1)))))
+                run(summed("go", torch.ones(1)))
+            current.engine.wait(first)
         found.append(failure(lambda: current.engine.wait(first)))
         found.append(str(run(summed("fine", torch.ones(1)))[0].item()))
         return found
