@@ -16,6 +16,7 @@ from aitne.core import trees
 from aitne.core.trees import JobTree, TreeFile, TreeLink
 from tests.support import realtime
 from tests.support.agents import Job, Platform
+from tests.support.waiting import eventually
 
 pytestmark = realtime.PROCESSES
 
@@ -108,11 +109,15 @@ def test_tree_that_is_not_whole_starts_nothing(
 
 def test_job_that_is_asked_to_end_waits_for_no_tree(job: Job, platform: Platform) -> None:
     """Another task that fills the folder, or has crashed, keeps no job."""
-    with (job.folder / "tree.lock").open("wb") as lock:
+    path = job.folder / "tree.lock"
+    with path.open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         process = job.start("echo started", url=platform.url, **facts(job, digest="0" * 64))
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(0.5)
+        opened = Path(f"/proc/{process.pid}/fd")
+        eventually(
+            "the agent waits for the lock",
+            lambda: path.resolve() in map(Path.resolve, opened.iterdir()),
+        )
         process.terminate()
         assert process.wait(20) == 128 + 15
     assert "started" not in job.log
