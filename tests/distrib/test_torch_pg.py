@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from contextlib import suppress
@@ -48,6 +49,29 @@ def abort(me: Rank) -> str:
     except TransportError as error:
         return str(error)
     return "it went on"
+
+
+class InterruptedWait:
+    """Operation of PyTorch in whose wait an interrupt arrives."""
+
+    def wait(self) -> None:
+        raise KeyboardInterrupt
+
+
+def close_in_progress(me: Rank) -> bool:
+    """Close rank 0 while PyTorch carries out an operation that an interrupt has left."""
+    transport = TorchProcessGroup.connect(me.group(), "cpu")
+    transport.barrier()
+    if me.rank == 0:
+        flat = torch.ones(4)
+        with suppress(KeyboardInterrupt):
+            transport._run(flat, lambda pg: [InterruptedWait(), pg.allreduce([flat])])
+        transport.close()
+        del transport
+        gc.collect()
+        me.store.set(f"{me.call}-closed", b"1")
+    me.store.get(f"{me.call}-closed", 20.0)
+    return True
 
 
 def abort_beside_a_closed_peer(me: Rank) -> str:
@@ -153,6 +177,10 @@ def test_an_abort_ends_the_waits_of_all_members(pool: Pool) -> None:
 
 def test_an_abort_ends_a_wait_beside_a_peer_that_has_closed(pool: Pool) -> None:
     assert pool.run(abort_beside_a_closed_peer, 3)[1] == "enough"
+
+
+def test_close_ends_an_operation_that_an_interrupt_has_left(pool: Pool) -> None:
+    assert pool.run(close_in_progress, 2) == [True, True]
 
 
 def test_time_to_turn_up_does_not_limit_time_between_collectives(pool: Pool) -> None:

@@ -71,6 +71,10 @@ class TorchProcessGroup:
         self._device = device
         self._backend = "NCCL" if device.type == "cuda" else "gloo"
         self._aborted = ""
+        self._in_progress = False
+        """Whether an operation has begun and not ended. It stays True if an interrupt of this
+        thread leaves the operation to the threads of PyTorch.
+        """
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
@@ -250,7 +254,11 @@ class TorchProcessGroup:
                     pg.recv([torch.empty(1)], peer, 0).wait(timedelta(milliseconds=1))
 
     def close(self) -> None:
-        """Release the process group; PyTorch ends it when the last reference is gone."""
+        """Release the process group; PyTorch ends it when the last reference is gone, and then waits
+        for an operation that is in progress, which is ended here.
+        """
+        if self._in_progress:
+            self.abort("torch_pg: it was closed")
         self._pg = None
         self._store = None
 
@@ -268,8 +276,10 @@ class TorchProcessGroup:
             )
         try:
             with QUEUED.queued(self._device) if self._backend == "NCCL" else nullcontext():
+                self._in_progress = True
                 for work in start(pg):
                     work.wait()
+                self._in_progress = False
         except RuntimeError as error:
             raise TransportError(
                 self._aborted or f"torch_pg: {self._backend} failed: {_first_line(error)}"
