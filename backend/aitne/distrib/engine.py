@@ -204,15 +204,16 @@ class CollectiveEngine:
     def fail(self, reason: str) -> None:
         """Fail all pending and later requests with ``HorovodInternalError(reason)``."""
         with self._lock:
-            if self._failed is not None or self._over.is_set():
+            if self._failed is None and self._over.is_set():
                 return
-            self._failed = reason
+            # Done again if it has failed before: an interrupt may have ended that half way.
+            self._failed = self._failed or reason
             self._queue.clear()
-            self._requests.give_up(reason)
+            self._requests.give_up(self._failed)
             self._wake_waiters()
         self._news.set()
         self._over.set()
-        self._execution.abort(reason)
+        self._execution.abort(self._failed)
 
     def fail_all(self, reason: str) -> None:
         """Fail as ``fail`` does, on all ranks."""
