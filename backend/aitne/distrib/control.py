@@ -21,6 +21,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from aitne.distrib.flag import Flag
+
 log = logging.getLogger("aitne.distrib")
 
 Handler = Callable[[int, Any], None]
@@ -62,7 +64,7 @@ class Control:
         self._caller_reads = False
         self._caller_left = 0.0
         self._asleep = False
-        self._resume = threading.Event()
+        self._resume = Flag()
         self._closed = False
         self._released = False
         self._thread: threading.Thread | None = None

@@ -22,6 +22,7 @@ from aitne.distrib.coordinator import RequestKey
 from aitne.distrib.devices import CompletionEvent, InputEvent
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.execution import Execution
+from aitne.distrib.flag import Flag
 from aitne.distrib.lead import (
     CoordinatorClient,
     LocalCoordinatorClient,
@@ -72,8 +73,8 @@ class CollectiveEngine:
         self._failed: str | None = None
         self._leaving: str | None = None
         self._drained_reported = False
-        self._over = threading.Event()
-        self._news = threading.Event()
+        self._over = Flag()
+        self._news = Flag()
         self._stand_in = JoinedRankProxy(self._give_up_joined)
         self._joining: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.limit = StepLimit(self._step_stalled)
@@ -221,9 +222,7 @@ class CollectiveEngine:
         self.fail(reason)
 
     def check(self) -> None:
-        """Raise ``HorovodInternalError`` if the connection to a rank is lost or the runtime was
-        shut down.
-        """
+        """Raise ``HorovodInternalError`` if a rank is lost or the runtime was shut down."""
         if self._failed is not None or self._leaving is not None:
             raise HorovodInternalError(self._failed or self._leaving)
 

@@ -13,6 +13,7 @@ from aitne.distrib import context, guard
 from aitne.distrib.context import Context
 from aitne.distrib.control import Control
 from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.flag import Flag
 from aitne.distrib.ignored_variables import ignored
 from aitne.distrib.meeting import close_left, connect
 from aitne.distrib.process_sets import ProcessSet, initialise
@@ -121,7 +122,7 @@ def _nodes(world: RankTopology, control: Control) -> tuple[int, ...]:
     """
     hosts: dict[int, str] = {world.rank: _node()}
     answer: list[int] = []
-    answered = threading.Event()
+    answered = Flag()
     lost: list[str] = []
 
     def told_host(sender: int, host: str) -> None:  # at rank 0, by each of the others

@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from aitne.distrib.flag import Flag
+
 log = logging.getLogger("aitne.distrib")
 
 Check = Callable[[float, float], list[str]]
@@ -33,8 +35,8 @@ class StallInspector:
         self._late_s, self._shutdown_s = _limits()
         self._off = self._late_s <= 0
         self._any_waits = False
-        self._waits = threading.Event()
-        self._end = threading.Event()
+        self._waits = Flag()
+        self._end = Flag()
         self._thread: threading.Thread | None = None
 
     def watch(self, any_waits: bool) -> None:
@@ -84,7 +86,7 @@ class StepLimit:
         late_s, shutdown_s = _limits()
         self._limit_s = shutdown_s if late_s > 0 else 0.0
         self._began: dict[int, float] = {}
-        self._end = threading.Event()
+        self._end = Flag()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> None:
