@@ -52,10 +52,18 @@ def abort(me: Rank) -> str:
 
 
 class InterruptedWait:
-    """Operation of PyTorch in whose wait an interrupt arrives."""
+    """Operation of PyTorch in whose first wait an interrupt arrives."""
 
-    def wait(self) -> None:
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self._interrupted = False
+
+    def is_completed(self) -> bool:
+        return True
+
+    def wait(self, _timeout: object = None) -> None:
+        if not self._interrupted:
+            self._interrupted = True
+            raise KeyboardInterrupt
 
 
 def close_in_progress(me: Rank) -> bool:

@@ -12,6 +12,7 @@ PyTorch's watchdog ends the process after an error of NCCL.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import socket
@@ -54,6 +55,7 @@ _NATIVE = frozenset(
 # The transport does not limit how long a rank computes between two collectives.
 _FOREVER = timedelta(days=365)
 _PROBE_S = 3.0
+_LOOK_AGAIN = timedelta(seconds=0.5)
 
 
 class TorchProcessGroup:
@@ -71,9 +73,9 @@ class TorchProcessGroup:
         self._device = device
         self._backend = "NCCL" if device.type == "cuda" else "gloo"
         self._aborted = ""
-        self._in_progress = False
-        """Whether an operation has begun and not ended. It stays True if an interrupt of this
-        thread leaves the operation to the threads of PyTorch.
+        self._in_progress: list[Any] | None = []
+        """Operations that this thread has left to the threads of PyTorch, if they have not ended;
+        None: one is about to begin.
         """
 
     @classmethod
@@ -254,12 +256,14 @@ class TorchProcessGroup:
                     pg.recv([torch.empty(1)], peer, 0).wait(timedelta(milliseconds=1))
 
     def close(self) -> None:
-        """Release the process group; PyTorch ends it when the last reference is gone, and then waits
-        for an operation that is in progress, which is ended here.
+        """Release the process group; PyTorch ends it when the last reference is gone, unless an
+        operation of gloo is still in progress.
         """
-        if self._in_progress:
+        if self._in_progress != []:
             self.abort("torch_pg: it was closed")
-        self._pg = None
+        pg, self._pg = self._pg, None
+        if pg is not None and self._backend == "gloo" and _have_ended(self._in_progress):
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(pg))
         self._store = None
 
     def _run(self, flat: torch.Tensor, start: Callable[[Any], list[Any]]) -> None:
@@ -276,14 +280,32 @@ class TorchProcessGroup:
             )
         try:
             with QUEUED.queued(self._device) if self._backend == "NCCL" else nullcontext():
-                self._in_progress = True
-                for work in start(pg):
-                    work.wait()
-                self._in_progress = False
+                self._in_progress = None
+                self._in_progress = works = start(pg)
+                for work in works:
+                    self._wait(work)
+                self._in_progress = []
         except RuntimeError as error:
             raise TransportError(
                 self._aborted or f"torch_pg: {self._backend} failed: {_first_line(error)}"
             ) from error
+
+    def _wait(self, work: Any) -> None:
+        """Wait for an operation. One of gloo is left after an abort if it does not end: gloo loses an
+        operation if the other side closes at the moment in which it is sent.
+        """
+        if self._backend == "NCCL":
+            work.wait()
+            return
+        while True:
+            has_ended, aborted = work.is_completed(), self._aborted
+            try:
+                work.wait(_LOOK_AGAIN)
+            except RuntimeError:
+                if has_ended or (aborted and not work.is_completed()):
+                    raise
+            else:
+                return
 
 
 class _RunStore(dist.Store):
@@ -411,6 +433,9 @@ def _gloo(store: Any, group: Group, address: str) -> Any:
     options._threads = 2
     options._timeout = timedelta(seconds=group.timeout_s)
     pg = make(store, group.rank, group.size, options)
+    # Its end waits for the operations in progress, and gloo may have lost one: this reference is
+    # released by `close` alone, not by a garbage collection after an interrupt.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(pg))
     pg._set_default_timeout(_FOREVER)
     return pg
 
@@ -437,6 +462,14 @@ def _grouped(pg: Any, calls: Sequence[Callable[[], Any]]) -> list[Any]:
     finally:
         work = pg._end_coalescing()
     return [work]
+
+
+def _have_ended(works: Sequence[Any] | None) -> bool:
+    """Return whether all of the operations of gloo have ended or do so soon; False for None."""
+    for work in works or ():
+        with suppress(RuntimeError):  # its own error, or that of the time
+            work.wait(_LOOK_AGAIN)
+    return works is not None and all(work.is_completed() for work in works)
 
 
 def _reduce_options(op: Reduction, root: int) -> Any:
