@@ -28,6 +28,7 @@ class ResourcesRecord(Record, gpu=GpuRecord):
     memory_bytes: int
     gpu: GpuRecord
     gres: dict[str, int]
+    sbatch_options: list[str]
 
 
 class StageRecord(Record):
@@ -92,6 +93,8 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     container: dict[str, Any]
     environment: dict[str, Any]
     repo: dict[str, Any] | None
+    args: list[str]
+    script_path: str | None
     notebook: dict[str, Any] | None
     secrets: list[str]
     after: list[str]
@@ -136,6 +139,8 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     container: dict[str, Any]
     environment: dict[str, Any]
     repo: dict[str, Any] | None
+    args: list[str]
+    script_path: str | None
     notebook: dict[str, Any] | None
     secrets: list[str]
     after: list[str]

@@ -5148,6 +5148,19 @@ export interface components {
             environment?: components["schemas"]["EnvironmentOptions"] | null;
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo?: components["schemas"]["RepoOptions"] | null;
+            /**
+             * @description Arguments of each command: $1, "$@" and so on; only with commands.
+             * @example [
+             *       "config.yml",
+             *       "4"
+             *     ]
+             */
+            args?: string[];
+            /**
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @example job.sbatch
+             */
+            script_path?: string | null;
             /** @description Notebook that the job runs, instead of commands; only for jobs. */
             notebook?: components["schemas"]["NotebookOptions"] | null;
             /**
@@ -5252,6 +5265,19 @@ export interface components {
             environment?: components["schemas"]["EnvironmentOptions"];
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo?: components["schemas"]["RepoOptions"] | null;
+            /**
+             * @description Arguments of each command: $1, "$@" and so on; only with commands.
+             * @example [
+             *       "config.yml",
+             *       "4"
+             *     ]
+             */
+            args?: string[];
+            /**
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @example job.sbatch
+             */
+            script_path?: string | null;
             /** @description Notebook that the job runs, instead of commands; only for jobs. */
             notebook?: components["schemas"]["NotebookOptions"] | null;
             /**
@@ -5493,6 +5519,19 @@ export interface components {
             environment?: components["schemas"]["EnvironmentOptions"];
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo?: components["schemas"]["RepoOptions"] | null;
+            /**
+             * @description Arguments of each command: $1, "$@" and so on; only with commands.
+             * @example [
+             *       "config.yml",
+             *       "4"
+             *     ]
+             */
+            args?: string[];
+            /**
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @example job.sbatch
+             */
+            script_path?: string | null;
             /** @description Notebook that the job runs, instead of commands; only for jobs. */
             notebook?: components["schemas"]["NotebookOptions"] | null;
             /**
@@ -5580,7 +5619,8 @@ export interface components {
              *       "gpu": {
              *         "count": 0
              *       },
-             *       "gres": {}
+             *       "gres": {},
+             *       "sbatch_options": []
              *     }
              */
             resources: components["schemas"]["Resources"];
@@ -5782,6 +5822,19 @@ export interface components {
             environment: components["schemas"]["EnvironmentOptions"];
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo: components["schemas"]["RepoOptions"] | null;
+            /**
+             * @description Arguments of each command: $1, "$@" and so on; only with commands.
+             * @example [
+             *       "config.yml",
+             *       "4"
+             *     ]
+             */
+            args: string[];
+            /**
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @example job.sbatch
+             */
+            script_path: string | null;
             /** @description Notebook that the job runs, instead of commands; only for jobs. */
             notebook: components["schemas"]["NotebookOptions"] | null;
             /**
@@ -5869,7 +5922,8 @@ export interface components {
              *       "gpu": {
              *         "count": 0
              *       },
-             *       "gres": {}
+             *       "gres": {},
+             *       "sbatch_options": []
              *     }
              */
             resources: components["schemas"]["Resources"];
@@ -8019,6 +8073,12 @@ export interface components {
             gres?: {
                 [key: string]: number;
             };
+            /**
+             * @description Options of sbatch that request the amounts above in Slurm; for amounts without one, Slurm gets
+             *     `--gres`, `--mem` and `--ntasks-per-node`.
+             * @default []
+             */
+            sbatch_options: ("gpus" | "gpus-per-node" | "gpus-per-task" | "mem-per-cpu" | "mem-per-gpu" | "ntasks")[];
         };
         /**
          * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template or
@@ -8041,6 +8101,14 @@ export interface components {
             gres?: {
                 [key: string]: number;
             } | null;
+            /**
+             * @description Options of sbatch by which Slurm gets these amounts, instead of gres, mem and ntasks-per-node: programs find the amounts in other variables, such as SLURM_GPUS_PER_NODE. What an imported script uses; no effect with other schedulers.
+             * @example [
+             *       "gpus-per-node",
+             *       "mem-per-cpu"
+             *     ]
+             */
+            sbatch_options?: ("gpus" | "gpus-per-node" | "gpus-per-task" | "mem-per-cpu" | "mem-per-gpu" | "ntasks")[];
         };
         /**
          * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template or
@@ -8063,6 +8131,14 @@ export interface components {
             gres?: {
                 [key: string]: number;
             } | null;
+            /**
+             * @description Options of sbatch by which Slurm gets these amounts, instead of gres, mem and ntasks-per-node: programs find the amounts in other variables, such as SLURM_GPUS_PER_NODE. What an imported script uses; no effect with other schedulers.
+             * @example [
+             *       "gpus-per-node",
+             *       "mem-per-cpu"
+             *     ]
+             */
+            sbatch_options?: ("gpus" | "gpus-per-node" | "gpus-per-task" | "mem-per-cpu" | "mem-per-gpu" | "ntasks")[];
         };
         /** @description Changes to a job that is resubmitted; fields that are not set keep their values. */
         ResubmitOptions: {
@@ -8348,6 +8424,19 @@ export interface components {
             environment?: components["schemas"]["EnvironmentOptions"] | null;
             /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
             repo?: components["schemas"]["RepoOptions"] | null;
+            /**
+             * @description Arguments of each command: $1, "$@" and so on; only with commands.
+             * @example [
+             *       "config.yml",
+             *       "4"
+             *     ]
+             */
+            args?: string[];
+            /**
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @example job.sbatch
+             */
+            script_path?: string | null;
             /** @description Notebook that the job runs, instead of commands; only for jobs. */
             notebook?: components["schemas"]["NotebookOptions"] | null;
             /**

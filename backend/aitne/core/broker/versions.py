@@ -43,6 +43,7 @@ _SUBMISSION_SINCE: Mapping[tuple[str, ...], int] = {
     for path in (
         ("resources", "tasks_per_node"),
         ("resources", "cpus_per_task"),
+        ("resources", "sbatch_options"),
         ("afterany",),
         ("afternotok",),
         ("aftercorr",),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def interpreter(command: str) -> tuple[str, ...] | None:
     """Return the interpreter that the first line of ``command`` names (``#!/usr/bin/perl -w``), with
@@ -14,9 +16,12 @@ def interpreter(command: str) -> tuple[str, ...] | None:
     return tuple(words) if words and words[0].startswith("/") else None
 
 
-def argv_of(command: str, path: str) -> tuple[str, ...]:
+def argv_of(command: str, path: str, args: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the arguments that run a command; ``path`` is the file that contains the command if it
-    is a script.
+    is a script, and ``args`` are its own arguments.
     """
     program = interpreter(command)
-    return ("bash", "-c", command) if program is None else (*program, path)
+    if program is not None:
+        return (*program, path, *args)
+    # The word after the command is its $0, which bash sets to its own name if there is none.
+    return ("bash", "-c", command, *(("bash", *args) if args else ()))

@@ -25,7 +25,16 @@ _UNITS = {
     "waited_s": "seconds",
     "diff_bytes": "bytes",
 }
-_JOB = ("type", "template", "template_version", "commands", "workdir", "max_duration_s", "array")
+_JOB = (
+    "type",
+    "template",
+    "template_version",
+    "commands",
+    "args",
+    "workdir",
+    "max_duration_s",
+    "array",
+)
 _FLAT = ("repo", "env", "environment", "container", "distributed", "retry", "slurm")
 _LONGEST = 2_000
 _NOISE = 0.05
@@ -147,6 +156,7 @@ def _resources(run: ComparisonInput) -> dict[str, Any]:
         "cpus_per_task": resources.cpus_per_task,
         "memory_bytes": resources.memory_bytes,
         "gpu": (f"{gpu.type}:{gpu.count}" if gpu.type else str(gpu.count)) if gpu.count else None,
+        "sbatch_options": ", ".join(resources.sbatch_options) or None,
         **{f"gres.{name}": count for name, count in resources.gres.items()},
     }
 

@@ -71,4 +71,6 @@ def _resources(spec: JobSpec) -> dict[str, Any]:
         fields["gpu"] = resources.gpu.count if resources.gpu.type is None else str(resources.gpu)
     if resources.gres:
         fields["gres"] = dict(resources.gres)
+    if resources.sbatch_options:
+        fields["sbatch_options"] = list(resources.sbatch_options)
     return fields

@@ -46,6 +46,9 @@ LICENSES = r"^[A-Za-z0-9_@.:-]{1,100}([,|;][A-Za-z0-9_@.:-]{1,100}){0,19}$"
 LogFile = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4_000)]
 EXTRA = r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$"
 MOST_EXTRA = 20
+MOST_ARGS = 1_000
+Argument = Annotated[str, Field(max_length=65_536), AfterValidator(passable)]
+"""Argument of a job's commands."""
 SIGNAL = r"^(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
 
 
@@ -235,6 +238,20 @@ class JobOptions(BaseModel):
         None,
         description="Git repository in which the job runs: cloned before it starts; only for jobs, "
         "without tree and workdir.",
+    )
+    args: tuple[Argument, ...] = Field(
+        default_factory=tuple,
+        max_length=MOST_ARGS,
+        description='Arguments of each command: $1, "$@" and so on; only with commands.',
+        examples=[["config.yml", "4"]],
+    )
+    script_path: Annotated[
+        str | None, Field(min_length=1, max_length=4_096), AfterValidator(_passable)
+    ] = Field(
+        None,
+        description="Path of the batch script that the command is a copy of: in full, below ~ or "
+        "from its workdir. Slurm shows it as the job's command; the job runs the copy.",
+        examples=["job.sbatch"],
     )
     notebook: NotebookOptions | None = Field(
         None, description="Notebook that the job runs, instead of commands; only for jobs."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -83,6 +83,14 @@ Gres = Annotated[dict[GresName, GresCount], AfterValidator(_no_gpu_by_name)]
 """
 
 
+SbatchAmount = Literal[
+    "gpus", "gpus-per-node", "gpus-per-task", "mem-per-cpu", "mem-per-gpu", "ntasks"
+]
+"""Option of sbatch that requests an amount of ``Resources`` in another way than ``--gres``, ``--mem``
+and ``--ntasks-per-node``.
+"""
+
+
 class ResourcesFile(Strict):
     """Content of ``resources`` in a job file; omitted fields have the defaults of the template or
     the site.
@@ -115,6 +123,14 @@ class ResourcesFile(Strict):
         Gres | None,
         Field(max_length=20, description="Other GRES on each node by name, such as shard: 2."),
     ] = None
+    sbatch_options: tuple[SbatchAmount, ...] = Field(
+        default_factory=tuple,
+        max_length=6,
+        description="Options of sbatch by which Slurm gets these amounts, instead of gres, mem and "
+        "ntasks-per-node: programs find the amounts in other variables, such as "
+        "SLURM_GPUS_PER_NODE. What an imported script uses; no effect with other schedulers.",
+        examples=[["gpus-per-node", "mem-per-cpu"]],
+    )
 
     @model_validator(mode="after")
     def _tasks(self) -> Self:
@@ -127,6 +143,12 @@ class ResourcesFile(Strict):
                 f"{self.cpu} CPUs on a node are not the same number for each of "
                 f"{self.tasks_per_node} tasks; set cpus_per_task instead of cpu"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_memory_option(self) -> Self:
+        if {"mem-per-cpu", "mem-per-gpu"} <= {*self.sbatch_options}:
+            raise ValueError("sbatch takes mem-per-cpu or mem-per-gpu, not both: choose one")
         return self
 
 
@@ -150,6 +172,10 @@ class Resources(Frozen):
     gres: dict[str, int] = Field(default_factory=dict)
     """Generic resources (GRES) other than GPUs on each node, by the scheduler's name (``shard``,
     ``fpga:u280``).
+    """
+    sbatch_options: tuple[SbatchAmount, ...] = ()
+    """Options of sbatch that request the amounts above in Slurm; for amounts without one, Slurm gets
+    ``--gres``, ``--mem`` and ``--ntasks-per-node``.
     """
 
     @model_validator(mode="after")

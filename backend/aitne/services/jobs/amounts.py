@@ -56,6 +56,7 @@ def resources_of(
         memory_bytes=memory,
         gpu=gpu,
         gres=gres,
+        sbatch_options=request.sbatch_options,
     )
 
 

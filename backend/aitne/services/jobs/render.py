@@ -250,7 +250,7 @@ class Renderer:
         if spec.rank_group is not None or _has_engines(spec):
             yield self._engine(spec, runtime)
         for number, command in enumerate(spec.commands):
-            yield argv_of(command, f"{self._job_dir(job)}/{command_name(number)}")
+            yield argv_of(command, f"{self._job_dir(job)}/{command_name(number)}", spec.args)
 
     def _spawner(self, job: Job, app: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the command prefix that starts the command after it once for each rank of a node;

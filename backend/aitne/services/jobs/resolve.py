@@ -335,6 +335,9 @@ def _check_kind(
                 file.commands[0],
                 "none with a template",
             )
+    for name, value in (("args", file.args[:1]), ("script_path", file.script_path)):
+        if value and not file.commands:
+            problems.add(name, "the job file has no commands", None, "only with commands")
     if file.aftercorr and file.array is None and file.sweep is None:
         problems.add(
             "aftercorr",

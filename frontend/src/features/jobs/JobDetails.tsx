@@ -166,6 +166,7 @@ export function JobDetails({ job }: { job: Job }) {
         </Block>
       )}
       {job.commands.length > 0 && <Block title={t("Commands")}>{job.commands.join("\n")}</Block>}
+      {job.args.length > 0 && <Block title={t("Arguments")}>{job.args.join("\n")}</Block>}
       {env.length > 0 && <Block title={t("Environment")}>{env.map(([name, value]) => `${name}=${value}`).join("\n")}</Block>}
     </>
   );

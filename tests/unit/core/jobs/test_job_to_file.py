@@ -53,6 +53,17 @@ def test_job_file_contains_values_other_than_defaults() -> None:
     assert "inactivity_duration" not in job_to_file(make_spec())
 
 
+def test_job_file_contains_the_script_as_it_was_imported() -> None:
+    script = {"commands": ("#!/bin/sh\n#SBATCH -n 2\nsrun x $1\n",), "args": ("a b",)}
+    resources = {"gpu": {"count": 2}, "sbatch_options": ("gpus-per-node", "ntasks")}
+    file = job_to_file(make_spec(**script, script_path="job.sh", resources=resources))
+    assert (file["args"], file["script_path"]) == (["a b"], "job.sh")
+    assert file["resources"]["sbatch_options"] == ["gpus-per-node", "ntasks"]
+    again = JobFile.model_validate(file)
+    assert (again.commands, again.args) == ([*script["commands"]], script["args"])
+    assert again.resources.sbatch_options == resources["sbatch_options"]
+
+
 def test_of_a_template_only_its_name_and_parameters_are_said() -> None:
     spec = make_spec(type="session", template="jupyterlab", parameters={"x": 1}, commands=("run",))
     file = job_to_file(spec)

@@ -176,6 +176,18 @@ async def test_a_job_of_another_project_cannot_be_waited_for(bench: Bench) -> No
             "none with a template",
         ),
         (
+            {"template": "batch", "parameters": {"command": "x"}, "args": ["y"]},
+            "args",
+            "has no commands",
+            "only with commands",
+        ),
+        (
+            {"commands": [], "notebook": {"path": "a.ipynb"}, "script_path": "run.sh"},
+            "script_path",
+            "has no commands",
+            "only with commands",
+        ),
+        (
             {"type": "session", "resources": {"memory": "1M"}},
             "resources.memory",
             "offer",

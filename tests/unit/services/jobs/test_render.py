@@ -67,6 +67,19 @@ def test_command_with_an_interpreter_is_a_file_that_it_runs(renderer: Renderer) 
     assert "command-0" not in request.files
 
 
+def test_arguments_reach_each_command(renderer: Renderer) -> None:
+    args = ("config 1.yml", "", "$(id)")
+    commands = ('echo "$@"', "#!/bin/tcsh -f\necho $1\n")
+    job = make_job(spec={"commands": commands, "args": args})
+    request = renderer.submit_request(job, {}, "secret")
+    spec = AgentSpec.model_validate_json(request.files["agent.json"])
+    assert spec.commands == (
+        ("bash", "-c", 'echo "$@"', "bash", *args),
+        ("/bin/tcsh", "-f", f"{request.job_dir}/command-1", *args),
+    )
+    assert "$(id)" not in request.script
+
+
 @pytest.mark.parametrize("line", ["# !/bin/sh", "#!", "#!python", "x #!/bin/sh", "\n#!/bin/sh"])
 def test_command_without_an_interpreter_runs_under_bash(renderer: Renderer, line: str) -> None:
     spec = sent(renderer, make_job(spec={"commands": (line,)}))
