@@ -77,10 +77,6 @@ def main(arguments: Sequence[str]) -> None:
         spec.node_rank = _node_rank(spec)
     else:
         _take_fence(spec)
-        if spec.log_files:
-            from aitne.agent import log_files
-
-            log_files.link(spec, os.environ, _say)
     if spec.authority is not None:
         wire.trust(spec.authority)
     threading.excepthook = _log_thread_failure
@@ -94,6 +90,10 @@ def main(arguments: Sequence[str]) -> None:
     ending = (
         None if of_node or spec.tree is None else _fill_tree(spec, spec.tree, programs, reporter)
     )
+    if ending is None and spec.log_files and not of_node:
+        from aitne.agent import log_files
+
+        log_files.link(spec, os.environ, _say)
     placement: PlacementReport | None = None
     if ending is None and spec.is_placed and not of_node:
         from aitne.agent import placement as placements

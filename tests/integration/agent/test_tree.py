@@ -68,6 +68,20 @@ def test_program_starts_in_its_tree(job: Job, platform: Platform) -> None:
     assert not list(job.folder.glob(".tree-*"))
 
 
+def test_log_appears_in_the_tree(job: Job, platform: Platform) -> None:
+    digest, body = answer()
+    platform.trees = [(200, body)]
+    code = job.run(
+        "ls; echo said >&2",
+        url=platform.url,
+        log_files=("slurm-{j}.out", "data/{j}.err"),
+        **facts(job, digest=digest),
+    )
+    tree = job.folder / "tree"
+    assert (code, job.log) == (0, "bin\ndata\nlink\nslurm-12.out\né \n.txt\nsaid\n")
+    assert (tree / "slurm-12.out").read_text() == (tree / "data/12.err").read_text() == job.log
+
+
 def test_attempts_and_tasks_share_one_tree(job: Job, platform: Platform) -> None:
     digest, body = answer()
     platform.trees = [(200, body)]
@@ -159,8 +173,9 @@ def test_repository_is_cloned_at_its_ref(
     url = f"file://{repository}"
     named = facts(job, url=url, ref=ref or commit, subdir="code")
     named["workdir"] += "/code"
-    code = job.run("cat version; git rev-list HEAD | wc -l", url=platform.url, **named)
-    assert (code, job.log) == (0, f"{output}1\n")
+    program = "cat version; git rev-list HEAD | wc -l; wc -l < log"
+    code = job.run(program, url=platform.url, log_files=("log",), **named)
+    assert (code, job.log) == (0, f"{output}1\n2\n")
     reports = platform.until(lambda found: any(report.snapshot for report in found))
     (snapshot,) = (report.snapshot for report in reports if report.snapshot)
     assert (snapshot["git"]["commit"], snapshot["git"]["remote"]) == (commit, url)
