@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> None:
         from aitne.agent import placement as placements
 
         try:
-            placement = placements.decide(spec, reporter, _log)
+            placement = placements.decide(spec, reporter)
         except placements.OrderUnavailable as error:
             reporter.start()
             ending = Ending(NOT_READY, START_FAILED, str(error))
@@ -427,12 +427,8 @@ def _log_thread_failure(failure: threading.ExceptHookArgs) -> None:
 
 
 def _say(sentence: str) -> None:
-    _log(f"{sentence}.")
-
-
-def _log(line: str) -> None:
     try:
-        os.write(2, f"{PREFIX}{line}\n".encode("utf-8", "replace"))
+        os.write(2, f"{PREFIX}{sentence}.\n".encode("utf-8", "replace"))
     except OSError:
         return  # a full disk must not change how the job ends
 

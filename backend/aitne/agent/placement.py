@@ -24,7 +24,7 @@ from aitne.topology.hostlist import expand_hostlist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 ORDER = "order.json"
@@ -97,15 +97,14 @@ class PlacementReport:
         self._reporter.tell("placement", document)
 
 
-def decide(spec: Spec, reporter: Reporter, log: Callable[[str], None]) -> PlacementReport:
+def decide(spec: Spec, reporter: Reporter) -> PlacementReport:
     """Decide the order of the job's nodes and report it. Write it to files for the agents of the
     other nodes and for the job's programs, and set the environment variables with the paths of
     these files.
 
     Args:
         spec: description of the job.
-        reporter: sends the report.
-        log: writes a line to the job's log.
+        reporter: sends the report, which also says why the order is the given one.
 
     Raises:
         OrderUnavailable: the file with the requested order, or the topology, cannot be used, or the
@@ -127,10 +126,6 @@ def decide(spec: Spec, reporter: Reporter, log: Callable[[str], None]) -> Placem
         raise OrderUnavailable(
             f"the order of the nodes cannot be written to {run_folder(spec)}: {error.strerror}"
         ) from error
-    if decided.warning is not None:
-        log(f"{decided.warning}.")
-    elif decided.costs is not None:
-        log(decided.reason)
     _set_variables(spec, given, decided.names)
     document = {"given": given, "order": decided.names, "reason": decided.reason}
     if decided.costs is not None:
