@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -86,6 +87,56 @@ def test_submission_contains_all_sbatch_options() -> None:
         "flags": ["KILL_INVALID_DEPENDENCY"],
         "requeue": True,
     }
+
+
+def spelled(*names: str, **fields: object) -> list[str]:
+    """Return the options about amounts of a job that names them so."""
+    resources = FULL.resources.model_copy(update={"sbatch_options": names, **fields})
+    request = FULL.model_copy(update={"resources": resources})
+    amounts = re.compile(r"--(gpu|gres|mem|ntasks|nodes)")
+    return [each for each in options(request, accounting=True) if amounts.match(each)]
+
+
+def test_amounts_are_requested_as_the_script_spells_them() -> None:
+    plain = ["--nodes=2", "--mem=3072M", "--gres=gpu:a100:2,shard:1"]
+    assert spelled() == plain
+    assert spelled("gpus-per-task", "ntasks") == plain, "it has no tasks"
+    shards = "--gres=shard:1"
+    assert spelled("gpus-per-node", "mem-per-cpu") == [
+        "--nodes=2",
+        "--mem-per-cpu=768M",
+        "--gpus-per-node=a100:2",
+        shards,
+    ]
+    assert spelled("gpus", "mem-per-gpu") == [
+        "--nodes=2",
+        "--mem-per-gpu=1536M",
+        "--gpus=a100:4",
+        shards,
+    ]
+    tasks = {"tasks_per_node": 2, "cpus_per_task": 2}
+    assert spelled("gpus-per-task", "ntasks", **tasks) == [
+        "--nodes=2",
+        "--ntasks=4",
+        "--mem=3072M",
+        "--gpus-per-task=a100:1",
+        shards,
+    ]
+    alone = {"tasks_per_node": 4, "gpu": GpuRequest(count=0), "gres": {}}
+    assert spelled("gpus", "mem-per-gpu", **alone) == [
+        "--nodes=2",
+        "--ntasks-per-node=4",
+        "--mem=3072M",
+    ]
+
+
+def test_gpus_of_each_node_are_a_variable_too() -> None:
+    resources = FULL.resources.model_copy(update={"sbatch_options": ("gpus-per-node",)})
+    job = described(FULL.model_copy(update={"resources": resources}))
+    assert job is not None
+    assert job["tres_per_node"] == "gres/gpu:a100:2,gres/shard:1"
+    assert isinstance(job["environment"], list)
+    assert "SLURM_GPUS_PER_NODE=a100:2" in job["environment"]
 
 
 def test_the_same_for_22_05() -> None:

@@ -74,15 +74,21 @@ def options(
     yield "--propagate=NONE"
     yield f"--nodes={wants.nodes}"
     if wants.tasks_per_node is not None:
-        yield f"--ntasks-per-node={wants.tasks_per_node}"
+        if "ntasks" in wants.sbatch_options:
+            yield f"--ntasks={wants.nodes * wants.tasks_per_node}"
+        else:
+            yield f"--ntasks-per-node={wants.tasks_per_node}"
     if (cpus := _cpus_per_task(wants)) is not None:
         yield f"--cpus-per-task={cpus}"
     if request.session and wants.nodes > 1:
         # The app on the first node outlives the others.
         yield "--no-kill"
-    yield f"--mem={-(-wants.memory_bytes // (1 << 20))}M"
+    yield _memory(wants)
     yield f"--time={format_slurm_time(request.time_limit_s)}"
-    if gres := gres_option(request):
+    gpus = _gpus(wants)
+    if gpus is not None:
+        yield gpus
+    if gres := _gres(wants, gpus=gpus is None):
         yield f"--gres={gres}"
     for name, option in _SAME_NAME.items():
         value = getattr(slurm, name)
@@ -141,6 +147,30 @@ def _cpus_per_task(wants: Resources) -> int | None:
     return wants.cpu if wants.cpu > 1 else None
 
 
+def _memory(wants: Resources) -> str:
+    """Return the option that requests the memory, rounded up to MiB."""
+    for name, parts in (("mem-per-cpu", wants.cpu), ("mem-per-gpu", wants.gpu.count)):
+        if name in wants.sbatch_options and parts:
+            return f"--{name}={-(-wants.memory_bytes // (parts << 20))}M"
+    return f"--mem={-(-wants.memory_bytes // (1 << 20))}M"
+
+
+def _gpus(wants: Resources) -> str | None:
+    """Return the option other than ``--gres`` that requests the GPUs; None if none is chosen, or if
+    the GPUs of a node are not the same number for each task.
+    """
+    count, tasks = wants.gpu.count, wants.tasks_per_node or 0
+    numbers = {
+        "gpus-per-node": count,
+        "gpus-per-task": count // tasks if tasks and not count % tasks else 0,
+        "gpus": count * wants.nodes,
+    }
+    for name, number in numbers.items():
+        if name in wants.sbatch_options and number:
+            return f"--{name}={wants.gpu.model_copy(update={'count': number})}"
+    return None
+
+
 def requeues(request: SubmitRequest) -> bool:
     """Return True if Slurm may requeue the job by itself.
 
@@ -154,12 +184,11 @@ def requeues(request: SubmitRequest) -> bool:
     return request.max_requeues > 0
 
 
-def gres_option(request: SubmitRequest) -> str:
-    """Return the value of sbatch's ``--gres``, such as ``gpu:a100:4,shard:2``: GPUs and other GRES
-    per node; empty if the job requests none.
+def _gres(wants: Resources, *, gpus: bool) -> str:
+    """Return the value of sbatch's ``--gres``, such as ``gpu:a100:4,shard:2``: GPUs, unless another
+    option requests them, and other GRES per node; empty if there are none.
     """
-    wants = request.resources
-    parts = [f"gpu:{wants.gpu}"] if wants.gpu.count else []
+    parts = [f"gpu:{wants.gpu}"] if gpus and wants.gpu.count else []
     return ",".join([*parts, *(f"{name}:{count}" for name, count in wants.gres.items())])
 
 

@@ -166,6 +166,7 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "error": _text("standard_error"),
     "exclude": _hosts("excluded_nodes"),
     "exclusive": _exclusive,
+    "gpus-per-node": lambda value: _gres(f"gpu:{value}"),
     "gres": _gres,
     "hold": _flag("hold", True),
     "input": _text("standard_input"),
@@ -203,21 +204,27 @@ def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields |
     submission by REST; None if only sbatch can express them.
     """
     job: Fields = {}
+    values: dict[str, str] = {}
     for option in options:
         name, _, value = option.removeprefix("--").partition("=")
+        values[name] = value
         if name in _SAYS_HOW:
             continue
         convert = _FIELDS.get(name)
         if convert is None:
             return None
         try:
-            job |= convert(value)
+            fields = convert(value)
+            if name == "gres" and "tres_per_node" in job:  # of --gpus-per-node
+                fields["tres_per_node"] = f"{job['tres_per_node']},{fields['tres_per_node']}"
+            job |= fields
         except (_NoField, ValueError):
             return None
     if "tasks_per_node" in job and "tasks" not in job and job.get("nodes", "").isdecimal():
         job["tasks"] = int(job["nodes"]) * job["tasks_per_node"]  # as sbatch does
-    # Variables that sbatch sets: srun in the job reads them.
+    # Variables that sbatch sets: srun and the job's programs read them.
     variables = {
+        "SLURM_GPUS_PER_NODE": values.get("gpus-per-node"),
         "SLURM_CPUS_PER_TASK": job.get("cpus_per_task"),
         "SLURM_NTASKS_PER_NODE": job.get("tasks_per_node"),
         "SLURM_SUBMIT_DIR": job.get("current_working_directory"),
