@@ -23,7 +23,8 @@ def resources(wish: SbatchConversion) -> dict[str, Any]:
     """Return the number of nodes and the resources of each node, from all options that concern
     them.
     """
-    nodes, tasks = _tasks(wish, _nodes(wish))
+    options: list[str] = []
+    nodes, tasks = _tasks(wish, _nodes(wish), options)
     cpus = _count(wish, "cpus-per-task")
     fields: dict[str, Any] = {}
     if nodes is not None:
@@ -32,14 +33,16 @@ def resources(wish: SbatchConversion) -> dict[str, Any]:
         fields["tasks_per_node"] = tasks
     if cpus is not None:
         fields["cpus_per_task"] = cpus
-    gpu_type, gpus, gres = _gpus(wish, nodes or 1, tasks or 1)
+    gpu_type, gpus, gres = _gpus(wish, nodes or 1, tasks, options)
     if gpus:
         fields["gpu"] = gpus if gpu_type is None else f"{gpu_type}:{gpus}"
     if gres:
         fields["gres"] = gres
-    memory = _memory(wish, (tasks or 1) * (cpus or 1), gpus)
+    memory = _memory(wish, (tasks or 1) * (cpus or 1), gpus, options)
     if memory is not None:
         fields["memory"] = memory
+    if options:
+        fields["sbatch_options"] = options
     for name, option in (
         ("cpus_per_task", "cpus-per-task"),
         ("tasks_per_node", "ntasks"),
@@ -53,22 +56,16 @@ def resources(wish: SbatchConversion) -> dict[str, Any]:
 
 
 def step_setup(wish: SbatchConversion, command: str) -> list[str]:
-    """Return lines of bash that set the memory of the job's steps as sbatch would.
+    """Return lines of bash with which the job's steps share its memory as with sbatch.
 
-    The job file requests memory for each node. Each step would use all of it, so steps that run
-    concurrently with sbatch would wait for each other.
+    A script without an amount of memory gets the platform's default on each node. Each step would
+    use all of it, so steps that run concurrently with sbatch would wait for each other.
     """
     side_by_side = {"ntasks", "ntasks-per-node"} & wish.amounts.keys() or (
         "srun" in command and "&" in command
     )
-    if not side_by_side or "mem" in wish.amounts:
-        return []
-    option = wish.amounts.get("mem-per-cpu")
-    match = _MEMORY.fullmatch(option.value or "") if option else None
-    if match is None:
-        return ["unset SLURM_MEM_PER_NODE"]
-    megabytes = -(-(int(match[1]) << _UNITS[match[2].upper()]) >> 20)
-    return [f"unset SLURM_MEM_PER_NODE; export SLURM_MEM_PER_CPU={megabytes}"]
+    named = {"mem", "mem-per-cpu", "mem-per-gpu"} & wish.amounts.keys()
+    return ["unset SLURM_MEM_PER_NODE"] if side_by_side and not named else []
 
 
 def _nodes(wish: SbatchConversion) -> int | None:
@@ -98,8 +95,11 @@ def _count(wish: SbatchConversion, name: str) -> int | None:
     return int(option.value or 0)
 
 
-def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int | None]:
-    """Return the number of nodes, and of tasks on each node; None if no option sets it.
+def _tasks(
+    wish: SbatchConversion, nodes: int | None, options: list[str]
+) -> tuple[int | None, int | None]:
+    """Return the number of nodes, and of tasks on each node; None if no option sets it. Add
+    ``ntasks`` to ``options`` if Slurm can get the number of all tasks as the script has it.
 
     A note is added if sbatch would start another number of tasks, or on another number of nodes.
     """
@@ -125,6 +125,8 @@ def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int |
                 f"{tasks} tasks run on one node, where sbatch may use more; set `resources.nodes` "
                 "and `resources.tasks_per_node` to spread them",
             )
+        if per_node is None:
+            options.append("ntasks")
         return None, tasks
     tasks_on_each = -(-tasks // nodes)
     if tasks % nodes or (per_node is not None and per_node < tasks_on_each):
@@ -134,6 +136,8 @@ def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int |
             f"{tasks} tasks on {nodes} nodes became {tasks_on_each} on each, because each node "
             "has the same number",
         )
+    elif per_node is None:
+        options.append("ntasks")
     elif nodes > 1 and per_node != tasks_on_each:
         wish.note(
             option.line,
@@ -145,9 +149,14 @@ def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int |
     return nodes, tasks_on_each
 
 
-def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, int, dict[str, int]]:
-    """Return the type and number of GPUs on each node, and the other GRES on each node."""
+def _gpus(
+    wish: SbatchConversion, nodes: int, tasks: int | None, options: list[str]
+) -> tuple[str | None, int, dict[str, int]]:
+    """Return the type and number of GPUs on each node, and the other GRES on each node. Add the
+    option that sets the GPUs to ``options`` if Slurm can get it as the script has it.
+    """
     kind: str | None = None
+    spelling: str | None = None
     count = 0
     gres: dict[str, int] = {}
     for name, share in (("gpus", "job"), ("gpus-per-task", "task"), ("gpus-per-node", "node")):
@@ -167,8 +176,12 @@ def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, i
                 "--gpus",
                 f"{number} on {nodes} nodes became the same number on each node",
             )
+        whole = not number % nodes if share == "job" else share == "node" or tasks is not None
+        spelling = name if whole else None
         count = (
-            -(-number // nodes) if share == "job" else number * (tasks if share == "task" else 1)
+            -(-number // nodes)
+            if share == "job"
+            else number * ((tasks or 1) if share == "task" else 1)
         )
     option = wish.amounts.get("gres")
     for part in (option.value or "").split(",") if option else ():
@@ -179,15 +192,20 @@ def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, i
             continue
         number = int(match[3] or 1)
         if match[1] == "gpu":
-            kind, count = match[2], number
+            kind, count, spelling = match[2], number, None
         elif number:
             gres[match[1] if match[2] is None else f"{match[1]}:{match[2]}"] = number
+    if count and spelling is not None:
+        options.append(spelling)
     return (kind if count else None), count, gres
 
 
-def _memory(wish: SbatchConversion, cpus: int, gpus: int) -> str | None:
-    """Return the memory on each node as text; None if no option sets a usable amount."""
+def _memory(wish: SbatchConversion, cpus: int, gpus: int, options: list[str]) -> str | None:
+    """Return the memory on each node as text; None if no option sets a usable amount. Add the
+    option that sets it to ``options`` unless it is ``--mem``.
+    """
     text: str | None = None
+    spelling = "mem"
     for name, times in (("mem-per-gpu", gpus), ("mem-per-cpu", cpus), ("mem", 1)):
         option = wish.amounts.get(name)
         if option is None:
@@ -201,5 +219,7 @@ def _memory(wish: SbatchConversion, cpus: int, gpus: int) -> str | None:
             )
             wish.note(option.line, f"--{name}", f"{amount} is not an amount that can be converted")
             continue
-        text = format_memory((int(match[1]) << _UNITS[match[2].upper()]) * times)
+        text, spelling = format_memory((int(match[1]) << _UNITS[match[2].upper()]) * times), name
+    if spelling != "mem":
+        options.append(spelling)
     return text

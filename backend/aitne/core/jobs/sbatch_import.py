@@ -2,12 +2,13 @@
 
 The lines are read as sbatch reads them (https://slurm.schedmd.com/sbatch.html): ``#SBATCH`` at the
 beginning of a line, up to the first command; quotes and comments as there; of an option that is
-there twice the last counts; long options may be cut short. The rest of the script becomes one
+there twice the last counts; long options may be cut short. The whole script, as it is, becomes one
 command.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from aitne.core.jobs import sbatch_amounts, sbatch_names, sbatch_options
-from aitne.core.jobs.sbatch_body import ScriptBody, read_body
+from aitne.core.jobs.sbatch_body import read_body
 from aitne.core.jobs.sbatch_options import Note, SbatchConversion, SbatchOption
 from aitne.core.models.base import Frozen
 from aitne.core.models.job_file import JobFile
@@ -42,8 +43,8 @@ def import_sbatch(text: str, folder: str | None = None, name: str | None = None)
     omitted or changed.
 
     ``folder`` is the folder in which sbatch would be called, where the job starts; None: unknown,
-    which is noted. ``name`` is the script's file name, which sbatch uses as name of a job without
-    ``--job-name``.
+    which is noted. ``name`` is the path of the script, in full or from ``folder``; its last part is
+    the name of a job without ``--job-name``, as with sbatch. None: unknown.
 
     Raises:
         ValueError: the script is too long, contains a character that no program can receive, or
@@ -99,10 +100,19 @@ def import_sbatch(text: str, folder: str | None = None, name: str | None = None)
             )
         else:
             wish.fields["workdir"] = folder
+    command = read_body(lines, begin, wish, folder)
     if name:
-        wish.fields.setdefault("name", name)
-    body = read_body(lines, begin, wish, folder)
-    return _checked(_assemble(wish, body), wish)
+        wish.fields.setdefault("name", posixpath.basename(name))
+    if name and command is not None:
+        wish.fields["script_path"] = _script_path(name, folder, wish.fields.get("workdir"))
+    return _checked(_assemble(wish, command), wish)
+
+
+def _script_path(name: str, folder: str | None, workdir: str | None) -> str:
+    """Return the path of the script from the job's working directory, in which the script stays if
+    the job runs in a copy of that folder; in full if the two folders differ.
+    """
+    return name if workdir == folder or folder is None else posixpath.join(folder, name)
 
 
 def _body_begins(lines: list[str]) -> int:
@@ -210,33 +220,24 @@ def _long(prefix: str) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
+def _assemble(wish: SbatchConversion, command: str | None) -> dict[str, Any]:
     sbatch_options.count_named_nodes(wish)
     resources = sbatch_amounts.resources(wish)
-    environment = {
-        name: value
-        for name, value in (
-            ("modules", body.modules),
-            ("conda", body.conda),
-            ("venv", body.venv),
-            ("setup", sbatch_amounts.step_setup(wish, body.command)),
-        )
-        if value
-    }
+    setup = sbatch_amounts.step_setup(wish, command or "")
     if wish.extra:
         wish.slurm["extra"] = [*wish.extra.values()]
     file = {
         "name": wish.fields.pop("name", None),
         **wish.fields,
-        "environment": environment,
-        "commands": [body.command] if body.command else [],
+        "environment": {"setup": setup} if setup else {},
+        "commands": [command] if command else [],
         "env": wish.env,
         "resources": resources,
         "log_files": sbatch_options.log_files(wish),
         "placement": wish.placement,
         "slurm": wish.slurm,
     }
-    ordered = ["name", "environment", "commands", "workdir", "env", "resources"]
+    ordered = ["name", "environment", "commands", "script_path", "workdir", "env", "resources"]
     ordered += [
         "max_duration",
         "array",

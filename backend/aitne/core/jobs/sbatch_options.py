@@ -127,10 +127,11 @@ def count_named_nodes(wish: SbatchConversion) -> None:
 
 
 def log_files(wish: SbatchConversion) -> list[str]:
-    """Return the paths to which the script directs stdout and stderr; add a note if the job would
-    behave differently.
+    """Return the paths to which sbatch would direct stdout and stderr, also by default; add a note
+    if the job would behave differently.
     """
-    paths: list[str] = []
+    default = "slurm-%A_%a.out" if "array" in wish.fields else "slurm-%j.out"
+    paths = [] if "output" in wish.logs else [default]
     for name in ("output", "error"):
         option = wish.logs.get(name)
         path = (option.value or "") if option is not None else ""

@@ -404,8 +404,8 @@ def _default_name(file: JobFile, template: Template | None) -> str:
         return template.title
     if file.notebook is not None:
         return file.notebook.path.rpartition("/")[2][:200]
-    lines = file.commands[0].splitlines() if file.commands else []
-    texts = [line.strip() for line in lines if line.strip() and not line.startswith("#!")]
+    lines = [line.strip() for line in file.commands[0].splitlines()] if file.commands else []
+    texts = [line for line in lines if line and not line.startswith("#")]
     return texts[0][:60].strip() if texts else "job"
 
 

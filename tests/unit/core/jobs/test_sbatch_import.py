@@ -22,18 +22,23 @@ HERE = "/where/sbatch/was/called"
 
 
 def import_sbatch(text: str) -> ImportedScript:
-    """Import a script and remove the folder that it is imported in from the job file."""
+    """Import a script and remove the folder that it is imported in from the job file, and the
+    default file of its log.
+    """
     found = import_from(text, HERE)
     if found.file.get("workdir") == HERE:
         del found.file["workdir"]
+    if found.file.get("log_files") in (["slurm-%j.out"], ["slurm-%A_%a.out"]):
+        del found.file["log_files"]
     return found
 
 
 def fields(*lines: str) -> dict[str, Any]:
     """Return the job file's fields for these `#SBATCH` lines, without the command; no line is left out."""
-    found = import_sbatch(SCRIPT.format("\n".join(f"#SBATCH {line}" for line in lines)))
+    script = SCRIPT.format("\n".join(f"#SBATCH {line}" for line in lines))
+    found = import_sbatch(script)
     assert found.notes == ()
-    assert found.file.pop("commands") == ["python train.py"]
+    assert found.file.pop("commands") == [script]
     return found.file
 
 
@@ -77,13 +82,32 @@ def noted(*lines: str) -> list[str]:
         ("-c 8", {"resources": {"cpus_per_task": 8}}),
         (
             "-n1 -c8 --mem=4G",
-            {"resources": {"tasks_per_node": 1, "cpus_per_task": 8, "memory": "4G"}},
+            {
+                "resources": {
+                    "tasks_per_node": 1,
+                    "cpus_per_task": 8,
+                    "memory": "4G",
+                    "sbatch_options": ["ntasks"],
+                }
+            },
         ),
         ("--mem=16G", {"resources": {"memory": "16G"}}),
         ("--mem=16000", {"resources": {"memory": "16000M"}}),
         ("--mem=2048k", {"resources": {"memory": "2M"}}),
-        ("-c4 --mem-per-cpu=2G", {"resources": {"cpus_per_task": 4, "memory": "8G"}}),
-        ("--gres=gpu:2 --mem-per-gpu=8G", {"resources": {"gpu": 2, "memory": "16G"}}),
+        (
+            "-c4 --mem-per-cpu=2G",
+            {
+                "resources": {
+                    "cpus_per_task": 4,
+                    "memory": "8G",
+                    "sbatch_options": ["mem-per-cpu"],
+                }
+            },
+        ),
+        (
+            "--gres=gpu:2 --mem-per-gpu=8G",
+            {"resources": {"gpu": 2, "memory": "16G", "sbatch_options": ["mem-per-gpu"]}},
+        ),
         ("--gres=gpu", {"resources": {"gpu": 1}}),
         ("--gres=gpu:a100:4", {"resources": {"gpu": "a100:4"}}),
         ("--gres=gpu:1g.10gb:2", {"resources": {"gpu": "1g.10gb:2"}}),
@@ -92,12 +116,38 @@ def noted(*lines: str) -> list[str]:
             "--gres=gpu:2,shard:8,fpga:u280:1",
             {"resources": {"gpu": 2, "gres": {"shard": 8, "fpga:u280": 1}}},
         ),
-        ("-G 8 -N 2", {"resources": {"nodes": 2, "gpu": 4}}),
-        ("-G a100:8 -N 2", {"resources": {"nodes": 2, "gpu": "a100:4"}}),
-        ("--gpus-per-node=a100:3", {"resources": {"gpu": "a100:3"}}),
+        ("-G 8 -N 2", {"resources": {"nodes": 2, "gpu": 4, "sbatch_options": ["gpus"]}}),
+        (
+            "-G a100:8 -N 2",
+            {"resources": {"nodes": 2, "gpu": "a100:4", "sbatch_options": ["gpus"]}},
+        ),
+        (
+            "--gpus-per-node=a100:3",
+            {"resources": {"gpu": "a100:3", "sbatch_options": ["gpus-per-node"]}},
+        ),
+        ("--gpus-per-node=3 --gres=gpu:2", {"resources": {"gpu": 2}}),
+        (
+            "-N1 -n4 -G 8 --gpus-per-task=2 --mem=1G",
+            {
+                "resources": {
+                    "nodes": 1,
+                    "tasks_per_node": 4,
+                    "gpu": 8,
+                    "memory": "1G",
+                    "sbatch_options": ["ntasks", "gpus-per-task"],
+                }
+            },
+        ),
         (
             "--gpus-per-task=1 --ntasks-per-node=4 --mem=1G",
-            {"resources": {"tasks_per_node": 4, "gpu": 4, "memory": "1G"}},
+            {
+                "resources": {
+                    "tasks_per_node": 4,
+                    "gpu": 4,
+                    "memory": "1G",
+                    "sbatch_options": ["gpus-per-task"],
+                }
+            },
         ),
         ("-Qv -N 3", {"resources": {"nodes": 3}}),
         (
@@ -135,8 +185,9 @@ def noted(*lines: str) -> list[str]:
     ],
 )
 def test_an_option_has_its_field(line: str, expected: dict[str, Any]) -> None:
-    found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
-    assert found.file.pop("commands") == ["python train.py"]
+    script = SCRIPT.format(f"#SBATCH {line}")
+    found = import_sbatch(script)
+    assert found.file.pop("commands") == [script]
     assert found.file == expected
     assert not any(note.changes_execution for note in found.notes)
 
@@ -150,7 +201,7 @@ def test_an_option_has_its_field(line: str, expected: dict[str, Any]) -> None:
         ("--ntasks-per-node=4", None, 4, None),
         ("-N1 -n8", 1, 8, None),
         ("-n8", None, 8, True),
-        ("-N2 -n8", 2, 4, False),
+        ("-N2 -n8", 2, 4, None),
         ("-n8 --ntasks-per-node=4", 2, 4, None),
         ("-n3 --ntasks-per-node=4", 1, 3, None),
         ("-N4 -n2", 2, 1, False),
@@ -176,11 +227,7 @@ def test_tasks_are_converted_or_the_note_is_serious(
     [
         ("-n 4", "srun -n 1 a & wait", ["unset SLURM_MEM_PER_NODE"]),
         ("-c 4", "srun a & srun b & wait", ["unset SLURM_MEM_PER_NODE"]),
-        (
-            "-n 4 --mem-per-cpu=1G",
-            "./wrapper",
-            ["unset SLURM_MEM_PER_NODE; export SLURM_MEM_PER_CPU=1024"],
-        ),
+        ("-n 4 --mem-per-cpu=1G", "./wrapper", None),
         ("-n 4 --mem=4G", "srun -n 1 a & wait", None),
         ("-c 4", "srun a", None),
     ],
@@ -196,15 +243,17 @@ def test_steps_share_the_memory_as_with_sbatch(
     ("line", "log_files"),
     [
         ("-o x-%j.log", ["x-%j.log"]),
-        ("-e x.err", ["x.err"]),
+        ("-e x.err", ["slurm-%j.out", "x.err"]),
+        ("-e x.err -a 0-1", ["slurm-%A_%a.out", "x.err"]),
         ("-o logs/%x.out -e logs/%x.err", ["logs/%x.out", "logs/%x.err"]),
         ("-o both -e both --open-mode=truncate", ["both"]),
         ("-o first -o /dev/null", None),
-        ("", None),
+        ("", ["slurm-%j.out"]),
+        ("-a 0-1", ["slurm-%A_%a.out"]),
     ],
 )
 def test_files_of_stdout_and_stderr_are_kept(line: str, log_files: list[str] | None) -> None:
-    found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
+    found = import_from(SCRIPT.format(f"#SBATCH {line}"), HERE)
     assert found.file.get("log_files") == log_files
     assert ("--error" in {note.option for note in found.notes}) is (
         log_files is not None and any("err" in path for path in log_files)
@@ -290,8 +339,8 @@ def test_heterogeneous_job_is_refused_with_its_line(word: str) -> None:
     script = f"#!/bin/bash\n#SBATCH -N1\n#SBATCH {word}\n#SBATCH -N2\nsrun a : b\n"
     with pytest.raises(ValueError, match="line 3: a heterogeneous job"):
         import_sbatch(script)
-    late = import_sbatch(f"#!/bin/bash\nrun\n#SBATCH {word}\n")
-    assert late.file == {"commands": [f"run\n#SBATCH {word}"]}
+    late = f"#!/bin/bash\nrun\n#SBATCH {word}\n"
+    assert import_sbatch(late).file == {"commands": [late]}
 
 
 @pytest.mark.parametrize("line", ["#PBS -l nodes=2", "#BSUB -n 4", "#BB create_persistent"])
@@ -319,40 +368,18 @@ def test_imported_job_gets_working_directory_of_sbatch_or_note() -> None:
 
 
 def test_directives_end_with_the_first_command() -> None:
-    found = import_sbatch("#!/bin/bash\n# -- \n##SBATCH -N 9\n #SBATCH -N 8\n\nx=1\n#SBATCH -N 7\n")
-    assert found.file == {"commands": ["x=1\n#SBATCH -N 7"]}
+    script = "#!/bin/bash\n# -- \n##SBATCH -N 9\n #SBATCH -N 8\n\nx=1\n#SBATCH -N 7\n"
+    found = import_sbatch(script)
+    assert found.file == {"commands": [script]}
     assert [(note.line, note.option, note.changes_execution) for note in found.notes] == [
         (7, "#SBATCH", False)
     ]
 
 
-def test_the_environment_is_taken_out_of_the_commands() -> None:
-    found = import_sbatch(
-        "#!/bin/bash\n#SBATCH -N1\n\nmodule purge\nmodule load cuda/12.6 gcc # both\n"
-        "source ~/envs/v/bin/activate\n\n# go\nmodule load late\npython a.py\n"
-    )
-    assert found.file["environment"] == {"modules": ["cuda/12.6", "gcc"], "venv": "~/envs/v"}
-    assert found.file["commands"] == ["module load late\npython a.py"]
-    assert [note.changes_execution for note in found.notes] == [False]
-
-
-@pytest.mark.parametrize(
-    "line", ["conda activate $ENV", "source venv/bin/activate", "module load $M"]
-)
-def test_shell_dependent_line_stays_command(line: str) -> None:
-    found = import_sbatch(f"#!/bin/bash\n{line}\npython a.py\n")
-    assert found.file == {"commands": [f"{line}\npython a.py"]}
-
-
-def test_directives_of_another_script_in_a_heredoc_stay() -> None:
-    body = "cat > x <<E\n#!/bin/bash\n#SBATCH -N 7\nE"
-    found = import_sbatch(f"#!/bin/bash\n#SBATCH -N 2\n{body}\n")
-    assert found.file == {"commands": [body], "resources": {"nodes": 2}}
-
-
 @pytest.mark.parametrize(
     "shebang",
     [
+        "#!/bin/bash",
         "#!/usr/bin/env python3",
         "#!/usr/bin/perl -w",
         "#!/bin/zsh",
@@ -361,23 +388,44 @@ def test_directives_of_another_script_in_a_heredoc_stay() -> None:
         "#! /bin/bash -l",
     ],
 )
-def test_script_of_another_interpreter_keeps_it(shebang: str) -> None:
-    found = import_sbatch(f"{shebang}\n#SBATCH -N 2\n\nprint(1)\n")
-    assert found.file["commands"] == [f"{shebang}\nprint(1)"]
-    assert found.notes == ()
+def test_script_is_kept_as_it_is(shebang: str) -> None:
+    script = (
+        f"{shebang}\n#SBATCH -N2\n\nmodule purge\nmodule load cuda/12.6 gcc # both\n"
+        "source ~/envs/v/bin/activate\ncat > x <<E\n#!/bin/bash\n#SBATCH -N 7\nE\ngrep SBATCH $0 \n\n"
+    )
+    found = import_sbatch(script)
+    assert found.file == {"commands": [script], "resources": {"nodes": 2}}
+    assert [note.changes_execution for note in found.notes] == [False]
 
 
-def test_login_shell_loads_its_modules_itself() -> None:
-    found = import_sbatch("#!/bin/bash --login\nmodule load gcc\nmake\n")
-    assert found.file == {"commands": ["#!/bin/bash --login\nmodule load gcc\nmake"]}
-    found = import_sbatch("#!/bin/bash -eu\nmodule load gcc\nmake\n")
-    assert found.file["environment"] == {"modules": ["gcc"]}
-    assert found.file["commands"] == ["#!/bin/bash -eu\nmake"]
-
-
-def test_interpreter_without_a_path_is_noted() -> None:
-    found = import_sbatch("#!python\nprint(1)\n")
+@pytest.mark.parametrize("first", ["#!python\n", "", "# no interpreter\n"])
+def test_script_without_an_interpreter_runs_under_bash(first: str) -> None:
+    found = import_sbatch(f"{first}print(1)\n")
     assert [(note.line, note.changes_execution) for note in found.notes] == [(1, True)]
+    kept = "" if first.startswith("#!") else first
+    assert found.file["commands"] == [f"#!/bin/bash\n{kept}print(1)\n"]
+
+
+def test_script_without_commands_has_none() -> None:
+    found = import_from("#!/bin/bash\n#SBATCH -N 2\n", HERE, "run.sh")
+    assert found.file.keys() == {"name", "workdir", "resources", "log_files"}
+    assert [note.option for note in found.notes] == ["commands"]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "folder", "path"),
+    [
+        ("run.sh", "-N 1", HERE, "run.sh"),
+        ("jobs/run.sh", "-N 1", HERE, "jobs/run.sh"),
+        ("/data/run.sh", "-N 1", HERE, "/data/run.sh"),
+        ("jobs/run.sh", "-D /x", HERE, f"{HERE}/jobs/run.sh"),
+        ("/data/run.sh", "-D /x", HERE, "/data/run.sh"),
+        ("run.sh", "-N 1", None, "run.sh"),
+    ],
+)
+def test_job_names_its_script(name: str, line: str, folder: str | None, path: str) -> None:
+    file = import_from(SCRIPT.format(f"#SBATCH {line}"), folder, name).file
+    assert (file["name"], file["script_path"]) == ("run.sh", path)
 
 
 def test_submit_dir_of_a_script_with_another_folder_is_serious() -> None:
@@ -389,7 +437,10 @@ def test_submit_dir_of_a_script_with_another_folder_is_serious() -> None:
 
 def test_windows_line_ends_are_noted() -> None:
     windows = import_sbatch("#!/bin/bash\r\n#SBATCH -N 2\r\necho\r\n")
-    assert windows.file == {"commands": ["echo"], "resources": {"nodes": 2}}
+    assert windows.file == {
+        "commands": ["#!/bin/bash\n#SBATCH -N 2\necho\n"],
+        "resources": {"nodes": 2},
+    }
     assert [note.option for note in windows.notes] == ["line ends"]
 
 
@@ -449,11 +500,12 @@ def test_amounts_survive_in_every_spelling(
     expected: dict[str, Any] = {"nodes": nodes, "tasks_per_node": tasks, "cpus_per_task": cpus}
     if gpus:
         expected["gpu"] = gpus
-    for spelling in (long, short):
+    for spelling, options in ((long, None), (short, ["ntasks"])):
         lines = [*spelling, *gpu, f"--mem {memory << 10}", f"-t{clock}"]
         script = SCRIPT.format("\n".join(f"#SBATCH {line}" for line in lines))
         found = import_sbatch(script).file
         assert found["max_duration"] == format_duration(seconds)
+        assert found["resources"].pop("sbatch_options", None) == options
         assert found["resources"] == {**expected, "memory": f"{memory}G"} or memory % 1024 == 0
 
 
@@ -476,8 +528,3 @@ def test_no_script_keeps_the_platform_busy(script: str) -> None:
     # Each of these scripts once took from a minute to days of processor time.
     assert time.process_time() - began < 5
     assert len(notes) <= MOST_NOTES
-
-
-def test_a_module_line_with_a_comment_loads_its_modules() -> None:
-    found = import_sbatch("#!/bin/bash\nmodule load  cuda/12.4 gcc  # both\npython a.py\n")
-    assert found.file["environment"] == {"modules": ["cuda/12.4", "gcc"]}
