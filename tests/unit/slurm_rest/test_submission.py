@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -64,6 +65,8 @@ def test_submission_contains_all_sbatch_options() -> None:
         "PATH=/bin",
         "SLURM_CPUS_PER_TASK=4",
         "SLURM_SUBMIT_DIR=/home/alice/jobs/7/2",
+        f"SLURM_SUBMIT_HOST={socket.gethostname()}",
+        "SLURM_PRIO_PROCESS=0",
     ]
     assert job == {
         "name": f"aitne-{UUID(int=7)}-2",

@@ -7,6 +7,7 @@ expressed in JSON is submitted by sbatch.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -228,6 +229,8 @@ def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields |
         "SLURM_CPUS_PER_TASK": job.get("cpus_per_task"),
         "SLURM_NTASKS_PER_NODE": job.get("tasks_per_node"),
         "SLURM_SUBMIT_DIR": job.get("current_working_directory"),
+        "SLURM_SUBMIT_HOST": socket.gethostname(),
+        "SLURM_PRIO_PROCESS": 0,
     }
     variables = {key: value for key, value in variables.items() if value is not None}
     both = {**environment, **variables}
