@@ -5157,7 +5157,7 @@ export interface components {
              */
             args?: string[];
             /**
-             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. It is a record only: the job runs the copy.
              * @example job.sbatch
              */
             script_path?: string | null;
@@ -5274,7 +5274,7 @@ export interface components {
              */
             args?: string[];
             /**
-             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. It is a record only: the job runs the copy.
              * @example job.sbatch
              */
             script_path?: string | null;
@@ -5528,7 +5528,7 @@ export interface components {
              */
             args?: string[];
             /**
-             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. It is a record only: the job runs the copy.
              * @example job.sbatch
              */
             script_path?: string | null;
@@ -5831,7 +5831,7 @@ export interface components {
              */
             args: string[];
             /**
-             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. It is a record only: the job runs the copy.
              * @example job.sbatch
              */
             script_path: string | null;
@@ -8433,7 +8433,7 @@ export interface components {
              */
             args?: string[];
             /**
-             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. Slurm shows it as the job's command; the job runs the copy.
+             * @description Path of the batch script that the command is a copy of: in full, below ~ or from its workdir. It is a record only: the job runs the copy.
              * @example job.sbatch
              */
             script_path?: string | null;

@@ -250,7 +250,7 @@ class JobOptions(BaseModel):
     ] = Field(
         None,
         description="Path of the batch script that the command is a copy of: in full, below ~ or "
-        "from its workdir. Slurm shows it as the job's command; the job runs the copy.",
+        "from its workdir. It is a record only: the job runs the copy.",
         examples=["job.sbatch"],
     )
     notebook: NotebookOptions | None = Field(
