@@ -376,58 +376,6 @@ def test_directives_end_with_the_first_command() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "shebang",
-    [
-        "#!/bin/bash",
-        "#!/usr/bin/env python3",
-        "#!/usr/bin/perl -w",
-        "#!/bin/zsh",
-        "#!/bin/sh",
-        "#!/bin/bash -e",
-        "#! /bin/bash -l",
-    ],
-)
-def test_script_is_kept_as_it_is(shebang: str) -> None:
-    script = (
-        f"{shebang}\n#SBATCH -N2\n\nmodule purge\nmodule load cuda/12.6 gcc # both\n"
-        "source ~/envs/v/bin/activate\ncat > x <<E\n#!/bin/bash\n#SBATCH -N 7\nE\ngrep SBATCH $0 \n\n"
-    )
-    found = import_sbatch(script)
-    assert found.file == {"commands": [script], "resources": {"nodes": 2}}
-    assert [note.changes_execution for note in found.notes] == [False]
-
-
-@pytest.mark.parametrize("first", ["#!python\n", "", "# no interpreter\n"])
-def test_script_without_an_interpreter_runs_under_bash(first: str) -> None:
-    found = import_sbatch(f"{first}print(1)\n")
-    assert [(note.line, note.changes_execution) for note in found.notes] == [(1, True)]
-    kept = "" if first.startswith("#!") else first
-    assert found.file["commands"] == [f"#!/bin/bash\n{kept}print(1)\n"]
-
-
-def test_script_without_commands_has_none() -> None:
-    found = import_from("#!/bin/bash\n#SBATCH -N 2\n", HERE, "run.sh")
-    assert found.file.keys() == {"name", "workdir", "resources", "log_files"}
-    assert [note.option for note in found.notes] == ["commands"]
-
-
-@pytest.mark.parametrize(
-    ("name", "line", "folder", "path"),
-    [
-        ("run.sh", "-N 1", HERE, "run.sh"),
-        ("jobs/run.sh", "-N 1", HERE, "jobs/run.sh"),
-        ("/data/run.sh", "-N 1", HERE, "/data/run.sh"),
-        ("jobs/run.sh", "-D /x", HERE, f"{HERE}/jobs/run.sh"),
-        ("/data/run.sh", "-D /x", HERE, "/data/run.sh"),
-        ("run.sh", "-N 1", None, "run.sh"),
-    ],
-)
-def test_job_names_its_script(name: str, line: str, folder: str | None, path: str) -> None:
-    file = import_from(SCRIPT.format(f"#SBATCH {line}"), folder, name).file
-    assert (file["name"], file["script_path"]) == ("run.sh", path)
-
-
 def test_submit_dir_of_a_script_with_another_folder_is_serious() -> None:
     script = "#!/bin/bash\n#SBATCH --chdir={}\ncd $SLURM_SUBMIT_DIR\n"
     assert import_from(script.format(HERE), HERE).notes == ()
