@@ -2688,6 +2688,8 @@ export interface paths {
         /**
          * Convert a batch script to a job file
          * @description Convert a batch script to a job file. Nothing is stored.
+         *
+         *     A script that sbatch would refuse is refused with its line.
          */
         post: operations["import_job"];
         delete?: never;
@@ -6824,7 +6826,7 @@ export interface components {
          *     meaning.
          */
         Note: {
-            /** @description Line number in the script, from 1. */
+            /** @description Line number in the script, from 1; 0: an option of the command line or environment of sbatch. */
             line: number;
             /** @description Name of the option. */
             option: string;
@@ -6835,6 +6837,11 @@ export interface components {
              * @default true
              */
             changes_execution: boolean;
+            /**
+             * @description Whether the job is refused unless the site permits the option (`slurm.extra`).
+             * @default false
+             */
+            needs_permission: boolean;
         };
         /** @description Content of ``notebook`` in a job file: a notebook that the job runs. */
         NotebookOptions: {

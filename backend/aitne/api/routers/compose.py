@@ -13,8 +13,8 @@ from aitne.api.routers.jobs import JobId
 from aitne.core.errors import Conflict, InvalidInput
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.job_yaml import write_job_file
+from aitne.core.jobs.sbatch_conversion import Note
 from aitne.core.jobs.sbatch_import import MAX_CHARS, ImportedScript, import_sbatch
-from aitne.core.jobs.sbatch_options import Note
 from aitne.core.models.base import Frozen, Strict
 
 router = APIRouter(prefix=V1, tags=["jobs"])
@@ -59,10 +59,14 @@ class ImportedJobFile(WrittenJobFile):
 
 
 @router.post("/jobs:import")
-async def import_job(body: BatchScript, actor: Reader) -> ImportedJobFile:
-    """Convert a batch script to a job file. Nothing is stored."""
+async def import_job(body: BatchScript, actor: Reader, platform: PlatformDep) -> ImportedJobFile:
+    """Convert a batch script to a job file. Nothing is stored.
+
+    A script that sbatch would refuse is refused with its line.
+    """
+    permitted = platform.settings.slurm.extra
     try:
-        return ImportedJobFile.from_script(import_sbatch(body.script))
+        return ImportedJobFile.from_script(import_sbatch(body.script, permitted=permitted))
     except ValueError as error:
         raise InvalidInput.field("script", str(error)) from error
 

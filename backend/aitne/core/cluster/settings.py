@@ -9,6 +9,24 @@ from pydantic import Field, field_validator
 
 from aitne.core.models.base import Strict
 
+LAYOUT_OPTIONS = (
+    "--cores-per-socket",
+    "--distribution",
+    "--extra-node-info",
+    "--gpu-bind",
+    "--gres-flags",
+    "--hint",
+    "--mem-bind",
+    "--ntasks-per-core",
+    "--ntasks-per-socket",
+    "--sockets-per-node",
+    "--threads-per-core",
+    "--tres-bind",
+)
+"""Options of sbatch about how a job's tasks are laid out on the CPUs and GPUs that it gets, which
+harm no other job.
+"""
+
 
 class SlurmSettings(Strict):
     """A Slurm cluster. Needed only with `scheduler = "slurm"` or `"slurm_cli"`."""
@@ -53,9 +71,9 @@ class SlurmSettings(Strict):
         None, description="The sessions' URL as nodes reach it; unset: its public one."
     )
     extra: list[str] = Field(
-        default_factory=list,
-        description="Options of sbatch that a job file may pass in `slurm.extra`, such as "
-        '`["--mail-type", "--switches"]`.',
+        list(LAYOUT_OPTIONS),
+        description="Options of sbatch that a job file may pass in `slurm.extra`; a list here replaces the "
+        "default, which has those about the layout of tasks and their binding to CPUs, GPUs and memory.",
     )
     import_users: bool = Field(
         False, description="Create portal accounts and projects from Slurm's users and accounts."

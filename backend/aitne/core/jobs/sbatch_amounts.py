@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from aitne.core.jobs.sbatch_options import SbatchConversion
+from aitne.core.jobs.sbatch_conversion import SbatchConversion
+from aitne.core.jobs.sbatch_words import SbatchOption, refuse
 from aitne.core.units import format_memory
 
 _MEMORY = re.compile(r"([0-9]{1,15})([KMGT]?)B?", re.IGNORECASE)
@@ -16,6 +17,7 @@ _GPU = re.compile(r"(?:([A-Za-z0-9][A-Za-z0-9_.-]{0,39}):)?([0-9]{1,4})")
 _GRES = re.compile(
     r"(?:gres[:/])?([a-z][a-z0-9_]{0,39})(?::([A-Za-z0-9][A-Za-z0-9_.-]{0,39}))??(?::([0-9]{1,6}))?"
 )
+_MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
@@ -73,6 +75,8 @@ def _nodes(wish: SbatchConversion) -> int | None:
     if option is None:
         return None
     match = _RANGE.fullmatch(option.value or "")
+    if not re.fullmatch(r"[0-9][0-9kKmM,:-]*", option.value or ""):
+        refuse(option, f"{option.value!r} is not a number of nodes, so sbatch refuses it")
     if match is None or not int(match[1]):
         wish.note(option.line, "--nodes", f"{option.value!r} is not a number of nodes")
         return None
@@ -90,8 +94,7 @@ def _count(wish: SbatchConversion, name: str) -> int | None:
     if option is None:
         return None
     if not re.fullmatch(r"[0-9]{1,6}", option.value or "") or not int(option.value or 0):
-        wish.note(option.line, f"--{name}", f"{option.value!r} is not a number")
-        return None
+        refuse(option, f"{option.value!r} is not a number from 1, so sbatch refuses it")
     return int(option.value or 0)
 
 
@@ -206,11 +209,14 @@ def _memory(wish: SbatchConversion, cpus: int, gpus: int, options: list[str]) ->
     """
     text: str | None = None
     spelling = "mem"
+    given = _memory_options(wish)
     for name, times in (("mem-per-gpu", gpus), ("mem-per-cpu", cpus), ("mem", 1)):
-        option = wish.amounts.get(name)
+        option = given.get(name)
         if option is None:
             continue
         match = _MEMORY.fullmatch(option.value or "")
+        if not re.fullmatch(r"[0-9]+[KMGTP]?B?", option.value or "", re.IGNORECASE):
+            refuse(option, f"{option.value!r} is not an amount of memory, so sbatch refuses it")
         if match is None or not int(match[1]) or not times:
             amount = (
                 "all memory of a node"
@@ -223,3 +229,16 @@ def _memory(wish: SbatchConversion, cpus: int, gpus: int, options: list[str]) ->
     if spelling != "mem":
         options.append(spelling)
     return text
+
+
+def _memory_options(wish: SbatchConversion) -> dict[str, SbatchOption]:
+    """Return the options about memory that are in force: one in the script or on the command line
+    replaces those of the environment. Two of them are refused, as by sbatch.
+    """
+    given = {name: wish.amounts[name] for name in _MEMORY_OPTIONS if name in wish.amounts}
+    written = {name: option for name, option in given.items() if option.variable is None}
+    chosen = written or given
+    if len(chosen) > 1:
+        first, second, *_ = chosen
+        refuse(chosen[second], f"and --{first} exclude each other, so sbatch refuses them")
+    return chosen

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aitne.core.jobs.commands import interpreter
-from aitne.core.jobs.sbatch_options import SbatchConversion
+from aitne.core.jobs.sbatch_conversion import SbatchConversion
+from aitne.core.jobs.script_arguments import uses_arguments
 
 _BASH = "#!/bin/bash"
 
 
-def read_body(
-    lines: Sequence[str], begin: int, wish: SbatchConversion, folder: str | None
-) -> str | None:
+def read_body(lines: Sequence[str], begin: int, wish: SbatchConversion) -> str | None:
     """Return the script as a command with an interpreter; None if the script has no commands.
 
     The job has the script as a file, as with sbatch, so that ``$0``, ``BASH_SOURCE`` and the line
@@ -25,27 +24,33 @@ def read_body(
         )
         return None
     text = "\n".join(lines)
-    if not text.startswith("#!"):
-        wish.note(1, "#!", "is missing, so sbatch would refuse the script; here it runs under bash")
-        text = f"{_BASH}\n{text}"
-    elif interpreter(text) is None:
+    if interpreter(text) is None:
         first, _, rest = text.partition("\n")
         wish.note(
             1, first[:60], "names no interpreter by its path; here the script runs under bash"
         )
         text = f"{_BASH}\n{rest}"
-    _check_submit_dir("\n".join(lines[begin:]), begin + 1, wish, folder)
+    if not wish.fields["args"] and uses_arguments(text):
+        wish.note(
+            begin + 1,
+            "args",
+            "the script reads arguments and gets none: `aitne import -- SCRIPT ARGUMENTS`, or `args` "
+            "in the job file",
+        )
     return text
 
 
-def _check_submit_dir(command: str, line: int, wish: SbatchConversion, folder: str | None) -> None:
-    if "SLURM_SUBMIT_DIR" not in command:
+def check_submit_dir(lines: Sequence[str], begin: int, wish: SbatchConversion) -> None:
+    """Add a note if the script reads ``SLURM_SUBMIT_DIR`` and the job has another folder there.
+    ``begin`` is as for ``read_body``.
+    """
+    if not any("SLURM_SUBMIT_DIR" in line for line in lines[begin:]):
         return
     if "workdir" not in wish.fields:
         why = (
             "is the folder that sbatch was called in, which a job file does not know: set `workdir`"
         )
-        wish.note(line, "SLURM_SUBMIT_DIR", why)
-    elif wish.fields["workdir"] != folder:
+        wish.note(begin + 1, "SLURM_SUBMIT_DIR", why)
+    elif wish.fields["workdir"] != wish.folder:
         why = f"is {wish.fields['workdir']} here; with --chdir sbatch sets the folder that it was called in"
-        wish.note(line, "SLURM_SUBMIT_DIR", why)
+        wish.note(begin + 1, "SLURM_SUBMIT_DIR", why)

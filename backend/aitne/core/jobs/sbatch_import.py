@@ -2,8 +2,9 @@
 
 The lines are read as sbatch reads them (https://slurm.schedmd.com/sbatch.html): ``#SBATCH`` at the
 beginning of a line, up to the first command; quotes and comments as there; of an option that is
-there twice the last counts; long options may be cut short. The whole script, as it is, becomes one
-command.
+there twice the last counts; long options may be cut short. Options of sbatch's environment and
+command line follow those of the script. The whole script, as it is, becomes one command. What sbatch
+refuses is refused here.
 """
 
 from __future__ import annotations
@@ -11,14 +12,23 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from aitne.core.jobs import sbatch_amounts, sbatch_names, sbatch_options
-from aitne.core.jobs.sbatch_body import read_body
-from aitne.core.jobs.sbatch_options import Note, SbatchConversion, SbatchOption
+from aitne.core.cluster.settings import LAYOUT_OPTIONS
+from aitne.core.jobs import sbatch_amounts, sbatch_options
+from aitne.core.jobs.sbatch_body import check_submit_dir, read_body
+from aitne.core.jobs.sbatch_call import WRAP, SbatchCall
+from aitne.core.jobs.sbatch_conversion import Note, SbatchConversion
+from aitne.core.jobs.sbatch_words import (
+    COMMAND_LINE,
+    SbatchOption,
+    refuse,
+    split_directive,
+    take_options,
+)
 from aitne.core.models.base import Frozen
 from aitne.core.models.job_file import JobFile
 
@@ -31,32 +41,123 @@ _OTHER_DIRECTIVE = re.compile(r"#(?:PBS|BSUB|BB|DW|STB)\s+\S")
 """Pattern of directives of PBS and LSF, which sbatch translates, and of burst buffers."""
 
 
+_QUEUE = ("slurm.partition", "slurm.qos", "slurm.account", "slurm.reservation", "slurm.constraint")
+"""Fields that decide where and for whom a job runs: without them it would run elsewhere."""
+
+
 class ImportedScript(Frozen):
     """Job file converted from a batch script, and notes on what could not be converted."""
 
     file: dict[str, Any]
     notes: tuple[Note, ...]
+    lines: dict[str, int]
+    """Lines of the script from which fields of the job file come."""
 
 
-def import_sbatch(text: str, folder: str | None = None, name: str | None = None) -> ImportedScript:
+def import_sbatch(
+    text: str,
+    folder: str | None = None,
+    path: str | None = None,
+    *,
+    call: SbatchCall | None = None,
+    synced: str | None = None,
+    permitted: Collection[str] = LAYOUT_OPTIONS,
+) -> ImportedScript:
     """Convert a batch script. The result is always a valid job file; the notes list what was
     omitted or changed.
 
-    ``folder`` is the folder in which sbatch would be called, where the job starts; None: unknown,
-    which is noted. ``name`` is the path of the script, in full or from ``folder``; its last part is
-    the name of a job without ``--job-name``, as with sbatch. None: unknown.
+    Args:
+        text: the batch script.
+        folder: folder in which sbatch would be called, where the job starts; None: unknown, which
+            is noted.
+        path: path of the script, in full or from ``folder``; its last part is the name of a job
+            without ``--job-name``, as with sbatch; ``-`` is the standard input. None: unknown.
+        call: command line and environment of sbatch; None: only the script counts.
+        synced: folder in a copy of whose files the job runs (``--sync``), instead of ``folder``;
+            None: none is uploaded.
+        permitted: options that the site permits in ``slurm.extra``.
 
     Raises:
-        ValueError: the script is too long, contains a character that no program can receive, or
-            describes a job that the platform cannot run, such as a heterogeneous job.
+        ValueError: sbatch refuses the script, or it describes a job that the platform cannot run,
+            such as a heterogeneous job.
     """
+    call = call or SbatchCall()
+    lines = _lines(text)
+    wish = SbatchConversion(folder=folder, permitted=frozenset(permitted))
+    begin = _body_begins(lines)
+    for option in _in_force([*_read_directives(lines, begin, wish), *call.options]):
+        sbatch_options.take(wish, option)
+        if option.variable is not None:
+            message = f"is set by {option.variable} of the environment"
+            wish.note(COMMAND_LINE, f"--{option.name}", message, changes_execution=False)
+    _set_workdir(wish, synced)
+    if call.wrap is not None:
+        wish.fields.setdefault("name", WRAP)
+    elif path is not None:
+        wish.fields.setdefault("name", "sbatch" if path == "-" else posixpath.basename(path))
+    wish.fields["args"] = list(call.arguments)
+    command = read_body(lines, begin, wish)
+    if synced is None:
+        check_submit_dir(lines, begin, wish)
+    if path not in (None, "-") and call.wrap is None and command is not None:
+        wish.fields["script_path"] = _script_path(path, wish, synced)
+    return _checked(_assemble(wish, command), wish)
+
+
+def _script_path(path: str, wish: SbatchConversion, synced: str | None) -> str:
+    """Return the path of the script from the job's working directory, in which the script stays if
+    the job runs in a copy of that folder; in full if the script is elsewhere.
+    """
+    if wish.folder is None:
+        return path
+    if synced is not None:
+        return posixpath.relpath(posixpath.join(wish.folder, path), synced)
+    return path if wish.fields.get("workdir") == wish.folder else posixpath.join(wish.folder, path)
+
+
+def is_batch_script(text: str) -> bool:
+    """Return whether a text is a script for sbatch: it begins with ``#!`` and has a directive."""
+    return text.startswith("#!") and any(map(_DIRECTIVE.match, text.split("\n")))
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a batch script. Raises ``ValueError`` for a text that sbatch refuses."""
     if len(text) > MAX_CHARS:
         raise ValueError(f"a batch script of more than {MAX_CHARS >> 10} KiB is refused")
     if "\0" in text:
         raise ValueError("a batch script has no NUL characters; this is another kind of file")
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    wish = SbatchConversion()
-    begin = _body_begins(lines)
+    if not text.startswith("#!"):
+        raise ValueError(
+            "line 1: sbatch refuses a script that does not begin with #! and an interpreter, such as "
+            "#!/bin/bash"
+        )
+    if "\r\n" in text:
+        number = text[: text.index("\r\n")].count("\n") + 1
+        raise ValueError(
+            f"line {number}: sbatch refuses line ends of Windows; `dos2unix` converts them"
+        )
+    return text.split("\n")
+
+
+def _in_force(options: Sequence[SbatchOption]) -> Iterable[SbatchOption]:
+    """Return the last one of each option, in order. Raises ``ValueError`` for an option that sbatch
+    refuses, even if a later one replaces it.
+    """
+    last: dict[str, SbatchOption] = {}
+    draft = SbatchConversion()
+    for option in options:
+        sbatch_options.take(draft, option)
+        last.pop(option.name, None)
+        last[option.name] = option
+    return last.values()
+
+
+def _read_directives(
+    lines: list[str], begin: int, wish: SbatchConversion
+) -> Iterator[SbatchOption]:
+    """Yield the options of all directives before the line with the index ``begin``. Raises
+    ``ValueError`` for a directive that sbatch refuses.
+    """
     directives = 0
     for number, line in enumerate(lines, 1):
         directive = _DIRECTIVE.match(line)
@@ -85,34 +186,30 @@ def import_sbatch(text: str, folder: str | None = None, name: str | None = None)
                 f"line {number}: a heterogeneous job cannot be imported, because all nodes of a job "
                 "get the same resources: import each component as a job of its own"
             )
-        for option in _options(number, directive[1], wish):
-            sbatch_options.take(wish, option)
-    if "\r" in text:
+        words = deque(split_directive(number, directive[1]))
+        yield from take_options(number, words, sbatch_options.KNOWN)
+        if words:
+            refuse(SbatchOption(number, "#SBATCH", None), f"{words[0]!r} is not an option")
+
+
+def _set_workdir(wish: SbatchConversion, synced: str | None) -> None:
+    """Set the folder in which the job starts, with a note if sbatch would start it elsewhere."""
+    line = wish.lines.get("workdir", 1)
+    if synced is not None:
+        start = wish.fields.pop("workdir", wish.folder)
+        if start != synced:
+            message = f"the job starts in a copy of {synced}, with sbatch it would start in {start}"
+            wish.note(line, "workdir", message)
+    elif "workdir" in wish.lines:
+        return
+    elif wish.folder is None:
         wish.note(
-            1, "line ends", "were those of Windows, which sbatch refuses; they were converted"
+            1,
+            "workdir",
+            "sbatch starts a job where it is called, this one starts in the home folder",
         )
-    if "workdir" not in wish.lines:
-        if folder is None:
-            wish.note(
-                1,
-                "workdir",
-                "sbatch starts a job where it is called, this one starts in the home folder",
-            )
-        else:
-            wish.fields["workdir"] = folder
-    command = read_body(lines, begin, wish, folder)
-    if name:
-        wish.fields.setdefault("name", posixpath.basename(name))
-    if name and command is not None:
-        wish.fields["script_path"] = _script_path(name, folder, wish.fields.get("workdir"))
-    return _checked(_assemble(wish, command), wish)
-
-
-def _script_path(name: str, folder: str | None, workdir: str | None) -> str:
-    """Return the path of the script from the job's working directory, in which the script stays if
-    the job runs in a copy of that folder; in full if the two folders differ.
-    """
-    return name if workdir == folder or folder is None else posixpath.join(folder, name)
+    else:
+        wish.fields["workdir"] = wish.folder
 
 
 def _body_begins(lines: list[str]) -> int:
@@ -121,103 +218,6 @@ def _body_begins(lines: list[str]) -> int:
         if line.strip() and not line.lstrip().startswith("#"):
             return index
     return len(lines)
-
-
-def _words(text: str) -> Iterator[str]:
-    """Yield the arguments of a directive: text in quotes is one argument, ``#`` starts a
-    comment.
-    """
-    word: list[str] | None = None
-    quote = ""
-    escaped = False
-    for char in text:
-        if escaped:
-            word = word or []
-            word.append(char)
-            escaped = False
-        elif quote:
-            if char == quote:
-                quote = ""
-            elif char == "\\" and quote == '"':
-                escaped = True
-            else:
-                word = word or []
-                word.append(char)
-        elif char == "\\":
-            escaped = True
-        elif char in "'\"":
-            quote, word = char, word or []
-        elif char == "#":
-            break
-        elif char.isspace():
-            if word is not None:
-                yield "".join(word)
-            word = None
-        else:
-            word = word or []
-            word.append(char)
-    if word is not None:
-        yield "".join(word)
-
-
-def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOption]:
-    words = deque(_words(text))
-    while words:
-        word = words.popleft()
-        if word.startswith("--"):
-            written_name, equals, value = word[2:].partition("=")
-            name = _long(written_name)
-            if name is None:
-                wish.note(
-                    line, f"--{written_name}", "is not an option of sbatch that is known here"
-                )
-                if not equals and words and not words[0].startswith("-"):
-                    words.popleft()
-                continue
-            if equals and name in sbatch_names.NO_VALUE:
-                wish.note(line, f"--{name}", "takes no value, so sbatch refuses the script")
-                continue
-            if not equals and name not in sbatch_names.OPTIONAL_VALUE | sbatch_names.NO_VALUE:
-                if not words:
-                    wish.note(line, f"--{name}", "has no value")
-                    continue
-                value, equals = words.popleft(), "="
-            yield SbatchOption(line, name, value if equals else None)
-        elif word.startswith("-") and len(word) > 1:
-            letter = word[1]
-            name = sbatch_names.SHORT.get(letter)
-            if name is None:
-                wish.note(line, f"-{letter}", "is not an option of sbatch that is known here")
-                continue
-            if name in sbatch_names.NO_VALUE:
-                yield SbatchOption(line, name, None)
-                if word[2:]:
-                    words.appendleft(f"-{word[2:]}")
-                continue
-            if name in sbatch_names.OPTIONAL_VALUE:
-                yield SbatchOption(line, name, word[2:] or None)
-                continue
-            value = word[2:] or (words.popleft() if words else "")
-            if not value:
-                wish.note(line, f"-{letter}", "has no value")
-                continue
-            yield SbatchOption(line, name, value)
-        else:
-            wish.note(line, word, "is not an option")
-
-
-def _long(prefix: str) -> str | None:
-    """Return the full name of an option, which may be abbreviated to an unambiguous prefix; None if
-    the option does not exist or the prefix is ambiguous.
-    """
-    options = sbatch_options.KNOWN
-    meant = (
-        [prefix]
-        if prefix in options
-        else [name for name in options if prefix and name.startswith(prefix)]
-    )
-    names = {sbatch_names.ALIASES.get(name, name) for name in meant}
-    return names.pop() if len(names) == 1 else None
 
 
 def _assemble(wish: SbatchConversion, command: str | None) -> dict[str, Any]:
@@ -237,7 +237,16 @@ def _assemble(wish: SbatchConversion, command: str | None) -> dict[str, Any]:
         "placement": wish.placement,
         "slurm": wish.slurm,
     }
-    ordered = ["name", "environment", "commands", "script_path", "workdir", "env", "resources"]
+    ordered = [
+        "name",
+        "environment",
+        "commands",
+        "args",
+        "script_path",
+        "workdir",
+        "env",
+        "resources",
+    ]
     ordered += [
         "max_duration",
         "array",
@@ -263,7 +272,9 @@ def _checked(file: dict[str, Any], wish: SbatchConversion) -> ImportedScript:
                 _drop(file, problem["loc"], problem["msg"], wish)
         else:
             return ImportedScript(
-                file=file, notes=tuple(sorted(wish.notes, key=lambda note: note.line))
+                file=file,
+                notes=tuple(sorted(wish.notes, key=lambda note: note.line)),
+                lines={name: line for name, line in wish.lines.items() if line != COMMAND_LINE},
             )
 
 
@@ -280,6 +291,9 @@ def _drop(
             if isinstance(parent, dict):
                 parent.pop(part, None)
             reason = message.removeprefix("Value error, ").rstrip(".")
+            if field in _QUEUE:
+                option = SbatchOption(wish.lines[field], names[-1], None)
+                refuse(option, f"is not a name that Slurm can have: {reason}")
             wish.note(wish.lines.get(field, 1), field, f"is not a valid value: {reason}")
             break
         parent = child

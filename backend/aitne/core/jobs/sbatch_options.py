@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
 
+from aitne.core.jobs.sbatch_conversion import SbatchConversion
 from aitne.core.jobs.sbatch_names import (
     ALIASES,
     AMOUNTS,
@@ -17,84 +17,17 @@ from aitne.core.jobs.sbatch_names import (
     REFUSED,
     SITE,
 )
-from aitne.core.models.base import Frozen, deprecated_copy
+from aitne.core.jobs.sbatch_words import SbatchOption, refuse
 from aitne.core.models.job_options import EXTRA, MOST_EXTRA, SIGNAL, SlurmOptions
 from aitne.core.units import format_duration, parse_array, parse_duration
 from aitne.topology.hostlist import expand_hostlist
-
-MOST_NOTES = 500
-"""Maximum number of notes, because a script of mistakes alone could cause a hundred thousand."""
-
-
-class Note(Frozen):
-    """Note on an option of the script that the job file does not contain, or contains with another
-    meaning.
-    """
-
-    line: int
-    """Line number in the script, from 1."""
-    option: str
-    """Name of the option."""
-    message: str
-    changes_execution: bool = True
-    """Whether the job would run differently than with sbatch."""
-    serious: ClassVar = deprecated_copy("changes_execution", bool)
-
-
-class SbatchOption(NamedTuple):
-    """Option of a batch script."""
-
-    line: int
-    """Line number in the script, from 1."""
-    name: str
-    value: str | None
-    """Value of the option; None: written without a value."""
-
-
-@dataclass
-class SbatchConversion:
-    """State of a conversion: fields, options and notes collected so far."""
-
-    fields: dict[str, Any] = field(default_factory=dict)
-    """Fields of the job file outside the sections below."""
-    slurm: dict[str, Any] = field(default_factory=dict)
-    """Fields of the section ``slurm``."""
-    placement: dict[str, Any] = field(default_factory=dict)
-    """Fields of the section ``placement``."""
-    extra: dict[str, str] = field(default_factory=dict)
-    """Values of the options that are copied to ``slurm.extra``, by name."""
-    env: dict[str, str] = field(default_factory=dict)
-    """Environment variables of the job."""
-    amounts: dict[str, SbatchOption] = field(default_factory=dict)
-    """Options about nodes, tasks, CPUs, memory and GPUs by name; they are converted together
-    because they depend on each other.
-    """
-    notes: list[Note] = field(default_factory=list)
-    """Notes on options that were omitted or changed."""
-    logs: dict[str, SbatchOption] = field(default_factory=dict)
-    """Options about files for stdout and stderr, by name."""
-    lines: dict[str, int] = field(default_factory=dict)
-    """Line of the script from which each field of the job file comes."""
-
-    def note(self, line: int, option: str, message: str, *, changes_execution: bool = True) -> None:
-        """Add a note on what was not converted; beyond ``MOST_NOTES`` notes are dropped."""
-        if len(self.notes) >= MOST_NOTES:
-            return
-        self.notes.append(
-            Note(
-                line=line,
-                option=option[:200],
-                message=message[:1_000],
-                changes_execution=changes_execution,
-            )
-        )
 
 
 def take(wish: SbatchConversion, option: SbatchOption) -> None:
     """Convert one option of the script, or add a note that states why it is not converted.
 
     Raises:
-        ValueError: the platform cannot run a job with this option.
+        ValueError: sbatch refuses the option, or the platform cannot run a job with it.
     """
     name = option.name
     if name in AMOUNTS:
@@ -106,7 +39,7 @@ def take(wish: SbatchConversion, option: SbatchOption) -> None:
     elif name in SITE:
         _extra(wish, option)
     elif name in REFUSED:
-        raise ValueError(f"line {option.line}: --{name} {REFUSED[name]}")
+        refuse(option, REFUSED[name])
     elif name in LEFT_OUT:
         wish.note(option.line, f"--{name}", f"was left out: {LEFT_OUT[name]}")
     else:
@@ -170,12 +103,13 @@ def _extra(wish: SbatchConversion, option: SbatchOption) -> None:
         return
     wish.extra[option.name] = text
     wish.lines["slurm.extra"] = option.line
-    wish.note(
-        option.line,
-        f"--{option.name}",
-        "was kept in `slurm.extra`: the job is refused unless the site permits this option",
-        changes_execution=False,
-    )
+    if f"--{option.name}" not in wish.permitted:
+        wish.note(
+            option.line,
+            f"--{option.name}",
+            "was kept in `slurm.extra`: the job is refused unless the site permits this option",
+            needs_permission=True,
+        )
 
 
 def _plain(target: str) -> Callable[[SbatchConversion, SbatchOption], None]:
@@ -190,26 +124,35 @@ def _plain(target: str) -> Callable[[SbatchConversion, SbatchOption], None]:
 
 
 def _time(wish: SbatchConversion, option: SbatchOption) -> None:
-    text = option.value or ""
-    try:
-        seconds = parse_duration(text)
-    except ValueError:
-        seconds = 0
     wish.fields.pop("max_duration", None)
+    if (option.value or "").upper() in ("-1", "UNLIMITED", "INFINITE"):
+        seconds = 0
+    else:
+        seconds = _seconds(option)
     if not seconds:
-        limit = "no limit" if text.upper() in ("0", "UNLIMITED", "INFINITE") else repr(text)
-        wish.note(option.line, "--time", f"{limit} is not a time limit that a job can have")
+        wish.note(option.line, "--time", "no limit is not a time limit that a job can have")
         return
     wish.fields["max_duration"] = format_duration(seconds)
     wish.lines["max_duration"] = option.line
 
 
+def _seconds(option: SbatchOption) -> int:
+    """Return the seconds of a time in sbatch's forms, which have no units; refuse other values."""
+    text = option.value or ""
+    if not re.fullmatch(r"[0-9:-]+", text):
+        refuse(option, f"{text!r} is not a time, so sbatch refuses it")
+    try:
+        return parse_duration(text)
+    except ValueError:
+        refuse(option, f"{text!r} is not a time, so sbatch refuses it")
+
+
 def _array(wish: SbatchConversion, option: SbatchOption) -> None:
     try:
         wish.fields["array"] = str(parse_array(option.value or ""))
-        wish.lines["array"] = option.line
     except ValueError as error:
-        wish.note(option.line, "--array", str(error))
+        refuse(option, str(error))
+    wish.lines["array"] = option.line
 
 
 def _chdir(wish: SbatchConversion, option: SbatchOption) -> None:
@@ -217,6 +160,8 @@ def _chdir(wish: SbatchConversion, option: SbatchOption) -> None:
     wish.lines["workdir"] = option.line
     if path.startswith(("/", "~/")):
         wish.fields["workdir"] = path
+    elif wish.folder is not None:
+        wish.fields["workdir"] = os.path.normpath(os.path.join(wish.folder, path))
     else:
         wish.note(
             option.line,
@@ -238,7 +183,9 @@ def _exclusive(wish: SbatchConversion, option: SbatchOption) -> None:
 def _nice(wish: SbatchConversion, option: SbatchOption) -> None:
     # Without a value sbatch takes 100.
     text = "100" if option.value is None else option.value
-    if not re.fullmatch(r"[0-9]{1,10}", text):
+    if not re.fullmatch(r"-?[0-9]{1,10}", text):
+        refuse(option, f"{text!r} is not a number, so sbatch refuses it")
+    if text.startswith("-"):
         wish.note(option.line, "--nice", f"{text!r}: only a number from 0 can be set by users")
         return
     wish.slurm["nice"] = int(text)
@@ -246,15 +193,9 @@ def _nice(wish: SbatchConversion, option: SbatchOption) -> None:
 
 
 def _time_min(wish: SbatchConversion, option: SbatchOption) -> None:
-    try:
-        seconds = parse_duration(option.value or "")
-    except ValueError:
-        seconds = 0
-    if not seconds:
-        wish.note(option.line, "--time-min", f"{option.value!r} is not a duration")
-        return
-    wish.slurm["time_min"] = format_duration(seconds)
-    wish.lines["slurm.time_min"] = option.line
+    if seconds := _seconds(option):
+        wish.slurm["time_min"] = format_duration(seconds)
+        wish.lines["slurm.time_min"] = option.line
 
 
 def _requeue(value: bool) -> Callable[[SbatchConversion, SbatchOption], None]:
@@ -317,8 +258,7 @@ def _signal(wish: SbatchConversion, option: SbatchOption) -> None:
     match = _SIGNAL.fullmatch(option.value or "")
     text = match and f"{match[2].upper()}@{match[3] or 60}"
     if match is None or not text or not re.fullmatch(SIGNAL, text):
-        wish.note(option.line, "--signal", f"{option.value!r} is not a signal and a time")
-        return
+        refuse(option, f"{option.value!r} is not a signal and a time, so sbatch refuses it")
     wish.slurm["signal"] = text
     wish.lines["slurm.signal"] = option.line
     if match[1]:
@@ -331,13 +271,9 @@ def _signal(wish: SbatchConversion, option: SbatchOption) -> None:
 
 def _switches(wish: SbatchConversion, option: SbatchOption) -> None:
     count, _, wait = (option.value or "").partition("@")
-    try:
-        seconds = parse_duration(wait) if wait else 0
-    except ValueError:
-        count = ""
+    seconds = _seconds(option._replace(value=wait)) if wait else 0
     if not re.fullmatch(r"[1-9][0-9]{0,5}", count):
-        wish.note(option.line, "--switches", f"{option.value!r} is not a number and a time")
-        return
+        refuse(option, f"{option.value!r} is not a number and a time, so sbatch refuses it")
     wish.placement["compact"] = "prefer" if seconds else "require"
     wish.placement.pop("wait", None)
     if seconds:

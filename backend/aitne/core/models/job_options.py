@@ -45,7 +45,7 @@ SlurmName = Annotated[str, Field(pattern=f"^{_NAME}$")]
 LICENSES = r"^[A-Za-z0-9_@.:-]{1,100}([,|;][A-Za-z0-9_@.:-]{1,100}){0,19}$"
 LogFile = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4_000)]
 EXTRA = r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$"
-MOST_EXTRA = 20
+MOST_EXTRA = 64
 MOST_ARGS = 1_000
 Argument = Annotated[str, Field(max_length=65_536), AfterValidator(passable)]
 """Argument of a job's commands."""
