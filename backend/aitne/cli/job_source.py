@@ -118,9 +118,12 @@ def read(path: str) -> JobFileSource:
     return sources[0]
 
 
-def read_all(path: str) -> list[JobFileSource]:
-    """Read all job files in one YAML file, separated by ``---``. Raises ``InvalidInput`` as
-    ``read`` does."""
+def read_all(path: str, *, synced: str | None = None) -> list[JobFileSource]:
+    """Read all job files in one YAML file, separated by ``---``, or the one that a batch script for
+    sbatch is converted to. ``synced`` is the folder that is uploaded for the job; None: none is.
+
+    Raises ``InvalidInput`` as ``read`` does.
+    """
     name = "standard input" if path == "-" else path
     try:
         if path == "-":
@@ -132,7 +135,19 @@ def read_all(path: str) -> list[JobFileSource]:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     if len(text) > MAX_BYTES:
         raise InvalidInput(f"{name} is larger than 4 MiB: this is not a job file.")
-    sources = _parse(name, text)
+    if text.startswith(b"#!"):
+        from aitne.cli import batch_script
+
+        if (script := batch_script.decoded(text, name)) is not None:
+            imported = batch_script.convert(script, path, synced=synced)
+            return [JobFileSource(name, imported.file, imported.lines)]
+    try:
+        sources = _parse(name, text)
+    except InvalidInput as error:
+        if not text.startswith(b"#!"):
+            raise
+        hint = f"If it is a batch script: `aitne import {path} --submit`."
+        raise InvalidInput(f"{error.message} {hint}") from error
     for source in sources:
         _absolute_paths(source.content, None if path == "-" else path)
     return sources

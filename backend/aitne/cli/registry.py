@@ -12,6 +12,7 @@ from inspect import getdoc
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import typer
+import typer.core
 
 WORK, LOOK, OPERATE = "Work", "Look", "Operate"
 """Titles of the sections of `aitne --help`."""
@@ -53,18 +54,22 @@ modules that have been imported are included."""
 
 
 def command(
-    words: str, section: str | None = None, *, example: str
+    words: str,
+    section: str | None = None,
+    *,
+    example: str,
+    kind: type[typer.core.TyperCommand] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function as the command ``aitne WORDS``, with examples at the end of its help.
 
     The first line of its docstring is the summary. ``section`` is the section of `aitne --help`,
-    for commands of one word.
+    for commands of one word, and ``kind`` a class that reads the command line in another way.
     """
 
     def register(function: Function) -> Function:
         app = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
         name = words.rpartition(" ")[2]
-        app.command(name, epilog=examples(example), context_settings=CONTEXT)(function)
+        app.command(name, cls=kind, epilog=examples(example), context_settings=CONTEXT)(function)
         _register(words, app, function, section)
         return function
 

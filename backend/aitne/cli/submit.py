@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -58,17 +59,24 @@ def submit(
     return job
 
 
-def check_source(job_file: dict[str, Any]) -> None:
-    """Check that a job file that is submitted with --sync names no folder for the job (``tree``,
-    ``repo`` or ``workdir``), because the job runs in the uploaded files.
+def check_source(source: JobFileSource, folder: str) -> None:
+    """Check that a job file that is submitted with --sync names no other files for the job
+    (``tree``, ``repo`` or ``workdir``), because the job runs in the uploaded ones. A ``workdir``
+    that is the uploaded ``folder`` itself is removed.
 
     Raises ``InvalidInput``.
     """
-    named = [name for name in ("tree", "repo", "workdir") if job_file.get(name) is not None]
-    if named:
-        raise InvalidInput.field(
-            named[0], "with --sync the job runs in the uploaded files; remove it, or --sync"
-        )
+    content, folder = source.content, os.path.abspath(folder)
+    if content.get("workdir") == folder:
+        del content["workdir"]
+    for name in ("tree", "repo", "workdir"):
+        if content.get(name) is not None:
+            line = source.line_of(name)
+            place = source.name if line is None else f"{source.name}:{line}"
+            raise InvalidInput(
+                f"{place}: with --sync the job runs in a copy of {folder}. Remove `{name}`, or leave "
+                "--sync out."
+            )
 
 
 def upload(client: Client, folder: str) -> str:

@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Run a notebook as a job: show the plan, ask, submit.",
     ),
     "plan": ("aitne.cli.commands.job_file", "Work", "Show the job that a job file would create."),
-    "import": ("aitne.cli.commands.job_file", "Work", "Convert a batch script to a job file."),
+    "import": ("aitne.cli.commands.import_script", "Work", "Convert a batch script to a job file."),
     "attach": (
         "aitne.cli.commands.attach",
         "Work",

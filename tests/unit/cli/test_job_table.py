@@ -1,53 +1,10 @@
-"""Lists in any order, many ended at once, job files from batch scripts, GPUs by type."""
+"""Lists in any order, many ended at once, GPUs by type."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from tests.support.fake_api import FakeApi
 from tests.support.fake_api import job as job_view
 from tests.unit.cli.conftest import Aitne
-
-SCRIPT = "#!/bin/bash\n#SBATCH --gpus=2 -t 1:00:00\n#SBATCH --output=x.log --begin=16:00\npython train.py\n"
-
-
-def test_a_script_is_printed_as_a_job_file(aitne: Aitne, api: FakeApi, tmp_path: Path) -> None:
-    source = tmp_path / "job.sbatch"
-    source.write_text(SCRIPT)
-    done = aitne("import", str(source))
-    assert done.status == 0
-    assert "gpu: 2\n" in done.out
-    assert "log_files:\n  - x.log\n" in done.out
-    assert "job.sbatch:3: --begin '16:00' has no time zone" in done.err
-    strict = aitne("import", str(source), "--strict", "-o", str(tmp_path / "no.yml"))
-    assert (strict.status, strict.out) == (1, "")
-    assert not (tmp_path / "no.yml").exists()
-    assert aitne("import", str(source), "--json").json["file"]["max_duration"] == "1h"
-
-
-def test_a_file_that_is_there_is_left_alone(aitne: Aitne, api: FakeApi, tmp_path: Path) -> None:
-    source, to = tmp_path / "job.sbatch", tmp_path / "job.aitne.yml"
-    source.write_text(SCRIPT)
-    assert aitne("import", str(source), "-o", str(to)).status == 0
-    written = to.read_text()
-    refused = aitne("import", str(source), "-o", str(to))
-    assert refused.status == 2
-    assert "--force" in refused.err
-    to.write_text("")
-    assert aitne("import", str(source), "-o", str(to), "--force").status == 0
-    assert to.read_text() == written
-
-
-def test_import_of_file_that_is_no_script_is_refused(
-    aitne: Aitne, api: FakeApi, tmp_path: Path
-) -> None:
-    (tmp_path / "x").write_bytes(b"\x7fELF\xff\0")
-    assert "is not text" in aitne("import", str(tmp_path / "x")).err
-    assert "cannot be read" in aitne("import", str(tmp_path / "y")).err
-    (tmp_path / "het").write_text("#!/bin/bash\n#SBATCH hetjob\nsrun a : b\n")
-    het = aitne("import", str(tmp_path / "het"))
-    assert (het.status, het.out) == (2, "")
-    assert "line 2: a heterogeneous job" in het.err
 
 
 def test_the_list_is_sorted_and_cut_by_the_platform(aitne: Aitne, api: FakeApi) -> None:

@@ -1,10 +1,9 @@
-"""``apply``, ``plan`` and ``import``: job files."""
+"""``apply`` and ``plan``: job files."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,6 +36,7 @@ aitne apply job.aitne.yml                  ask, submit, return
 aitne apply job.aitne.yml --yes --wait     submit and follow to the end
 aitne apply job.aitne.yml --yes --json     submit; the job as JSON
 aitne apply job.aitne.yml --sync .         run it in a copy of this folder
+aitne apply job.sbatch --sync .            the same with a batch script for sbatch
 aitne apply *.aitne.yml --yes              submit many; one ID in each line
 """,
 )
@@ -62,7 +62,8 @@ def apply(
 ) -> int:
     """Submit job files: show the plan, ask, submit.
 
-    A file may contain several job files, separated by ---; then no plans are shown. With --wait the
+    A file may contain several job files, separated by ---; then no plans are shown. A batch script
+    for sbatch is converted, as by `aitne import`. With --wait the
     log of a job is followed to its end, and the exit status is 1 if the job fails; for a session
     the command waits until it is ready. Ctrl-C leaves it running.
 
@@ -75,13 +76,13 @@ def apply(
     from aitne.cli import job_source, submit
 
     paths = _several(files or [], file_option or [])
-    sources = [source for path in paths for source in job_source.read_all(path)]
+    sources = [source for path in paths for source in job_source.read_all(path, synced=sync)]
     if len(sources) > 1 and wait:
         raise InvalidInput("--wait follows one job, and these are several job files.")
     client = connect(url, data_dir)
     if sync is not None:
         for source in sources:
-            submit.check_source(source.content)
+            submit.check_source(source, sync)
         digest = submit.upload(client, sync)
         for source in sources:
             source.content["tree"] = digest
@@ -132,81 +133,6 @@ def plan(
     return 0
 
 
-@command(
-    "import",
-    WORK,
-    example="""
-aitne import job.sbatch
-aitne import job.sbatch -o job.aitne.yml
-aitne import job.sbatch --submit --yes --wait
-aitne import job.sbatch --strict > job.aitne.yml
-""",
-)
-def import_(
-    script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="The batch script; - is standard input.")
-    ],
-    to: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write here instead of printing it."),
-    ] = None,
-    submit: Annotated[
-        bool, typer.Option("--submit", help="Submit it: show the plan and ask.")
-    ] = False,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Fail if the job would run differently than with sbatch."),
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    yes: Yes = False,
-    wait: Wait = False,
-    as_json: Json = False,
-    url: Url = None,
-    data_dir: DataDir = None,
-) -> int:
-    """Convert a batch script to a job file.
-
-    The #SBATCH lines become fields and the rest one command, which starts in the current folder, as
-    with sbatch. Lines that cannot be converted are listed with the reason; with --strict that is an
-    error.
-    """
-    from aitne.core.jobs.job_yaml import write_job_file
-    from aitne.core.jobs.sbatch_import import import_sbatch
-
-    text = _read(script)
-    try:
-        name = "sbatch" if script == "-" else Path(script).name
-        conversion = import_sbatch(text, str(Path.cwd()), name)
-    except ValueError as error:
-        raise InvalidInput(f"{script}: {error}.") from error
-    for note in conversion.notes:
-        word = "" if note.changes_execution else " (the job runs the same)"
-        output.say(
-            f"{script}:{note.line}: {output.plain(note.option)} {output.plain(note.message)}{word}"
-        )
-    serious = sum(note.changes_execution for note in conversion.notes)
-    if strict and serious:
-        output.say(f"Nothing was written: {serious} of these would make the job run differently.")
-        return 1
-    job_yaml = write_job_file(conversion.file)
-    if to is not None:
-        _write(to, job_yaml, force=force)
-    if submit:
-        from aitne.cli import submit as submitting
-
-        client = connect(url, data_dir)
-        submitting.submit(client, conversion.file, yes=yes, wait=wait, as_json=as_json)
-    elif as_json:
-        output.answer_json(
-            {"file": conversion.file, "notes": [note.model_dump() for note in conversion.notes]}
-        )
-    elif to is None:
-        sys.stdout.write(job_yaml)
-    else:
-        output.say(f"Wrote {to}. `aitne plan {to}` shows the resulting job.")
-    return 0
-
-
 def _several(arguments: list[str], options: list[str]) -> list[str]:
     """Return the job files. Raises ``InvalidInput`` if there is none, or for a command."""
     paths = [*arguments, *options]
@@ -227,28 +153,3 @@ def _only(argument: str | None, option: str | None) -> str:
     if len(named) != 1:
         raise InvalidInput("Name one job file, such as job.aitne.yml; - is standard input.")
     return named[0]
-
-
-def _read(path: str) -> str:
-    try:
-        if path == "-":
-            data = sys.stdin.buffer.read()
-        else:
-            with open(path, "rb") as file:
-                data = file.read()
-        return data.decode()
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not text (byte {error.start}): is it a script?") from error
-
-
-def _write(path: str, text: str, *, force: bool) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
-    try:
-        with os.fdopen(os.open(path, flags, 0o666), "w") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise InvalidInput(f"{path} exists already: pass --force to overwrite it.") from error
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}.") from error

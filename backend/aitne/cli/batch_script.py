@@ -1,0 +1,59 @@
+"""Batch scripts for sbatch: conversion to job files, with the notes on the terminal."""
+
+from __future__ import annotations
+
+import os
+
+from aitne.cli import output
+from aitne.core.errors import InvalidInput
+from aitne.core.jobs.sbatch_call import SbatchCall, read_call
+from aitne.core.jobs.sbatch_conversion import Note
+from aitne.core.jobs.sbatch_import import ImportedScript, import_sbatch, is_batch_script
+
+
+def decoded(data: bytes, name: str) -> str | None:
+    """Return the text of a file that begins with ``#!``; None if it is no batch script for sbatch.
+
+    Raises ``InvalidInput`` if the file is not text.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{name} is not text (byte {error.start}): is it a script?") from error
+    return text if is_batch_script(text) else None
+
+
+def convert(
+    text: str, path: str, *, call: SbatchCall | None = None, synced: str | None = None
+) -> ImportedScript:
+    """Convert a batch script as sbatch would read it in the current folder, and print the notes.
+
+    Args:
+        text: the batch script.
+        path: its path, or ``-`` for the standard input.
+        call: command line and environment of sbatch; None: only the environment.
+        synced: folder in a copy of which the job runs; None: none is uploaded.
+
+    Raises ``InvalidInput`` for a script that sbatch refuses or that cannot become a job.
+    """
+    label = "standard input" if path == "-" else path
+    try:
+        call = call or read_call((), os.environ)
+        imported = import_sbatch(
+            text,
+            os.getcwd(),
+            path,
+            call=call,
+            synced=None if synced is None else os.path.abspath(synced),
+        )
+    except ValueError as error:
+        raise InvalidInput(f"{label}: {error}.") from error
+    for note in imported.notes:
+        output.say(_sentence(label, note))
+    return imported
+
+
+def _sentence(label: str, note: Note) -> str:
+    place = f"{label}:{note.line}" if note.line else label
+    word = "" if note.changes_execution else " (the job runs the same)"
+    return f"{place}: {output.plain(note.option)} {output.plain(note.message)}{word}"
