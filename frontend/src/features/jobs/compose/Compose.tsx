@@ -76,6 +76,12 @@ export function ComposePage() {
     if (isBatchScript(text)) script.mutate(text);
     else load(text);
   };
+  /** Converts a pasted batch script; the clipboard of Windows ends lines in its own way. */
+  const importPasted = (text: string) => {
+    if (!isBatchScript(text)) return false;
+    script.mutate(text.replaceAll("\r\n", "\n"));
+    return true;
+  };
   const name = typeof compose.value.name === "string" ? compose.value.name : "job";
   const submit = () => {
     if (compose.file !== null && !compose.start.isPending) compose.start.mutate(compose.file);
@@ -84,7 +90,7 @@ export function ComposePage() {
   const editor = (
     <div className={classes.editor}>
       <Suspense fallback={<Skeleton h="100%" />}>
-        <YamlEditor label={t("Job file editor")} hint={t("Type or paste a job file, or drop a job file or sbatch script here.")} value={compose.text} onChange={compose.setText} problems={compose.problems} />
+        <YamlEditor label={t("Job file editor")} hint={t("Type or paste a job file, or drop a job file or sbatch script here.")} value={compose.text} onChange={compose.setText} onReplace={importPasted} problems={compose.problems} />
       </Suspense>
     </div>
   );
@@ -105,12 +111,8 @@ export function ComposePage() {
         void open(event.dataTransfer.files[0]);
       }}
       onPasteCapture={(event) => {
-        const text = event.clipboardData.getData("text/plain");
-        // A batch script pasted into the empty editor is imported.
-        if (compose.text.trim() === "" && isBatchScript(text)) {
-          event.preventDefault();
-          loadOrImport(text);
-        }
+        // While there is no job file, a batch script is imported wherever it is pasted.
+        if (compose.text.trim() === "" && importPasted(event.clipboardData.getData("text/plain"))) event.preventDefault();
       }}
     >
       <PageTitle title={t("New job")}>
@@ -146,9 +148,16 @@ export function ComposePage() {
       <div className={classes.columns}>
         {(!narrow || side === "form") && (
           <section className={`card ${classes.pane ?? ""}`} aria-label={t("Form")} data-broken={compose.broken}>
-            {compose.broken && (
-              <Alert color="orange" icon={<FileWarning size={18} />} m="md" mb={0}>
+            {compose.broken && !isBatchScript(compose.text) && (
+              <Alert color="orange" icon={<FileWarning size={18} />} m="md" mb={0} className={classes.alert}>
                 {t("The job file has a syntax error. The form shows the last valid version.")}
+              </Alert>
+            )}
+            {compose.broken && isBatchScript(compose.text) && (
+              <Alert color="orange" icon={<FileWarning size={18} />} m="md" mb={0} className={classes.alert} title={t("This is a batch script.")}>
+                <Button size="compact-sm" loading={script.isPending} onClick={() => importPasted(compose.text)} data-testid="compose-convert">
+                  {t("Convert to a job file")}
+                </Button>
               </Alert>
             )}
             <fieldset disabled={compose.broken} className={classes.bare}>

@@ -6,6 +6,7 @@ import { EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
+import { isAllSelected } from "./editor-selection";
 import type { TextProblem } from "./job-yaml";
 
 interface Props {
@@ -13,6 +14,8 @@ interface Props {
   hint: string;
   value: string;
   onChange: (text: string) => void;
+  /** Takes a text that would replace all of the editor's; false: the text is inserted. */
+  onReplace: (text: string) => boolean;
   problems: readonly TextProblem[];
 }
 
@@ -41,12 +44,12 @@ const THEME = EditorView.theme({
 });
 
 /** A YAML editor with line numbers, colours and a mark at each line with a problem. */
-export function YamlEditor({ label, hint, value, onChange, problems }: Props) {
+export function YamlEditor({ label, hint, value, onChange, onReplace, problems }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
-  const latestOnChange = useRef(onChange);
+  const latest = useRef({ onChange, onReplace });
   useEffect(() => {
-    latestOnChange.current = onChange;
+    latest.current = { onChange, onReplace };
   });
   useEffect(() => {
     if (box.current === null) return undefined;
@@ -70,8 +73,14 @@ export function YamlEditor({ label, hint, value, onChange, problems }: Props) {
           // Escape leaves the field, because Tab indents.
           keymap.of([{ key: "Escape", run: (editor) => (editor.contentDOM.blur(), true) }, ...defaultKeymap, ...historyKeymap, indentWithTab]),
           EditorView.contentAttributes.of({ "aria-label": label, "data-testid": "compose-yaml", spellcheck: "false" }),
+          EditorView.domEventHandlers({
+            paste: (event, editor) => {
+              const text = event.clipboardData?.getData("text/plain") ?? "";
+              return isAllSelected(editor.state) && latest.current.onReplace(text);
+            },
+          }),
           EditorView.updateListener.of((update) => {
-            if (update.docChanged) latestOnChange.current(update.state.doc.toString());
+            if (update.docChanged) latest.current.onChange(update.state.doc.toString());
           }),
         ],
       }),
