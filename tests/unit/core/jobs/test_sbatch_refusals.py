@@ -1,12 +1,14 @@
-"""Scripts that sbatch refuses are refused at the import."""
+"""Scripts that sbatch refuses, or that no parser should read for long."""
 
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
-from aitne.core.jobs.sbatch_import import import_sbatch
+from aitne.core.jobs.sbatch_conversion import MOST_NOTES
+from aitne.core.jobs.sbatch_import import MAX_CHARS, import_sbatch
 
 SCRIPT = "#!/bin/bash\n{}\npython train.py\n"
 
@@ -49,3 +51,43 @@ def test_text_that_is_no_batch_script_for_sbatch_is_refused() -> None:
         import_sbatch("#!/bin/bash\n#SBATCH -N 2\r\necho\r\n")
     with pytest.raises(ValueError, match=r"^line 1: .*does not begin with #!"):
         import_sbatch("#SBATCH -N 2\necho\n")
+
+
+def test_a_file_that_is_no_script_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        import_sbatch("\x7fELF\0")
+    with pytest.raises(ValueError, match="KiB"):
+        import_sbatch("#" * (MAX_CHARS + 1))
+
+
+@pytest.mark.parametrize("word", ["hetjob", "packjob", "hetjob # second"])
+def test_heterogeneous_job_is_refused_with_its_line(word: str) -> None:
+    script = f"#!/bin/bash\n#SBATCH -N1\n#SBATCH {word}\n#SBATCH -N2\nsrun a : b\n"
+    with pytest.raises(ValueError, match="line 3: a heterogeneous job"):
+        import_sbatch(script)
+    late = f"#!/bin/bash\nrun\n#SBATCH {word}\n"
+    assert import_sbatch(late).file["commands"] == [late]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "#!/bin/bash\nmodule load " + " " * 100_000 + "!\n",
+        "#!/bin/bash\nrun\n" + "\n" * 100_000 + "more\n",
+        "#!/bin/bash\n#SBATCH " + "x" * 200_000,
+        "#!/bin/bash\nrun <<E\n" + "$x\n" * 60_000,
+        "#!/bin/bash\nrun " + "<<'" * 60_000 + "\n",
+        "#!/bin/bash\nrun " + "a( " * 60_000 + "{" * 60_000 + "\n",
+        "#!/bin/bash\n" + ("#SBATCH -" + "H" * 4_000 + "\n") * 60,
+        "#!/bin/bash\n" + ("#SBATCH " + "-t 1 " * 800 + "\n") * 60,
+        "#!/bin/bash\n" + ("#SBATCH --gres=" + "(" * 4_000 + "\n") * 60,
+        "#!/bin/bash\n#SBATCH --gres=" + "(" * 200_000,
+        "#!/bin/bash\n" + "#SBATCH --array=0-999\n" * 10_000,
+    ],
+)
+def test_no_script_keeps_the_platform_busy(script: str) -> None:
+    began = time.process_time()
+    notes = import_sbatch(script).notes
+    # Each of these scripts once took from a minute to days of processor time.
+    assert time.process_time() - began < 5
+    assert len(notes) <= MOST_NOTES
