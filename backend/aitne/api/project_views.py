@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from aitne.core.models.base import Flag, Frozen, ProjectName, Seconds, Strict, UserName
+from aitne.core.models.base import Flag, Frozen, ProjectName, Seconds, Strict, UserName, Written
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, Invitation, ProjectRole
 from aitne.services.projects.projects import Member
@@ -80,14 +80,19 @@ class NewExtensionRequest(Strict):
     reason: _Words = Field("", description="Reason, for the administrator.")
 
 
-class NewInvitationBody(Strict):
+class NewInvitationBody(Written):
     """Invitation link to create for a project."""
 
     role: ProjectRole = Field(ProjectRole.MEMBER, description="Role of users who join.")
     max_uses: int = Field(
         1, ge=1, le=1_000, description="Number of users who can join.", examples=[1]
     )
-    lifetime: Seconds = Field(7 * 86_400, le=90 * 86_400, description="Validity; at most 90 days.")
+    lifetime: Seconds = Field(
+        7 * 86_400,
+        le=90 * 86_400,
+        description="Validity; at most 90 days.",
+        json_schema_extra={"default": "7d"},
+    )
 
 
 class InvitationLink(Frozen):

@@ -18,6 +18,7 @@ from aitne.core.models.base import (
     Strict,
     UserName,
     UtcTime,
+    Written,
     deprecated_copy,
 )
 from aitne.core.models.directory import ProjectSearch, UserListItem
@@ -154,7 +155,7 @@ class SessionUrl(Frozen):
     url: str
 
 
-class Extension(Strict):
+class Extension(Written):
     """Time by which to extend a job or session."""
 
     duration: Seconds = Field(description="Time to add to the remaining time, such as 1h.")
@@ -310,7 +311,7 @@ class Me(Frozen):
     )
 
 
-class NewToken(Strict):
+class NewToken(Written):
     """Personal access token to create."""
 
     name: str = Field(min_length=1, max_length=100, description="Name of the token.")
@@ -318,7 +319,11 @@ class NewToken(Strict):
         [Scope.READ, Scope.WRITE], min_length=1, description="Scopes of the token."
     )
     expires_in: Annotated[
-        Seconds | None, Field(description="Validity, such as 30d; null: unlimited.")
+        Seconds | None,
+        Field(
+            description="Validity, such as 30d; null: unlimited.",
+            json_schema_extra={"default": "30d"},
+        ),
     ] = 30 * 86_400
     user: Annotated[
         UserName | None, Field(description="Owner, for administrators; omitted: you.")

@@ -15,14 +15,14 @@ def moment_of(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     from aitne.core.errors import InvalidInput
-    from aitne.core.units import parse_duration
+    from aitne.core.units import parse_written_duration
 
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError:
         pass
     try:
-        delay = timedelta(seconds=parse_duration(text.removeprefix("+")))
+        delay = timedelta(seconds=parse_written_duration(text.removeprefix("+")))
         return datetime.now(timezone.utc) + delay  # noqa: UP017
     except (ValueError, OverflowError) as error:
         raise InvalidInput.field(

@@ -24,6 +24,7 @@ _WORDS = re.compile(
     r"(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?", re.IGNORECASE
 )
 _CLOCK = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
+_BARE = re.compile(r"[-+]?[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?", re.IGNORECASE)
 DURATION_HINT = "a duration such as 30m, 4h, 1h30m, 2d or Slurm's 1-12:00:00"
 
 
@@ -78,6 +79,17 @@ def parse_duration(text: str) -> int:
     if third is None:
         return (first or 0) * 60 + second
     return (first or 0) * 3_600 + second * 60 + third
+
+
+def parse_written_duration(text: str) -> int:
+    """Return the number of seconds for a duration in what users write for the platform.
+
+    A number without a unit is an error: Slurm reads it as minutes, other tools as seconds, so it is
+    often a mistake.
+    """
+    if _BARE.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} has no unit: write {DURATION_HINT}")
+    return parse_duration(text)
 
 
 def format_duration(seconds: int) -> str:

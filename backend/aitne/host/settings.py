@@ -15,6 +15,7 @@ from pydantic_settings import (
 )
 
 from aitne.core.errors import SetupError
+from aitne.core.models.base import as_written
 from aitne.core.platform.dev_cluster import DEV_CLUSTER_SCHEDULERS
 from aitne.core.settings import BrokerClientSettings, Settings
 from aitne.core.validation import explain
@@ -150,7 +151,10 @@ def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
     folder = data_dir or Path(os.environ.get("AITNE_DATA_DIR") or default_data_dir())
     values = {name: value for name, value in overrides.items() if value is not None}
     try:
-        loaded = _LoadedSettings(data_dir=folder.expanduser().absolute(), **values)
+        loaded = as_written(
+            values,
+            lambda passed: _LoadedSettings(data_dir=folder.expanduser().absolute(), **passed),
+        )
     except ValidationError as error:
         lines = "; ".join(_said(part) for part in error.errors())
         raise SetupError(

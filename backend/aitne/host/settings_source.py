@@ -27,6 +27,7 @@ from aitne.core.models.base import (
     read_memory,
 )
 from aitne.core.settings import Settings
+from aitne.core.units import format_duration, format_memory
 from aitne.host.settings import config_path
 
 VARIABLE = "AITNE_SOURCES"
@@ -81,6 +82,21 @@ class SettingView(Frozen):
     )
     description: str = Field(description="Purpose of the setting.")
     where: ClassVar = deprecated_copy("location", str | None)
+
+
+def with_units(settings: BaseModel) -> dict[str, Any]:
+    """Return the settings that are set as JSON values, with quantities as a user writes them."""
+    values: dict[str, Any] = settings.model_dump(mode="json", exclude_none=True)
+    for name, value, field in _leaves(settings):
+        *sections, last = name.split(".")
+        section = values
+        for part in sections:
+            section = section[part]
+        if type(value) is int and (unit := _unit_of_type(field)) and last in section:
+            section[last] = (
+                format_memory(value) if unit is SettingUnit.BYTES else format_duration(value)
+            )
+    return values
 
 
 def shown(settings: Settings) -> list[SettingView]:
@@ -158,13 +174,18 @@ def _unit(name: str, field: FieldInfo) -> SettingUnit | None:
     """Return the unit in which a setting is stored, from its type or the suffix of its name; None:
     the value has no unit.
     """
+    typed = _unit_of_type(field)
+    return typed or next((unit for end, unit in _SUFFIXES.items() if name.endswith(end)), None)
+
+
+def _unit_of_type(field: FieldInfo) -> SettingUnit | None:
     metadata = [*field.metadata]
     for part in get_args(field.annotation):
         metadata += getattr(part, "__metadata__", ())
     for entry in metadata:
         if isinstance(entry, BeforeValidator) and entry.func in _UNITS:
             return _UNITS[entry.func]
-    return next((unit for end, unit in _SUFFIXES.items() if name.endswith(end)), None)
+    return None
 
 
 def _at(model: Any, name: str) -> Any:

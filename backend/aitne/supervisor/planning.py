@@ -184,12 +184,11 @@ def settings_env(settings: Settings) -> dict[str, str]:
     """Return the settings as environment variables ``AITNE_*``, from which ``load_settings``
     restores them.
     """
-    values: dict[str, Any] = settings.model_dump(mode="json", exclude_none=True)
+    values = settings_source.with_units(settings)
     return {f"AITNE_{name.upper()}": _text(value) for name, value in values.items()}
 
 
 def _text(value: Any) -> str:
-    # JSON keeps a number a number: an amount of memory written as text would need its unit.
     return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
 
 

@@ -4380,7 +4380,7 @@ export interface components {
              */
             scopes: components["schemas"]["Scope"][];
             /** @description Validity of the token, such as 30d; null: as in `token_lifetime_s`. */
-            expires_in?: number | string | null;
+            expires_in?: string | null;
         };
         /** @description The code that a program shows. */
         DeviceLoginCode: {
@@ -4593,8 +4593,11 @@ export interface components {
         };
         /** @description Time by which to extend a job or session. */
         Extension: {
-            /** @description Time to add to the remaining time, such as 1h. */
-            duration: number | string;
+            /**
+             * @description Time to add to the remaining time, such as 1h.
+             * @example 4h
+             */
+            duration: string;
         };
         /** @description Request of a project's manager to extend the project until a later end. */
         ExtensionRequest: {
@@ -5187,7 +5190,7 @@ export interface components {
              * @example 2026-01-31T20:00:00Z
              * @example 2h
              */
-            begin?: string | number | null;
+            begin?: string | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
             /**
@@ -5239,13 +5242,13 @@ export interface components {
             /** @description Requested resources; omitted ones come from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Input"];
             /** @description Time limit, such as 4h. */
-            max_duration?: number | string | null;
+            max_duration?: string | null;
             /**
              * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
              * @example 1h
              * @example off
              */
-            inactivity_duration?: number | string | "off" | null;
+            inactivity_duration?: string | "off" | null;
             /** @description Conditions of automatic retries. Omitted: none. */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
@@ -5356,13 +5359,13 @@ export interface components {
             /** @description Requested resources; omitted ones come from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Output"];
             /** @description Time limit, such as 4h. */
-            max_duration?: number | null;
+            max_duration?: null | string;
             /**
              * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
              * @example 1h
              * @example off
              */
-            inactivity_duration?: number | "off" | null;
+            inactivity_duration?: null | string;
             /** @description Conditions of automatic retries. Omitted: none. */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
@@ -6518,9 +6521,10 @@ export interface components {
             max_uses: number;
             /**
              * @description Validity; at most 90 days.
-             * @default 604800
+             * @default 7d
+             * @example 4h
              */
-            lifetime: number | string;
+            lifetime: string;
         };
         /** @description Period of maintenance, in which no new jobs start. */
         NewMaintenance: {
@@ -6618,9 +6622,9 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
             /**
              * @description Validity, such as 30d; null: unlimited.
-             * @default 2592000
+             * @default 30d
              */
-            expires_in: number | string | null;
+            expires_in: string | null;
             /** @description Owner, for administrators; omitted: you. */
             user?: string | null;
         };
@@ -7256,7 +7260,7 @@ export interface components {
              * @description Longest wait for the fewest leaves, in seconds or such as 10m.
              * @example 10m
              */
-            wait?: number | string | null;
+            wait?: string | null;
             /**
              * @description Order of the nodes in which ranks are numbered. auto: the order with the least traffic between leaves, if the topology is known; given: the scheduler's; file:PATH: that of a file with one node in each line, absolute or ~/...
              * @default auto
@@ -7872,16 +7876,16 @@ export interface components {
             /** @description CPUs of each rank. Omitted: one. */
             cpu?: number | null;
             /** @description Memory of each rank, such as 16G. Omitted: 2G. */
-            memory?: number | string | null;
+            memory?: string | null;
             /** @description Time limit, such as 2h. */
-            max_duration?: number | string | null;
+            max_duration?: string | null;
             /**
              * @description Time without work after which the ranks are released; off: never.
-             * @default 900
+             * @default 15m
              * @example 15m
              * @example off
              */
-            idle: number | string | "off";
+            idle: string | "off";
             /** @description Options of Slurm, such as partition; the session's are not used. */
             slurm?: components["schemas"]["SlurmOptions-Input"];
             /** @description Absolute path of the Python interpreter of the ranks; omitted: that of the session's server. */
@@ -8101,7 +8105,7 @@ export interface components {
             /** @description CPUs of each task, instead of cpu: a node has tasks_per_node times as many. */
             cpus_per_task?: number | null;
             /** @description Memory on each node, such as 16G. */
-            memory?: number | string | null;
+            memory?: string | null;
             /** @description GPUs on each node: a number or type:number. */
             gpu?: number | string | null;
             /** @description Other GRES on each node by name, such as shard: 2. */
@@ -8131,7 +8135,7 @@ export interface components {
             /** @description CPUs of each task, instead of cpu: a node has tasks_per_node times as many. */
             cpus_per_task?: number | null;
             /** @description Memory on each node, such as 16G. */
-            memory?: number | null;
+            memory?: null | string;
             /** @description GPUs on each node: a number or type:number. */
             gpu?: components["schemas"]["GpuRequest"] | null;
             /** @description Other GRES on each node by name, such as shard: 2. */
@@ -8150,9 +8154,9 @@ export interface components {
         /** @description Changes to a job that is resubmitted; fields that are not set keep their values. */
         ResubmitOptions: {
             /** @description Memory on each node, such as 16G. */
-            memory?: number | string | null;
+            memory?: string | null;
             /** @description Time limit, such as 4h. */
-            max_duration?: number | string | null;
+            max_duration?: string | null;
         };
         /** @description Metrics of a job's program, which its agent has read from files that the program writes. */
         Results: {
@@ -8468,7 +8472,7 @@ export interface components {
              * @example 2026-01-31T20:00:00Z
              * @example 2h
              */
-            begin?: string | number | null;
+            begin?: string | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
             /**
@@ -8521,13 +8525,13 @@ export interface components {
             /** @description Requested resources; omitted ones come from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Input"];
             /** @description Time limit, such as 4h. */
-            max_duration?: number | string | null;
+            max_duration?: string | null;
             /**
              * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
              * @example 1h
              * @example off
              */
-            inactivity_duration?: number | string | "off" | null;
+            inactivity_duration?: string | "off" | null;
             /** @description Conditions of automatic retries. Omitted: none. */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
@@ -8728,10 +8732,10 @@ export interface components {
             /** @description By how much its priority is lowered. */
             nice?: number | null;
             /**
-             * @description Time limit, in seconds or such as 1h, to which Slurm may reduce max_duration so that the job starts earlier.
+             * @description Time limit, such as 1h, to which Slurm may reduce max_duration so that the job starts earlier.
              * @example 1h
              */
-            time_min?: number | string | null;
+            time_min?: string | null;
             /** @description Further options of sbatch that the site permits. */
             extra?: string[];
         };
@@ -8777,7 +8781,7 @@ export interface components {
             /** @description By how much its priority is lowered. */
             nice?: number | null;
             /**
-             * @description Time limit, in seconds or such as 1h, to which Slurm may reduce max_duration so that the job starts earlier.
+             * @description Time limit, such as 1h, to which Slurm may reduce max_duration so that the job starts earlier.
              * @example 1h
              */
             time_min?: number | null;

@@ -87,7 +87,7 @@ def test_function_returns_raises_and_leaves_a_log(client: Client) -> None:
 
 def test_ends_of_a_job_are_errors(client: Client, tmp_path: Path) -> None:
     killed = client.functions.submit(kill_itself, **SMALL)
-    late = client.functions.submit(sleep, str(tmp_path / "late"), **{**SMALL, "max_duration": 2})
+    late = client.functions.submit(sleep, str(tmp_path / "late"), **{**SMALL, "max_duration": "2s"})
     cancelled = client.functions.submit(sleep, str(tmp_path / "started"), **SMALL)
     eventually("the function runs", (tmp_path / "started").exists)
     assert cancelled.cancel()

@@ -162,7 +162,11 @@ async def test_cancel_and_resubmit(stage: Stage) -> None:
         assert cancelled.status_code == 202
         assert cancelled.json()["state"] == "CANCELLED"
         assert cancelled.json()["actions"] == ["resubmit", "delete"]
-        again = await client.post(f"/api/v1/jobs/{job['id']}/resubmit")
+        url = f"/api/v1/jobs/{job['id']}/resubmit"
+        for field in ("memory", "max_duration"):
+            bare = await client.post(url, json={field: 4_096})
+            assert (bare.status_code, bare.json()["problems"][0]["field"]) == (422, field)
+        again = await client.post(url)
         assert again.status_code == 201
         assert again.json()["id"] != job["id"]
         assert again.json()["commands"] == job["commands"]

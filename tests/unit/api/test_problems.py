@@ -25,6 +25,8 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
     ),
     "wrong unit": ({"resources": {"memory": "16 X"}}, "resources.memory", "16 X", "16G"),
     "no unit": ({"resources": {"memory": "16"}}, "resources.memory", "16", "16G"),
+    "number as memory": ({"resources": {"memory": 16_000}}, "resources.memory", "16000", "16G"),
+    "number as time": ({"max_duration": 3_600}, "max_duration", "3600", "1h30m"),
     "no duration": ({"max_duration": "soon"}, "max_duration", "soon", "1h30m"),
     "no gpu": ({"resources": {"gpu": "many"}}, "resources.gpu", "many", "a100:4"),
     "gpu as object": (

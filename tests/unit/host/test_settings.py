@@ -66,6 +66,9 @@ def test_the_data_dir_comes_from_the_environment_or_home(
         ("prot = 8000", "prot is not a setting"),
         ('port = "many"', "port = 'many': must be a whole number"),
         ("[limits]\nmax_duration = '4x'", "limits.max_duration = '4x': '4x' is not a dur"),
+        ("[limits]\nmax_duration = 3600", "limits.max_duration = 3600: '3600' has no unit"),
+        ("[limits]\nmax_result = 256", "limits.max_result = 256: '256' is not an amount"),
+        ("[retention]\nkeep_jobs = 90", "retention.keep_jobs = 90: '90' has no unit"),
         ("[local]\ncpu = 2", "local.cpu is not a setting"),
         ("port = ", "cannot be read"),
         (

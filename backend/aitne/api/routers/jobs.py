@@ -9,6 +9,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
+from pydantic import WrapValidator
 
 from aitne.api import profile_text
 from aitne.api.audited import NotesDep
@@ -53,6 +54,7 @@ from aitne.api.views import (
 from aitne.api.written import JobViewCache
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.jobs.env_values import with_visible_env
+from aitne.core.models.base import as_written
 from aitne.core.models.job import Job, JobType, Plan, ResubmitOptions
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_placement import JobPlacement
@@ -235,7 +237,7 @@ async def resubmit_job(
     actor: Writer,
     platform: PlatformDep,
     response: Response,
-    body: ResubmitOptions | None = None,
+    body: Annotated[ResubmitOptions | None, WrapValidator(as_written)] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
     """Submit the same job again as a new job, optionally with other resources."""

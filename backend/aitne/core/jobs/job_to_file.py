@@ -10,7 +10,7 @@ from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobSpec, JobType
 from aitne.core.models.job_file import RESERVED_ENV
-from aitne.core.models.job_options import DEPENDENCIES, JobOptions
+from aitne.core.models.job_options import DEPENDENCIES, JobOptions, with_units
 from aitne.core.units import format_duration, format_memory
 
 
@@ -21,7 +21,6 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
     Dependencies on other jobs are omitted too, because these jobs have ended or will end soon.
     """
     env = {name: value for name, value in spec.env.items() if not name.startswith(RESERVED_ENV)}
-    options = JobOptions.model_fields.keys() - DEPENDENCIES
     content: dict[str, Any] = {
         "type": spec.type.value if spec.type is JobType.SESSION else None,
         "name": spec.name,
@@ -43,9 +42,15 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
         else None,
         "array": None if spec.sweep else spec.array,
         "sweep": _sweep(spec),
-        **spec.model_dump(mode="json", include=options, exclude_defaults=True),
+        **_options(spec),
     }
     return {name: value for name, value in content.items() if value not in (None, {}, [])}
+
+
+def _options(spec: JobSpec) -> dict[str, Any]:
+    """Return the options that are copied unchanged, with durations as a user writes them."""
+    fields = JobOptions.model_fields.keys() - DEPENDENCIES
+    return with_units(spec.model_dump(mode="json", include=fields, exclude_defaults=True))
 
 
 def _sweep(spec: JobSpec) -> dict[str, Any] | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -12,7 +14,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     computed_field,
+    model_validator,
 )
 
 from aitne.core import units
@@ -24,6 +28,43 @@ class Strict(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_Origin = Literal["code", "user", "store"]
+_origin: ContextVar[_Origin] = ContextVar("origin", default="code")
+"""Origin of the input that is being validated. A quantity needs its unit if a user wrote it; in code
+and in what the platform has stored it is a number of bytes or seconds.
+"""
+
+
+def as_written(value: Any, handler: Callable[[Any], Any]) -> Any:
+    """Validate input that a user wrote. Input that contains it may have been stored before."""
+    return handler(value) if _origin.get() == "store" else _validated("user", value, handler)
+
+
+def as_stored(value: Any, handler: Callable[[Any], Any]) -> Any:
+    """Validate input that the platform has stored."""
+    return _validated("store", value, handler)
+
+
+def _validated(origin: _Origin, value: Any, handler: Callable[[Any], Any]) -> Any:
+    token = _origin.set(origin)
+    try:
+        return handler(value)
+    finally:
+        _origin.reset(token)
+
+
+class Written(Strict):
+    """Base class of models for what users write: a quantity needs its unit, in all models within
+    it.
+    """
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _as_written(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        written: Self = as_written(value, handler)
+        return written
 
 
 class Frozen(BaseModel):
@@ -59,17 +100,27 @@ _LONGEST_QUANTITY = 32
 
 
 def read_memory(value: object) -> object:
-    """Return the number of bytes for a text such as ``16G``; other values are returned
-    unchanged.
+    """Return the number of bytes for a text such as ``16G``; other values are returned unchanged,
+    except that a number in what a user has written is refused like the same text.
     """
-    return units.parse_memory(_short(value)) if isinstance(value, str) else value
+    text = _quantity(value)
+    return value if text is None else units.parse_memory(text)
 
 
 def read_duration(value: object) -> object:
-    """Return the number of seconds for a text such as ``4h``; other values are returned
-    unchanged.
+    """Return the number of seconds for a text such as ``4h``; other values are returned unchanged,
+    except that a number in what a user has written is refused like the same text.
     """
-    return units.parse_duration(_short(value)) if isinstance(value, str) else value
+    text = _quantity(value)
+    return value if text is None else units.parse_written_duration(text)
+
+
+def _quantity(value: object) -> str | None:
+    """Return the text of a quantity; None if it is not written as text, and need not be."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and _origin.get() == "user":
+        return _short(str(value))
+    return _short(value) if isinstance(value, str) else None
 
 
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]*")
@@ -144,15 +195,15 @@ DurationText = Annotated[
 MemoryBytes = Annotated[
     int,
     Field(strict=True, ge=1, le=1 << 60),
-    BeforeValidator(read_memory, json_schema_input_type=int | MemoryText),
+    BeforeValidator(read_memory, json_schema_input_type=MemoryText),
 ]
-"""Number of bytes; input may also be a text such as ``16G``."""
+"""Number of bytes, for which users write a text such as ``16G``."""
 Seconds = Annotated[
     int,
     Field(strict=True, ge=1, le=10 * 365 * 86_400),
-    BeforeValidator(read_duration, json_schema_input_type=int | DurationText),
+    BeforeValidator(read_duration, json_schema_input_type=DurationText),
 ]
-"""Number of seconds; input may also be a text such as ``4h``."""
+"""Number of seconds, for which users write a text such as ``4h``."""
 OFF = "off"
 FOREVER: Literal["forever"] = "forever"
 

@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    field_validator,
+    model_serializer,
+)
 
 from aitne.core import units
 from aitne.core.jobs.commands import interpreter
@@ -19,16 +26,18 @@ from aitne.core.models.base import (
     ProjectName,
     Seconds,
     Strict,
+    Written,
     passable,
     read_off,
 )
 from aitne.core.models.dataset import DatasetReference
 from aitne.core.models.image import IMAGE_REFERENCE
 from aitne.core.models.job import JobType, Scalar
-from aitne.core.models.job_options import DistributedOptions, JobOptions
+from aitne.core.models.job_options import DistributedOptions, JobOptions, with_units
 from aitne.core.models.resources import ResourcesFile
 from aitne.core.models.sweep import SweepFile
 from aitne.core.models.tree import TreeDigest
+from aitne.core.units import format_duration
 
 RESERVED_ENV = (
     "AITNE_",
@@ -97,7 +106,7 @@ class DistributedFile(DistributedOptions, Strict):
     )
 
 
-class JobFile(JobOptions, Strict):
+class JobFile(JobOptions, Written):
     """Content of a ``*.aitne.yml`` file, and of the body of ``POST /api/v1/jobs`` and
     ``/sessions``.
     """
@@ -173,6 +182,15 @@ class JobFile(JobOptions, Strict):
     sweep: SweepFile | None = Field(
         None, description="Run it once for each parameter setting; only for jobs, instead of array."
     )
+
+    @field_serializer("max_duration", "inactivity_duration", when_used="json-unless-none")
+    def _duration(self, value: int | str) -> str:
+        return format_duration(value) if isinstance(value, int) else value
+
+    # Without a type of its result, its schema is still that of the model.
+    @model_serializer(mode="wrap", when_used="json")
+    def _with_units(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        return with_units(handler(self))
 
     @field_validator("commands")
     @classmethod

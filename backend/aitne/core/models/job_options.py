@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 from uuid import UUID
 
 from pydantic import (
@@ -34,6 +34,7 @@ from aitne.core.models.base import (
 from aitne.core.models.notebook import NotebookOptions
 from aitne.core.models.placement import NODE_LIST, PlacementSpec
 from aitne.core.models.tree import RepoOptions
+from aitne.core.units import format_duration
 
 T = TypeVar("T")
 
@@ -75,12 +76,12 @@ def _begin(value: object) -> object:
 
     Raises ``ValueError`` if it is neither.
     """
-    read = value
+    read: object = None
     if isinstance(value, str):
         with suppress(ValueError):
             read = datetime.fromisoformat(value)
-        with suppress(ValueError):
-            read = read_duration(value)
+    with suppress(ValueError):
+        read = read_duration(value) if read is None else read
     if type(read) is int and 1 <= read <= _MOST_DELAY_S:
         return read
     if isinstance(read, datetime) and read.tzinfo is not None:
@@ -98,8 +99,8 @@ DEPENDENCIES = ("after", "afterany", "afternotok", "aftercorr")
 """Fields of a job file that contain the IDs of other jobs."""
 JobIds = Annotated[tuple[UUID, ...], AfterValidator(_unique)]
 Begin = Annotated[
-    UtcTime | Seconds,
-    BeforeValidator(_begin, json_schema_input_type=AwareDatetime | int | DurationText),
+    UtcTime | Annotated[int, Field(strict=True, ge=1, le=_MOST_DELAY_S)],
+    BeforeValidator(_begin, json_schema_input_type=AwareDatetime | DurationText),
 ]
 """Earliest start of a job: a time, or a number of seconds after the submission."""
 
@@ -146,7 +147,7 @@ class SlurmOptions(Strict):
     )
     time_min: Annotated[Seconds | None, Field(examples=["1h"])] = Field(
         None,
-        description="Time limit, in seconds or such as 1h, to which Slurm may reduce max_duration "
+        description="Time limit, such as 1h, to which Slurm may reduce max_duration "
         "so that the job starts earlier.",
     )
     extra: tuple[
@@ -311,3 +312,18 @@ class JobOptions(BaseModel):
         default_factory=SlurmOptions,
         description="Options of Slurm; only where Slurm is the scheduler.",
     )
+
+
+_DURATIONS = ((None, "begin"), ("slurm", "time_min"), ("placement", "wait"))
+"""Durations among the options: the section, if they are in one, and the name."""
+
+
+def with_units(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options of a job as JSON values with their durations as a user writes them."""
+    written = dict(options)
+    for section, name in _DURATIONS:
+        values = written if section is None else dict(written.get(section) or {})
+        if isinstance(values.get(name), int):
+            values[name] = format_duration(values[name])
+            written |= {} if section is None else {section: values}
+    return written

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, WrapValidator, model_validator
 
-from aitne.core.models.base import Flag, Strict, UtcTime
+from aitne.core.models.base import Flag, Strict, UtcTime, as_stored
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch, JobSort
 
@@ -55,11 +55,15 @@ class JobViews(Strict):
     """Saved views, in the order in which they are shown."""
 
 
+StoredJobFile = Annotated[JobFile, WrapValidator(as_stored)]
+"""Job file as the platform returned it, where bytes and seconds are numbers."""
+
+
 class Launch(Strict):
     """A job file that the user has launched, so that it can be launched again."""
 
     title: str = Field("", max_length=200, description="Title under which it is offered.")
-    file: JobFile = Field(description="Job file that was submitted.")
+    file: StoredJobFile = Field(description="Job file that was submitted.")
     launched_at: UtcTime
     """Time at which the job was created."""
 
@@ -78,7 +82,7 @@ class Preset(Strict):
     """Values of a template's launch form that a user has saved under a name."""
 
     name: str = Field(min_length=1, max_length=60, examples=["Two GPUs overnight"])
-    file: JobFile = Field(description="Job file of these values; it names the template.")
+    file: StoredJobFile = Field(description="Job file of these values; it names the template.")
 
 
 class TemplatePreferences(Strict):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from aitne.core.models.base import MemoryBytes, Seconds, Strict, read_off
+from aitne.core.models.base import MemoryBytes, Seconds, Written, read_off
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import RankGpu
 
@@ -14,7 +14,7 @@ DEFAULT_IDLE_S = 900
 MOST_RANKS = 4_096
 
 
-class RanksFile(Strict):
+class RanksFile(Written):
     """Ranks to start for a session: the body of ``POST /api/v1/sessions/{id}/ranks``. All else,
     such as project, image, datasets and working folder, is that of the session."""
 
@@ -53,6 +53,7 @@ class RanksFile(Strict):
         Field(
             description="Time without work after which the ranks are released; off: never.",
             examples=["15m", "off"],
+            json_schema_extra={"default": "15m"},
         ),
     ] = DEFAULT_IDLE_S
     slurm: SlurmOptions = Field(

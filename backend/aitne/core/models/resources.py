@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_serializer, model_validator
 
 from aitne.core.models.base import Frozen, MemoryBytes, Strict
+from aitne.core.units import format_memory
 
 _TYPE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}"
 """Pattern of a GPU type, which may begin with a digit, such as the MIG profile ``1g.10gb``."""
@@ -131,6 +132,10 @@ class ResourcesFile(Strict):
         "SLURM_GPUS_PER_NODE. What an imported script uses; no effect with other schedulers.",
         examples=[["gpus-per-node", "mem-per-cpu"]],
     )
+
+    @field_serializer("memory", when_used="json-unless-none")
+    def _memory(self, value: int) -> str:
+        return format_memory(value)
 
     @model_validator(mode="after")
     def _tasks(self) -> Self:

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from aitne.core.models.base import Command, EnvName, EnvValue, MemoryBytes, Seconds, Strict
+from aitne.core.models.base import Command, EnvName, EnvValue, MemoryBytes, Seconds, Strict, Written
 from aitne.core.models.image import BARE, IMAGE_REFERENCE
 from aitne.core.models.job import AppSpec, JobType, Readiness, Scalar
 from aitne.core.models.job_file import RESERVED_ENV
@@ -155,7 +155,7 @@ class TemplateDistributed(Strict):
     """Name of the choice parameter with the backend."""
 
 
-class Template(Strict):
+class Template(Written):
     """Content of a template file, ``jobtemplates/*.yaml``."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$")]

@@ -22,6 +22,7 @@ from aitne.core.models.resources import GpuRequest, ResourcesFile
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import CreatedJob, Store
 from aitne.core.sizes import describe_bytes
+from aitne.core.units import format_duration, format_memory
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.jobs import JobService
@@ -197,12 +198,12 @@ def job_file_of(session: Job, ranks: RanksFile) -> JobFile:
         resources=ResourcesFile(
             nodes=nodes,
             cpu=per_rank["cpu"] * per_node,
-            memory=per_rank["memory"] * per_node,
+            memory=format_memory(per_rank["memory"] * per_node),
             gpu=GpuRequest(
                 count=per_rank["gpu"] * per_node, type=ranks.gpu.type if ranks.gpu else None
             ),
         ),
-        max_duration=ranks.max_duration,
+        max_duration=None if ranks.max_duration is None else format_duration(ranks.max_duration),
         slurm=ranks.slurm.model_copy(update={"account": account}),
     )
 

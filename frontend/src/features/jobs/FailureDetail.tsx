@@ -9,8 +9,8 @@ import { ChangeButton } from "@/components/ChangeButton";
 import { ServerText } from "@/components/ServerText";
 import stages from "@/components/Stages.module.css";
 import { useJobActions } from "@/hooks/use-job-actions";
-import { formatDuration } from "@/lib/time";
-import { formatBytes } from "@/lib/units";
+import { durationWords, formatDuration } from "@/lib/time";
+import { formatBytes, memoryText } from "@/lib/units";
 import classes from "./FailureDetail.module.css";
 
 interface Props {
@@ -96,7 +96,7 @@ function RemedyButton({ job, remedy }: { job: Job; remedy: Remedy }) {
 
 function optionsOf(remedy: Remedy): ResubmitOptions {
   return {
-    ...(remedy.memory_bytes === null ? {} : { memory: remedy.memory_bytes }),
-    ...(remedy.max_duration_s === null ? {} : { max_duration: remedy.max_duration_s }),
+    ...(remedy.memory_bytes === null ? {} : { memory: memoryText(remedy.memory_bytes) }),
+    ...(remedy.max_duration_s === null ? {} : { max_duration: durationWords(remedy.max_duration_s) }),
   };
 }

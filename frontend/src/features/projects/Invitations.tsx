@@ -10,7 +10,6 @@ import { notifyDone, notifyProblem } from "@/components/notify";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { RelativeTime } from "@/components/Time";
 import { useSlowNow } from "@/hooks/use-now";
-import { DAY } from "@/lib/time";
 import { isOpen, roleLabel } from "./projects";
 import classes from "./Projects.module.css";
 
@@ -67,7 +66,7 @@ export function InviteModal({ name, onClose }: { name: string; onClose: () => vo
   const [uses, setUses] = useState(1);
   const [days, setDays] = useState("7");
   const create = useMutation({
-    mutationFn: () => createInvitation(name, { role, max_uses: uses, lifetime: Number(days) * DAY }),
+    mutationFn: () => createInvitation(name, { role, max_uses: uses, lifetime: `${Number(days)}d` }),
     onSuccess: () => void cache.invalidateQueries({ queryKey: projectKeys.one(name) }),
   });
   return (

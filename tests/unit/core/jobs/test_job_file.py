@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aitne.core.models.job_file import JobFile
+from aitne.core.models.ranks import RanksFile
 from aitne.core.models.resources import GpuRequest
 from aitne.core.sessions.names import server_name, session_url
 
@@ -45,6 +46,8 @@ def test_job_file_accepts_all_fields_together() -> None:
         ({"nmae": "x"}, "nmae", "Extra inputs are not permitted"),
         ({"resources": {"cores": 2}}, "resources.cores", "Extra inputs"),
         ({"resources": {"memory": "16"}}, "resources.memory", "such as 512M or 16G"),
+        ({"resources": {"memory": 16_000}}, "resources.memory", "such as 512M or 16G"),
+        ({"resources": {"memory": 1.6e10}}, "resources.memory", "such as 512M or 16G"),
         ({"resources": {"cpu": "two"}}, "resources.cpu", "valid integer"),
         ({"resources": {"cpu": 0}}, "resources.cpu", "greater than or equal to 1"),
         ({"resources": {"gpu": "a100"}}, "resources.gpu", "such as a100:4"),
@@ -52,6 +55,10 @@ def test_job_file_accepts_all_fields_together() -> None:
         ({"resources": {"gpu": {"count": 1, "type": "a\nb"}}}, "resources.gpu.type", "pattern"),
         ({"resources": {"gpu": {"count": 1, "typ": "a"}}}, "resources.gpu", "such as a100:4"),
         ({"max_duration": "4x"}, "max_duration", "such as 30m"),
+        ({"max_duration": "90"}, "max_duration", "'90' has no unit: write a duration such as 30m"),
+        ({"max_duration": 90}, "max_duration", "'90' has no unit: write a duration such as 30m"),
+        ({"slurm": {"time_min": 90}}, "slurm.time_min", "'90' has no unit"),
+        ({"placement": {"compact": "prefer", "wait": 9}}, "placement.wait", "'9' has no unit"),
         ({"max_duration": "0s"}, "max_duration", "greater than or equal to 1"),
         ({"array": "9-0"}, "array", "indices such as 0-9"),
         ({"env": {"SLURM_X": "1"}}, "env", "belongs to the platform"),
@@ -84,6 +91,7 @@ def test_job_file_accepts_all_fields_together() -> None:
         ({"afterany": ["7"]}, "afterany.0", "UUID"),
         ({"begin": "2026-01-31T20:00"}, "begin", "with its time zone"),
         ({"begin": 0}, "begin", "with its time zone"),
+        ({"begin": 7_200}, "begin", "a duration of up to 10 years"),
         ({"begin": True}, "begin", "with its time zone"),
         ({"hold": 1}, "hold", "valid boolean"),
         ({"slurm": {"nice": -1}}, "slurm.nice", "greater than or equal to 0"),
@@ -120,6 +128,26 @@ def test_invalid_job_file_field_is_named(
     assert message in error["msg"]
 
 
+def test_job_file_is_printed_with_its_units() -> None:
+    written = {
+        "resources": {"memory": "200G"},
+        "max_duration": "1-12:00:00",
+        "inactivity_duration": "off",
+        "begin": "2h",
+        "slurm": {"time_min": "90m"},
+        "placement": {"compact": "prefer", "wait": "10m"},
+    }
+    file = JobFile.model_validate(written)
+    assert file.model_dump(mode="json", exclude_defaults=True) == {
+        **written,
+        "max_duration": "1d12h",
+        "slurm": {"time_min": "1h30m"},
+    }
+    assert JobFile.model_validate(file.model_dump(mode="json")) == file
+    with pytest.raises(ValidationError, match="has no unit"):
+        RanksFile.model_validate({"ranks": 2, "idle": 900})
+
+
 @given(st.text(min_size=1, max_size=200).filter(lambda text: "\0" not in text))
 def test_any_name_comes_back_unchanged(name: str) -> None:
     file = JobFile(name=name, commands=[name], env={"X": name})
@@ -134,6 +162,7 @@ def test_any_name_comes_back_unchanged(name: str) -> None:
         st.datetimes(timezones=st.timezones()).map(lambda time: time.isoformat()),
         st.integers(),
         st.floats(),
+        st.integers(0, 10**6).map(lambda count: f"{count}m"),
     )
 )
 def test_begin_is_a_time_with_its_zone_or_seconds_or_refused(value: object) -> None:
@@ -141,7 +170,9 @@ def test_begin_is_a_time_with_its_zone_or_seconds_or_refused(value: object) -> N
         begin = JobFile.model_validate({"begin": value}).begin
     except ValidationError:
         return
-    again = JobFile.model_validate_json(JobFile(begin=begin).model_dump_json()).begin
+    again = JobFile.model_validate_json(
+        JobFile.model_validate({"begin": value}).model_dump_json()
+    ).begin
     assert again == begin
     if isinstance(begin, datetime):
         assert begin.tzinfo is not None

@@ -92,6 +92,8 @@ def test_each_mistake_is_named_with_its_line(
         ("cpu: {default: 4, max: 2}", 16, "resources.cpu.default: 4 is more than max (2)"),
         ("cpu: {default: 1, min: 2}", 16, "resources.cpu.default: 1 is less than min (2)"),
         ("memory: {default: 4X}", 16, "resources.memory.default: '4X' is not an amount of memory"),
+        ("memory: {default: 4000}", 16, "resources.memory.default: '4000' is not an amount"),
+        ("max_duration: {default: 60}", 16, "resources.max_duration.default: '60' has no unit"),
         ("memory: {default: 4G, max: 2G}", 16, "resources.memory.default"),
         ("gpu: {default: 2, max: 1}", 16, "resources.gpu.default: 2 is more than max (1)"),
         ("gpu: {default: many}", 16, "write a number of GPUs"),

@@ -51,7 +51,7 @@ describe("valuesOf", () => {
   });
 
   it("reads amounts as the platform stores them", () => {
-    expect(read({ type: "job", resources: { memory: 3 * GIB, gpu: { count: 1, type: "a100" } as never }, max_duration: 7_200 })).toMatchObject({ memoryBytes: 3 * GIB, gpuCount: 1, gpuType: "a100", durationS: 7_200 });
+    expect(read({ type: "job", resources: { memory: "3G", gpu: { count: 1, type: "a100" } as never }, max_duration: "2h" })).toMatchObject({ memoryBytes: 3 * GIB, gpuCount: 1, gpuType: "a100", durationS: 7_200 });
   });
 
   it("keeps within what the cluster and the template have now", () => {
