@@ -39,6 +39,8 @@ class ProgramMetrics:
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
+        self.not_finite: dict[str, str] = {}
+        """Metrics whose last value is no number, which JSON cannot represent: nan, inf or -inf."""
         self._series: dict[str, list[tuple[float, float]]] = {}
         self._stride: dict[str, int] = {}
         self._count: dict[str, int] = {}
@@ -55,12 +57,16 @@ class ProgramMetrics:
             number = float(value)
         except OverflowError:
             return
-        if not math.isfinite(number):
-            self.notes["finite"] = "values that are infinite or not a number are skipped"
-            return
-        if name not in self.values and len(self.values) >= MOST_NAMES:
+        known = self.values.keys() | self.not_finite.keys()
+        if name not in known and len(known) >= MOST_NAMES:
             self.notes["names"] = f"only the first {MOST_NAMES} metrics are kept"
             return
+        if not math.isfinite(number):
+            self.notes["finite"] = "values that are infinite or not a number are skipped"
+            self.values.pop(name, None)
+            self.not_finite[name] = str(number)
+            return
+        self.not_finite.pop(name, None)
         self.values[name] = number
         if step is not None and math.isfinite(step):
             self._point(name, step, number)
@@ -86,6 +92,7 @@ class ProgramMetrics:
             "schema": 1,
             "updated_at": now,
             "values": dict(self.values),
+            "not_finite": dict(self.not_finite),
             "series": {name: list(points) for name, points in self._series.items()},
             "sources": self.sources[:MOST_FILES],
             "notes": list(self.notes.values()),

@@ -64,7 +64,9 @@ class ResultsRecord(Record):
     updated_at: datetime
     """Time at which the metrics were last read on the node."""
     values: dict[str, float]
-    """Last value of each metric, by name."""
+    """Last value of each metric, by name, if it is finite."""
+    not_finite: dict[str, str]
+    """``nan``, ``inf`` or ``-inf`` for the other metrics, by name."""
     series: dict[str, list[list[float]]]
     """Pairs of step and value of each metric, by name. Long series are thinned."""
     sources: list[str]
@@ -83,7 +85,9 @@ class SweepTaskRecord(Record):
     parameters: dict[str, Any]
     """Parameter setting of the task, by name."""
     values: dict[str, float]
-    """Last value of each metric, by name."""
+    """Last value of each metric, by name, if it is finite."""
+    not_finite: dict[str, str]
+    """``nan``, ``inf`` or ``-inf`` for the other metrics, by name. They are not ranked."""
     started_at: datetime | None
     ended_at: datetime | None
 

@@ -104,6 +104,7 @@ class SweepService:
                 state=task.state,
                 parameters=settings[task.array_task_id or 0],
                 values=values.get(task.id, {}).get("values", {}),
+                not_finite=values.get(task.id, {}).get("not_finite", {}),
                 started_at=task.started_at,
                 ended_at=task.ended_at,
             )

@@ -8170,9 +8170,13 @@ export interface components {
              * @description Time of the last reading.
              */
             updated_at: string;
-            /** @description The last value of each metric. */
+            /** @description The last value of each metric, if it is finite. */
             values?: {
                 [key: string]: number;
+            };
+            /** @description Metrics whose last value is no number or infinite, which have no value. */
+            not_finite?: {
+                [key: string]: "nan" | "inf" | "-inf";
             };
             /** @description Step and value, thinned where there are many. */
             series?: {
@@ -9036,9 +9040,13 @@ export interface components {
             parameters: {
                 [key: string]: string | number | boolean;
             };
-            /** @description The last value of each metric. */
+            /** @description The last value of each metric, if it is finite; by the others it is not ranked. */
             values: {
                 [key: string]: number;
+            };
+            /** @description Metrics whose last value is no number or infinite, which have no value. */
+            not_finite?: {
+                [key: string]: "nan" | "inf" | "-inf";
             };
             /** @description Time at which its program started. */
             started_at: string | null;

@@ -9,7 +9,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
 import { curvesOf, linesOf } from "@/lib/metric-lines";
-import { formatCell } from "@/lib/sweep";
+import { valuesOf } from "@/lib/sweep";
 import classes from "./MetricsPanel.module.css";
 
 const MetricChart = lazy(() => import("@/components/MetricChart"));
@@ -21,7 +21,8 @@ export function MetricsPanel({ job }: { job: Job }) {
   if (query.isPending) return <Skeleton h={320} m={20} />;
   if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const results = query.data;
-  if (results === null || Object.keys(results.values).length === 0) {
+  const values = results === null ? [] : Object.entries(valuesOf(results));
+  if (results === null || values.length === 0) {
     return (
       <EmptyState icon={ChartLine} title={t("No metrics")}>
         {t("Metrics appear here when the program writes metrics.json, metrics.jsonl or TensorBoard event files to $AITNE_METRICS.")}
@@ -31,10 +32,10 @@ export function MetricsPanel({ job }: { job: Job }) {
   return (
     <div className={classes.panel} data-testid="metrics">
       <dl className={`${classes.values ?? ""} tabular`}>
-        {Object.entries(results.values).map(([name, value]) => (
+        {values.map(([name, value]) => (
           <div key={name} className={classes.value}>
             <dt title={name}>{name}</dt>
-            <dd>{formatCell(value)}</dd>
+            <dd>{value}</dd>
           </div>
         ))}
       </dl>

@@ -3,7 +3,7 @@ import type { Results } from "@/api/runs";
 import { alignedData, curvesOf, linesOf } from "./metric-lines";
 
 function results(series: Record<string, [number, number][]>): Results {
-  return { schema: 1, updated_at: "2026-01-01T00:00:00Z", values: {}, series, sources: [], notes: [] };
+  return { schema: 1, updated_at: "2026-01-01T00:00:00Z", values: {}, not_finite: {}, series, sources: [], notes: [] };
 }
 
 test("runs with different steps share one axis, with gaps", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sweep } from "@/api/runs";
-import { axisOf, csvOf, firstOrder, formatCell, metricsOf, sorted } from "@/lib/sweep";
+import { axisOf, csvOf, firstOrder, formatCell, metricsOf, sorted, valuesOf } from "@/lib/sweep";
 
 const task = (index: number, parameters: Record<string, string | number | boolean>, values: Record<string, number> = {}) => ({
   task: index,
@@ -8,6 +8,7 @@ const task = (index: number, parameters: Record<string, string | number | boolea
   state: "COMPLETED" as const,
   parameters,
   values,
+  not_finite: {},
   started_at: null,
   ended_at: null,
 });
@@ -33,6 +34,15 @@ describe("a sweep", () => {
     expect(sorted(SWEEP.tasks, order).map((each) => each.task)).toEqual([1, 0, 2]);
     expect(sorted(SWEEP.tasks, { ...order, descending: false }).map((each) => each.task)).toEqual([0, 1, 2]);
     expect(firstOrder({ ...SWEEP, metric: null }).column.kind).toBe("task");
+  });
+
+  it("marks what diverged, which has no value to be ranked by", () => {
+    const diverged = { ...task(3, { lr: 1, optimizer: "sgd" }, { aloss: 9 }), not_finite: { accuracy: "nan" as const, gap: "-inf" as const } };
+    const sweep = { ...SWEEP, tasks: [...SWEEP.tasks, diverged] };
+    expect(sorted(sweep.tasks, firstOrder(sweep)).map((each) => each.task)).toEqual([1, 0, 2, 3]);
+    expect(metricsOf(sweep)).toEqual(["accuracy", "aloss", "gap"]);
+    expect(valuesOf(diverged)).toEqual({ accuracy: "NaN", aloss: "9", gap: "−∞" });
+    expect(csvOf(sweep).split("\n")[4]).toBe("3,id-3,COMPLETED,1,sgd,nan,9,-inf");
   });
 
   it("has its own metric before the others", () => {

@@ -18,7 +18,7 @@ export interface Order {
 
 /** The metrics of all tasks, the sweep's own first. */
 export function metricsOf(sweep: Sweep): string[] {
-  const names = new Set(sweep.tasks.flatMap((task) => Object.keys(task.values)));
+  const names = new Set(sweep.tasks.flatMap((task) => [...Object.keys(task.values), ...Object.keys(task.not_finite)]));
   const others = [...names].filter((name) => name !== sweep.metric).sort();
   return sweep.metric !== null && names.has(sweep.metric) ? [sweep.metric, ...others] : others;
 }
@@ -50,6 +50,16 @@ export function sorted(tasks: readonly SweepTask[], order: Order): SweepTask[] {
 function compareCells(a: Scalar, b: Scalar): number {
   if (typeof a === "number" && typeof b === "number") return a - b;
   return String(a).localeCompare(String(b), undefined, { numeric: true });
+}
+
+const NOT_FINITE = { nan: "NaN", inf: "∞", "-inf": "−∞" } as const;
+
+/** The last values of metrics in short form, by name; those that are not finite are marked as such. */
+export function valuesOf({ values, not_finite: others }: Pick<SweepTask, "values" | "not_finite">): Record<string, string> {
+  return Object.fromEntries([
+    ...Object.entries(values).map(([name, value]) => [name, formatCell(value)] as const),
+    ...Object.entries(others).map(([name, value]) => [name, NOT_FINITE[value]] as const),
+  ]);
 }
 
 /** A value in short form with at most five significant digits. */
@@ -110,11 +120,10 @@ export function csvOf(sweep: Sweep): string {
     task.job_id,
     task.state,
     ...sweep.parameters.map((name) => task.parameters[name] ?? ""),
-    ...metrics.map((name) => task.values[name] ?? ""),
   ]);
-  return [["task", "job_id", "state", ...sweep.parameters, ...metrics], ...rows]
-    .map((row) => row.map(quoted).join(","))
-    .join("\n");
+  const results = sweep.tasks.map((task) => metrics.map((name) => String(task.values[name] ?? task.not_finite[name] ?? "")));
+  const lines = rows.map((row, index) => [...row.map(quoted), ...(results[index] ?? [])].join(","));
+  return [["task", "job_id", "state", ...sweep.parameters, ...metrics].map(quoted).join(","), ...lines].join("\n");
 }
 
 function quoted(value: Scalar): string {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,6 +10,9 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
+from aitne.agent.metrics import ProgramMetrics
+from aitne.cli.views.run import write_csv
+from aitne.client.runs import SweepRecord
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Scope
@@ -171,6 +175,34 @@ async def test_a_sweep_from_its_plan_to_good_enough(stage: Stage) -> None:
         whole = (await client.get(f"/api/v1/jobs/{job.id}")).json()
         assert (whole["state"], whole["reason"]) == ("COMPLETED", "goal_reached")
         assert whole["message"] == reached
+
+
+async def test_run_that_diverged_is_not_ranked_by_an_earlier_value(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        made = (await client.post("/api/v1/jobs", json=SWEEP)).json()
+        job = await stage.store.get_job(UUID(made["id"]))
+        await run(stage, job, task=1)
+        metrics = ProgramMetrics()
+        metrics.add("accuracy", 0.8, 0)
+        metrics.add("accuracy", math.nan, 1)
+        metrics.add("loss", math.inf, 1)
+        await tell(stage, job.id, task=1, results=metrics.document())
+        found = (await client.get(f"/api/v1/jobs/{job.id}/sweep")).json()
+        assert found["best"] is None
+        task = found["tasks"][1]
+        diverged = {"accuracy": "nan", "loss": "inf"}
+        assert (task["values"], task["not_finite"]) == ({}, diverged)
+        shown = (await client.get(f"/api/v1/jobs/{task['job_id']}/results")).json()
+        assert (shown["values"], shown["not_finite"]) == ({}, diverged)
+        assert shown["series"] == {"accuracy": [[0.0, 0.8]]}
+        table, record = io.StringIO(), SweepRecord(found)
+        write_csv(record, table)
+        assert table.getvalue().splitlines()[2].endswith(",nan,inf")
+        metrics.add("accuracy", 0.7, 2)
+        await tell(stage, job.id, task=1, results=metrics.document())
+        again = (await client.get(f"/api/v1/jobs/{job.id}/sweep")).json()
+        assert (again["best"], again["tasks"][1]["not_finite"]) == (1, {"loss": "inf"})
 
 
 async def test_of_two_tasks_that_are_good_enough_the_first_is_kept(stage: Stage) -> None:

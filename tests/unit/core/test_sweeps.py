@@ -121,6 +121,16 @@ def test_arrays() -> None:
     assert [array_of(1, None), array_of(4, None), array_of(4, 2)] == ["0", "0-3", "0-3%2"]
 
 
+def test_value_may_occur_twice_in_a_column_of_a_list() -> None:
+    lists = {"lr": [0.1, 0.1, 1], "wd": [0, 1, 0], "norm": [True, True, 1]}
+    sweep = SweepFile.model_validate({"method": "list", "parameters": lists})
+    assert expand(SweepSpec.of(sweep)) == [
+        {"lr": 0.1, "wd": 0, "norm": True},
+        {"lr": 0.1, "wd": 1, "norm": True},
+        {"lr": 1, "wd": 0, "norm": 1},
+    ]
+
+
 def test_good_enough_is_as_good_or_better() -> None:
     most = StopSpec(metric="accuracy", goal=Goal.MAX, value=0.9)
     least = StopSpec(metric="loss", goal=Goal.MIN, value=0.1)
@@ -134,6 +144,10 @@ def test_good_enough_is_as_good_or_better() -> None:
         ({"parameters": {}}, "at least 1"),
         ({"parameters": {"a b": [1]}}, "pattern"),
         ({"parameters": {"a": [1], "A": [2]}}, "upper and lower"),
+        (
+            {"method": "list", "parameters": {"a": [1, 2, 1], "b": [0, 1, 0]}},
+            "the same setting is listed twice: its values 1 and 3",
+        ),
         ({"parameters": {"a": [1, 1]}}, "twice"),
         ({"parameters": {"a": [float("nan")]}}, "NaN"),
         ({"parameters": {"a": {"min": 0, "max": 1}}}, "only for random"),

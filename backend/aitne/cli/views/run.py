@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         RerunRecord,
         SnapshotRecord,
         SweepRecord,
+        SweepTaskRecord,
         WrittenFilesRecord,
     )
 
@@ -157,7 +158,7 @@ def show_sweep(sweep: SweepRecord) -> None:
                 task.task,
                 task.state,
                 *(_cell(task.parameters.get(name), None) for name in sweep.parameters),
-                *(_cell(task.values.get(name), None) for name in names),
+                *(_cell(_value(task, name), None) for name in names),
                 "best" if task.task == sweep.best else "",
             )
             for task in sorted(sweep.tasks, key=order)
@@ -167,17 +168,26 @@ def show_sweep(sweep: SweepRecord) -> None:
 
 def write_csv(sweep: SweepRecord, file: TextIO) -> None:
     """Write the sweep as CSV, a line for each task."""
-    names = sorted({name for task in sweep.tasks for name in task.values})
+    names = _all_metrics(sweep)
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow(["task", "job_id", "state", *map(cell, [*sweep.parameters, *names])])
     for task in sweep.tasks:
         settings = [cell(task.parameters.get(name)) for name in sweep.parameters]
-        values = [cell(task.values.get(name)) for name in names]
+        values = [_value(task, name) for name in names]
         lines.writerow([task.task, task.job_id, task.state, *settings, *values])
 
 
+def _all_metrics(sweep: SweepRecord) -> list[str]:
+    return sorted({name for task in sweep.tasks for name in (*task.values, *task.not_finite)})
+
+
+def _value(task: SweepTaskRecord, name: str) -> float | str | None:
+    """Return the last value of a metric, as text if it is not finite; None: there is none."""
+    return task.values.get(name, task.not_finite.get(name))
+
+
 def _metrics(sweep: SweepRecord) -> list[str]:
-    names = sorted({name for task in sweep.tasks for name in task.values})
+    names = _all_metrics(sweep)
     if sweep.metric in names:
         names.remove(sweep.metric)
         names.insert(0, sweep.metric)

@@ -49,7 +49,7 @@ class ComparisonInput:
     snapshot: Snapshot
     samples: Sequence[Sample] = ()
     """Samples of its resource usage; empty: not measured."""
-    values: Mapping[str, float] | None = None
+    values: Mapping[str, float | str] | None = None
     """Last value of each metric that the job recorded; None: it recorded none."""
     image_packages: Mapping[str, str] | None = None
     """Version of each package in the image's software bill; None if there is no software bill."""

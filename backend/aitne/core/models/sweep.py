@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -38,6 +39,21 @@ def _number(value: object) -> object:
 
 
 Choice = bool | Annotated[int, Field(ge=-(1 << 53), le=1 << 53)] | float | Text
+
+
+def _typed(choices: Sequence[Any]) -> list[tuple[type, Any]]:
+    """Return each value with its type, because 1, 1.0 and true are equal in Python."""
+    return [(type(choice), choice) for choice in choices]
+
+
+def _twice(choices: Sequence[Any]) -> int | None:
+    """Return the index of the first value that occurred before; None if all values differ."""
+    seen = set()
+    for index, key in enumerate(_typed(choices)):
+        if key in seen:
+            return index
+        seen.add(key)
+    return None
 
 
 class Method(StrEnum):
@@ -153,8 +169,6 @@ class SweepFile(Strict):
                 continue
             if any(isinstance(choice, float) and not math.isfinite(choice) for choice in choices):
                 raise ValueError(f"{name}: infinities and NaN are not allowed")
-            if len({(type(choice), choice) for choice in choices}) < len(choices):
-                raise ValueError(f"{name}: the same value is listed twice")
         return value
 
     @model_validator(mode="after")
@@ -170,8 +184,12 @@ class SweepFile(Strict):
                 raise ValueError(
                     f"{ranges[0]}: a range is only for random; give a {self.method} its values"
                 )
-        if self.method is Method.LIST and len({len(choices) for choices in lists.values()}) > 1:
-            raise ValueError("the parameters of a list need the same number of values")
+        if self.method is Method.LIST:
+            self._check_list(lists)
+        else:
+            for name, choices in lists.items():
+                if _twice(choices) is not None:
+                    raise ValueError(f"{name}: the same value is listed twice")
         if self.method is Method.GRID and math.prod(map(len, lists.values())) > MOST_TASKS:
             raise ValueError(
                 f"a grid of {math.prod(map(len, lists.values()))} settings is too large; the maximum is "
@@ -185,6 +203,16 @@ class SweepFile(Strict):
         if self.stop_when is not None and (self.stop_when.metric or self.metric) is None:
             raise ValueError("`stop_when` needs a metric: name it there or as the sweep's own")
         return self
+
+    def _check_list(self, lists: dict[str, list[Any]]) -> None:
+        if len({len(choices) for choices in lists.values()}) > 1:
+            raise ValueError("the parameters of a list need the same number of values")
+        settings = list(zip(*map(_typed, lists.values()), strict=True))
+        if (again := _twice(settings)) is not None:
+            first = settings.index(settings[again])
+            raise ValueError(
+                f"the same setting is listed twice: its values {first + 1} and {again + 1}"
+            )
 
     def _letters(self, lists: dict[str, list[Any]]) -> int:
         """Return the maximum number of characters that the values of all settings could have
@@ -265,6 +293,12 @@ class SweepSpec(Frozen):
         return cls.model_validate(fields)
 
 
+NotFinite = Annotated[
+    dict[str, Literal["nan", "inf", "-inf"]],
+    Field(description="Metrics whose last value is no number or infinite, which have no value."),
+]
+
+
 class Results(Frozen):
     """Metrics of a job's program, which its agent has read from files that the program writes."""
 
@@ -274,8 +308,9 @@ class Results(Frozen):
     schema_: int = Field(1, alias="schema", description="Version of this schema.")
     updated_at: UtcTime = Field(description="Time of the last reading.")
     values: dict[str, float] = Field(
-        default_factory=dict, description="The last value of each metric."
+        default_factory=dict, description="The last value of each metric, if it is finite."
     )
+    not_finite: NotFinite = Field(default_factory=dict)
     series: dict[str, tuple[tuple[float, float], ...]] = Field(
         default_factory=dict, description="Step and value, thinned where there are many."
     )
@@ -290,7 +325,10 @@ class SweepTask(Frozen):
     job_id: UUID = Field(description="The task's own id.")
     state: JobState = Field(description="State of the task.")
     parameters: dict[str, Scalar] = Field(description="Parameter setting of the task.")
-    values: dict[str, float] = Field(description="The last value of each metric.")
+    values: dict[str, float] = Field(
+        description="The last value of each metric, if it is finite; by the others it is not ranked."
+    )
+    not_finite: NotFinite = Field(default_factory=dict)
     started_at: UtcTime | None = Field(description="Time at which its program started.")
     ended_at: UtcTime | None = Field(description="Time at which it ended.")
 

@@ -48,7 +48,7 @@ class ComparisonService:
             job=job,
             snapshot=snapshot,
             samples=await self._store.samples(job_id, limit=_SAMPLES),
-            values=None if results is None else results.values,
+            values=None if results is None else {**results.values, **results.not_finite},
             image_packages=await self._bill(actor, snapshot),
         )
 

@@ -67,7 +67,8 @@ class SnapshotService:
         }
         values = {name: results["values"][name] for name in _first(results, "values")}
         await self._store.put_document(job_id, DocumentKind.SERIES, series)
-        stored_values = {**results, "values": values, "series": {}}
+        not_finite = {name: results["not_finite"][name] for name in _first(results, "not_finite")}
+        stored_values = {**results, "values": values, "not_finite": not_finite, "series": {}}
         await self._store.put_document(job_id, DocumentKind.VALUES, stored_values)
         return values
 

@@ -13,7 +13,7 @@ import tableClasses from "@/components/table.module.css";
 import { msg } from "@/i18n/msg";
 import { isTerminal, lookOf } from "@/lib/states";
 import { comparePath, MOST_RUNS } from "@/lib/compared-runs";
-import { type Column, csvOf, firstOrder, formatCell, MAX_METRICS, metricsOf, type Order, sorted } from "@/lib/sweep";
+import { type Column, csvOf, firstOrder, formatCell, MAX_METRICS, metricsOf, type Order, sorted, valuesOf } from "@/lib/sweep";
 import { useCacheUpdater } from "@/live/LiveProvider";
 import classes from "./SweepPanel.module.css";
 import { SweepCurves } from "./SweepCurves";
@@ -218,7 +218,7 @@ function Table({ sweep, rows, metrics, order, highlighted, compared, onOrder, on
               ))}
               {metrics.map((name) => (
                 <td key={`m ${name}`} data-label={name} className={tableClasses.num}>
-                  {formatCell(task.values[name] ?? null)}
+                  {valuesOf(task)[name] ?? formatCell(null)}
                 </td>
               ))}
               {best && <td className={tableClasses.num}>{task.task !== best.task && <CompareLink task={task} best={best} />}</td>}
