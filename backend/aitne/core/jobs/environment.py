@@ -59,10 +59,16 @@ $aitne_node. Searched: ${looked[*]}. Ask the site for Lmod or Environment Module
 modules out."
 }
 
+# Lmod, and Environment Modules from 4 on, say by their exit status whether a module was loaded.
+aitne_reports() {
+  [[ -n ${LMOD_VERSION:-} ]] || module --version 2>&1 </dev/null \
+    | grep -Eq '^Modules Release ([4-9]|[1-9][0-9])'
+}
+
 aitne_no_module() {
   local name=$1 base=${1%%/*} found
-  found=$(module -t avail "$base" 2>&1 </dev/null | grep -i -F -- "$base" | grep -v ':$' | grep -v ' ' \
-    | head -n 20 | tr '\n' ' ')
+  found=$(module -t avail "$base" 2>&1 </dev/null | grep -i -F -- "$base" | grep -v ':$' \
+    | sed -E 's/([[:space:]]*(<[^<>]*>|\([^()]*\)))+[[:space:]]*$//' | grep -v ' ' | head -n 20 | tr '\n' ' ')
   if [[ -n $found ]]; then
     aitne_fail "the module $name cannot be loaded on node $aitne_node. Similar ones there: ${found% }."
   fi
@@ -92,8 +98,9 @@ if ((${#aitne_modules[@]})); then
   for aitne_name in "${aitne_modules[@]}"; do
     aitne_before=${LOADEDMODULES:-}
     module load "$aitne_name" </dev/null || aitne_no_module "$aitne_name"
-    # Releases of Environment Modules before 4 only print what went wrong.
-    if [[ ${LOADEDMODULES:-} == "$aitne_before" ]]; then
+    # Releases of Environment Modules before 4 only print what went wrong. A module may be loaded
+    # already, under another name of its version.
+    if [[ ${LOADEDMODULES:-} == "$aitne_before" ]] && ! aitne_reports; then
       case ":$aitne_before:" in
         *":$aitne_name:"* | *":$aitne_name/"*) ;;
         *) aitne_no_module "$aitne_name" ;;

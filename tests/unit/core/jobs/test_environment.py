@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT
 from aitne.core.jobs.environment import PREAMBLE, wrap
 from aitne.core.models.job_options import EnvironmentOptions
 
@@ -44,3 +46,45 @@ def test_arguments_arrive_as_they_are(values: list[str], lines: list[str]) -> No
     wrapped = wrap(EnvironmentOptions(setup=("true", *lines)), argv)
     done = subprocess.run(wrapped, capture_output=True, check=True)
     assert done.stdout == "".join(f"{value}\0" for value in values).encode()
+
+
+MODULES_5 = r"""() {
+    case "$1 $2" in
+        "--version "*) echo "Modules Release 5.2.0 (2022-11-08)" >&2 ;;
+        "load openmpi/5.0") export LOADEDMODULES=gcc/12.3:openmpi/5.0 ;;
+        "load gcc/12") ;;
+        "-t avail") printf '%s\n' /apps: 'gcc/12.3 <L> <default:12>' 'gcc/13.1 (D)' 'no gcc here' >&2 ;;
+        *) echo "ERROR: Unable to locate a modulefile for '$2'" >&2; return 1 ;;
+    esac
+}"""
+MODULES_3 = r"""() {
+    case "$1 $2" in
+        "--version "*) echo "VERSION=3.2.10" >&2 ;;
+        "load openmpi/5.0") export LOADEDMODULES=gcc/12.3:openmpi/5.0 ;;
+        *) echo "ModuleCmd_Load.c(213):ERROR:105: Unable to locate '$2'" >&2 ;;
+    esac
+}"""
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "code", "told"),
+    [
+        (MODULES_5, "gcc/12", 0, ""),
+        (MODULES_5, "gcc/99", EXIT_ENVIRONMENT, "Similar ones there: gcc/12.3 gcc/13.1."),
+        (MODULES_3, "gcc/12.3", 0, ""),
+        (MODULES_3, "gcc/12", EXIT_ENVIRONMENT, "no module there has a similar name"),
+    ],
+)
+def test_module_command_says_whether_a_module_is_loaded(
+    function: str, name: str, code: int, told: str
+) -> None:
+    environment = EnvironmentOptions(modules=("openmpi/5.0", name))
+    done = subprocess.run(
+        wrap(environment, ("sh", "-c", "echo $LOADEDMODULES")),
+        env={"PATH": "/usr/bin:/bin", "BASH_FUNC_module%%": function},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, told in done.stderr) == (code, True), done.stderr
+    assert done.stdout == ("" if code else "gcc/12.3:openmpi/5.0\n")
