@@ -132,6 +132,12 @@ def test_usage_counts_each_gpu_and_each_job_once() -> None:
 2|ml|alice|30|2026-04-01T00:00:00|cpu=1,energy=9000,gres/gpu:a100=4,node=1
 3|ml|bob|60|Unknown|cpu=8,node=1
 4|ml|bob|0|2026-03-02T10:00:00|
+5|ml|bob|60|2026-03-02T10:00:00|cpu=1,energy=18446744073709551614,node=1
+6|ml|bob|60|2026-03-02T10:00:00|cpu=1,energy=16777216T,gres/gpu=4294967294,node=1
+7|ml|bob|60|2026-03-02T10:00:00|cpu=1,energy=nan,node=1
+8|ml|eve|60|2026-03-02T10:00:00|cpu=1,energy=18446744073709551615,node=1
+9|ml|eve|60|2026-03-02T10:00:00|cpu=1,energy=50,node=1
+10|ml|eve|18446744073709551614|2026-03-02T10:00:00|cpu=1,node=1
 """
     assert parse_usage(text, "2026-04-01T00:00:00") == (
         Usage(
@@ -143,7 +149,8 @@ def test_usage_counts_each_gpu_and_each_job_once() -> None:
             jobs=2,
             energy_j=7_200,  # the second run of job 2 ended in April
         ),
-        Usage(account="ml", user="bob", cpu_s=480, gpu_s=0, jobs=1),
+        Usage(account="ml", user="bob", cpu_s=660, gpu_s=0, jobs=4),
+        Usage(account="ml", user="eve", cpu_s=120, gpu_s=0, jobs=2, energy_j=50),
     )
 
 
@@ -156,6 +163,9 @@ def test_energy_is_read_where_it_was_measured() -> None:
 9|2026-03-02T10:00:00|0
 10|2026-03-02T10:00:00|
 11|2026-03-02T10:00:00|18446744073709551614
+14|2026-03-02T10:00:00|18446744073709551615
+15|2026-03-02T10:00:00|4294967294
+16|2026-03-02T10:00:00|nan
 12|Unknown|5
 13_[4-9]|None|0
 """

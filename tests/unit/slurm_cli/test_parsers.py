@@ -283,7 +283,12 @@ def test_node_states(word: str, state: NodeState) -> None:
 
 @pytest.mark.parametrize(
     ("written", "power_w"),
-    [("CurrentWatts=1234 AveWatts=9", 1230), ("CurrentWatts=0", None), ("CurrentWatts=n/a", None)],
+    [
+        ("CurrentWatts=1234 AveWatts=9", 1230),
+        ("CurrentWatts=0", None),
+        ("CurrentWatts=4294967294", None),
+        ("CurrentWatts=n/a", None),
+    ],
 )
 def test_a_nodes_power_is_known_where_a_plugin_measures_it(
     written: str, power_w: int | None

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
+from aitne.adapters.slurm_numbers import is_number
 from aitne.core.models.limits import GPU_TYPE, MIB, MOST, QOS_NAME, Limits, Usage
 from aitne.core.ports.accounting import (
     AddAccount,
@@ -53,7 +54,8 @@ def rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
 
 def parse_tres(text: str) -> dict[str, int]:
     """Parse a list of TRES such as ``cpu=8,mem=20G,gres/gpu=2`` to amounts by name. Memory is
-    returned in bytes; a number without a suffix is in MiB.
+    returned in bytes; a number without a suffix is in MiB. An amount that Slurm does not know is
+    omitted.
     """
     amounts = {}
     for part in filter(None, text.split(",")):
@@ -68,7 +70,8 @@ def parse_tres(text: str) -> dict[str, int]:
         amount = int(whole) * unit
         if fraction:
             amount += int(fraction) * unit // 10 ** len(fraction)
-        amounts[name] = amount
+        if is_number(amount):
+            amounts[name] = amount
     return amounts
 
 
@@ -82,7 +85,9 @@ def parse_wall(text: str) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
+    """Return a number; None for another text, and if it says that there is none."""
+    number = int(text) if text.isdecimal() and len(text) <= 20 else None
+    return number if number is not None and is_number(number) else None
 
 
 def parse_associations(text: str) -> tuple[tuple[Association, ...], tuple[Association, ...]]:
@@ -172,7 +177,7 @@ def parse_usage(text: str, end: str) -> tuple[Usage, ...]:
         key = (row["Account"], row["User"])
         jobs[key].add(row["JobIDRaw"])
         if row["End"] != end:
-            energy_j[key] += allocated.get("energy", 0)
+            energy_j[key] += _energy_j(allocated.get("energy"))
         typed = {name: n for name, n in allocated.items() if name.startswith(f"{GPU}:")}
         spent = {"cpu": allocated.get("cpu", 0), **typed}
         # If a site counts only GPU types, Slurm reports no total.
@@ -197,14 +202,19 @@ def parse_usage(text: str, end: str) -> tuple[Usage, ...]:
     )
 
 
+def _energy_j(amount: int | None) -> int:
+    """Return the energy of a job; 0 if it was not measured."""
+    return amount if amount is not None and amount < MOST else 0
+
+
 def parse_energy(text: str) -> tuple[JobEnergy, ...]:
     """Return the energy of ended jobs from the output of ``sacct -X`` with ``ENERGY_FIELDS`` in UTC.
-    Slurm prints 0, an empty field or the largest number if nothing was measured.
+    Slurm prints 0, an empty field or a number without meaning if nothing was measured.
     """
     found = []
     for row in rows(text, ENERGY_FIELDS):
-        energy_j = _number(row["ConsumedEnergyRaw"]) or 0
-        if 0 < energy_j < MOST and _TIME.fullmatch(row["End"]):
+        energy_j = _energy_j(_number(row["ConsumedEnergyRaw"]))
+        if energy_j and _TIME.fullmatch(row["End"]):
             ended_at = datetime.fromisoformat(row["End"]).replace(tzinfo=UTC)
             found.append(JobEnergy(scheduler_id=row["JobID"], ended_at=ended_at, energy_j=energy_j))
     return tuple(found)

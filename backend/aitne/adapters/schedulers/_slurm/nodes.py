@@ -8,6 +8,7 @@ from datetime import datetime
 
 from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.times import parse_limit, parse_time
+from aitne.adapters.slurm_numbers import is_number
 from aitne.core.models.node import GpuCount, GresCount, Node, NodeState, Partition, Reservation
 
 _S = NodeState
@@ -205,7 +206,8 @@ def parse_reservations(output: str) -> tuple[Reservation, ...]:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() else 0
+    number = int(text) if text and text.isdecimal() else 0
+    return number if is_number(number) else 0
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -20,6 +20,7 @@ from aitne.adapters.schedulers._slurm.identity import of_comment, of_name
 from aitne.adapters.schedulers._slurm.reasons import sentence
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
+from aitne.adapters.slurm_numbers import NO_VAL
 from aitne.core.jobs import log_pattern
 from aitne.core.jobs.arrays import SEVERITY
 from aitne.core.jobs.states import JobState, TerminationReason
@@ -46,8 +47,6 @@ OF_RUN = frozenset("jJNr")
 """Replacement symbols in log paths (the letters after ``%``) whose values are known only from a
 task's own record in squeue or sacct.
 """
-_NO_INDEX = 0xFFFFFFFE
-"""Array index that Slurm writes for a job that is no array."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _NO_TEXT = ("", "(null)", "N/A", "None")
 
@@ -396,7 +395,7 @@ def _log_path(row: Mapping[str, str], *, is_array: bool, begun: bool) -> str | N
     pattern = log_pattern.fill(pattern, values | {"s": "batch", "n": 0, "t": 0})
     if not is_array:
         restarts = _whole(row.get("RestartCnt", ""))
-        values = {"j": number, "J": number, "a": _NO_INDEX, "b": _NO_INDEX % 10, "r": restarts}
+        values = {"j": number, "J": number, "a": NO_VAL, "b": NO_VAL % 10, "r": restarts}
         if begun:
             values["N"] = queue.node_names(row["NodeList"])[0]
         elif "N" in log_pattern.wildcards(pattern):

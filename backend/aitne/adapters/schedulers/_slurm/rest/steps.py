@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aitne.adapters.schedulers._slurm.rest.versions import SPOKEN
+from aitne.adapters.slurm_numbers import INFINITE, is_number
 
 
 class NotExpressible(Exception):
@@ -30,8 +31,6 @@ _NUMBERS = (
     "max_cpus", "max_nodes", "memory_per_cpu", "memory_per_node", "minimum_cpus_per_node",
     "node_count", "priority", "tasks", "tasks_per_node", "time_minimum",
 )  # fmt: skip
-_INFINITE = 0xFFFFFFFF
-_UNSET = 0xFFFFFFFE
 
 
 def number(value: object) -> Record:
@@ -39,14 +38,14 @@ def number(value: object) -> Record:
     if isinstance(value, dict):
         return dict(value)
     plain = value if isinstance(value, int) and not isinstance(value, bool) else None
-    infinite = plain == _INFINITE
-    is_set = plain is not None and plain >= 0 and plain not in (_INFINITE, _UNSET)
+    infinite = plain == INFINITE
+    is_set = plain is not None and is_number(plain)
     return {"set": is_set, "infinite": infinite, "number": plain if is_set else 0}
 
 
 def _exit(status: object) -> Record:
     """Convert a wait status (POSIX waitpid) to the object of new API versions."""
-    if not isinstance(status, int) or isinstance(status, bool) or status in (_UNSET, _INFINITE):
+    if not isinstance(status, int) or isinstance(status, bool) or not is_number(status):
         return {"status": ["INVALID"], "return_code": number(None), "signal": _signal(0)}
     signal = status & 0x7F
     code = status >> 8 & 0xFF
@@ -71,7 +70,7 @@ def _record_38_to_40(old: Record) -> Record:
     if "time_limit" in old:
         # Slurm's null: the job has no limit of its own, so that of the partition (none) applies.
         limit = old["time_limit"]
-        new["time_limit"] = number(_INFINITE if limit is None else limit)
+        new["time_limit"] = number(INFINITE if limit is None else limit)
     for key in ("array_job_id", "array_task_id"):
         if key in old:
             # 0 is the first task; an array job's ID is never 0, so 0 means that there is no array.
@@ -160,7 +159,7 @@ def _submission_40_to_38(new: Record) -> Record:
 def _plain(value: object) -> object:
     if not isinstance(value, Mapping):
         return value
-    return _INFINITE if value.get("infinite") else value.get("number")
+    return INFINITE if value.get("infinite") else value.get("number")
 
 
 def _words(value: object) -> list[str]:
