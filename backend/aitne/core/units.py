@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 from aitne.core.sizes import MEMORY_UNITS
-from aitne.topology.hostlist import split_outside
 
 _MEMORY = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*(?:([KMGTP])(?:i?B)?|(B))", re.IGNORECASE)
 MEMORY_HINT = "a number with K, M, G or T, such as 512M or 16G"
@@ -133,33 +133,69 @@ class Gres:
     type: str | None
     count: int
 
+    @property
+    def name(self) -> str:
+        """Kind with the type, such as ``gpu:a100``."""
+        return self.kind if self.type is None else f"{self.kind}:{self.type}"
+
     def __str__(self) -> str:
-        middle = "" if self.type is None else f":{self.type}"
-        return f"{self.kind}{middle}:{self.count}"
+        return f"{self.name}:{self.count}"
 
 
+GPU_TYPE = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,39}"
+"""Pattern of a GPU type in a request, as vendors name models and MIG profiles: ``1g.10gb+me``."""
+GRES_KIND = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
+GRES_TYPE = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,79}"
+"""Pattern of a type in Slurm's answers, which may have the full name of a product."""
+_AMOUNT = r"[0-9]+(?:\.[0-9]+)?[KMGTP]?"
 _GRES = re.compile(
-    r"(?P<kind>[a-z][\w.-]*)(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>[0-9]+))?(?:\([^()]*\))?"
+    rf"(?:gres[/:])?(?P<kind>{GRES_KIND})"
+    rf"(?::(?=:)|:(?!{_AMOUNT}$|no_consume(?::|$))(?P<type>{GRES_TYPE}))?(?::no_consume)?"
+    r"(?:[:=](?P<count>[0-9]{1,18})(?P<unit>[KMGTP]?))?",
+    re.ASCII,
 )
+_NOTES = re.compile(r"\([^()]*(?:\)|$)")
+"""Notes of Slurm in parentheses; the end of a text may be cut off."""
 
 
 def parse_gres(text: str) -> tuple[Gres, ...]:
-    """Return the generic resources in a text of Slurm such as ``gpu:a100:4(S:0-1),shard:8``; the
-    parts in parentheses are ignored.
+    """Return the generic resources in a text of Slurm such as ``gpu:a100:4(S:0-1),shard:8`` or
+    ``gres/gpu:a100=4``; the parts in parentheses and ``no_consume`` are ignored.
 
-    An empty text, ``(null)`` and ``N/A`` mean none. A missing count is 1.
+    An empty text, ``none``, ``(null)`` and ``N/A`` mean none. A missing count is 1; suffixes of a
+    count are powers of 1024. In ``gpu:1080``, as in Slurm, 1080 is the count.
     """
-    if text.strip() in ("", "(null)", "N/A"):
-        return ()
+    return tuple(_gres(part) for part in _gres_parts(text))
+
+
+def read_gres(text: str) -> tuple[Gres, ...]:
+    """Return what ``parse_gres`` returns, without the parts that it refuses, for answers of Slurm."""
     resources = []
-    for part in split_outside(text.strip(), "()"):
-        match = _GRES.fullmatch(part.removeprefix("gres/").removeprefix("gres:"))
-        if match is None:
-            raise ValueError(
-                f"{part!r} is not a generic resource: write kind:count or kind:type:count"
-            )
-        resources.append(Gres(match["kind"], match["type"], int(match["count"] or 1)))
+    for part in _gres_parts(text):
+        with suppress(ValueError):
+            resources.append(_gres(part))
     return tuple(resources)
+
+
+def read_tres(text: str) -> tuple[Gres, ...]:
+    """Return the generic resources in a list of Slurm's trackable resources, such as
+    ``cpu=4,mem=8G,gres/gpu:a100=2``.
+    """
+    return read_gres(",".join(part for part in text.split(",") if part.startswith("gres/")))
+
+
+def _gres_parts(text: str) -> list[str]:
+    plain = _NOTES.sub("", text.strip())
+    return [] if plain.lower() in ("", "none", "n/a") else plain.split(",")
+
+
+def _gres(part: str) -> Gres:
+    match = _GRES.fullmatch(part)
+    if match is None:
+        raise ValueError(f"{part!r} is not a generic resource: write kind:count or kind:type:count")
+    scale = MEMORY_UNITS[match["unit"] or "B"]
+    count = 1 if match["count"] is None else int(match["count"]) * scale
+    return Gres(match["kind"], match["type"], count)
 
 
 @dataclass(frozen=True, slots=True)

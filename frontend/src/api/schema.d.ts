@@ -8066,7 +8066,8 @@ export interface components {
              */
             cpus_per_task?: number | null;
             /**
-             * @description Memory on each node, in bytes.
+             * @description Memory on each node, in bytes; 0 for a job from outside that has all memory of its nodes, or
+             *     whose memory is unknown.
              * @default 1073741824
              */
             memory_bytes: number;

@@ -18,7 +18,7 @@ export function describeResources(resources: Resources): string {
   const { nodes, cpu, memory_bytes: memory, gpu, gres } = resources;
   const each = [
     i18next.t("{{count}} CPUs", { count: cpu }),
-    formatBytes(memory),
+    ...(memory > 0 ? [formatBytes(memory)] : []),
     ...(gpu.count > 0 ? [gpu.type ? `${gpu.count} × ${gpu.type}` : i18next.t("{{count}} GPUs", { count: gpu.count })] : []),
     ...Object.entries(gres).map(([name, count]) => `${count} ${name}`),
   ].join(" · ");

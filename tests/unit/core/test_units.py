@@ -126,9 +126,13 @@ def test_formatting_refuses_negative_amounts() -> None:
 
 GRES = st.builds(
     Gres,
-    st.sampled_from(["gpu", "shard", "mps"]),
-    st.one_of(st.none(), st.from_regex(r"\A[A-Za-z][A-Za-z0-9_.-]{0,8}\Z")),
-    st.integers(min_value=0, max_value=10_000),
+    st.from_regex(r"\A[A-Za-z][A-Za-z0-9_.-]{0,8}\Z").filter(lambda kind: kind != "none"),
+    st.one_of(
+        st.none(),
+        st.from_regex(rf"\A{units.GRES_TYPE}\Z").filter(lambda name: name != "no_consume"),
+        st.sampled_from(["1080", "2G", "1g.10gb+me", "a100_1g.5gb", "gfx90a", "mi250x-oam"]),
+    ),
+    st.integers(min_value=0, max_value=10**12),
 )
 
 
@@ -148,7 +152,33 @@ def test_gres_round_trip(resources: list[Gres]) -> None:
         ("gpu:a100:4(S:0-1),shard:8", (Gres("gpu", "a100", 4), Gres("shard", None, 8))),
         ("gpu:a100:2(IDX:0,3)", (Gres("gpu", "a100", 2),)),
         ("gres/gpu:1", (Gres("gpu", None, 1),)),
-        ("gpu:1g.10gb:2", None),
+        ("gpu:1g.10gb:2", (Gres("gpu", "1g.10gb", 2),)),
+        # The forms of squeue, scontrol and sacct from 22.05 to 26.05.
+        ("gres:gpu:2", (Gres("gpu", None, 2),)),
+        ("gres/gpu:a100=2,gres/gpu=2", (Gres("gpu", "a100", 2), Gres("gpu", None, 2))),
+        ("gpu:(null):2(IDX:0-1)", (Gres("gpu", None, 2),)),
+        ("gpu::2", (Gres("gpu", None, 2),)),
+        ("gpu(IDX:0-1)", (Gres("gpu", None, 1),)),
+        ("gpu:a100", (Gres("gpu", "a100", 1),)),
+        ("gpu:1080", (Gres("gpu", None, 1080),)),
+        ("gpu:1080:2", (Gres("gpu", "1080", 2),)),
+        ("gpu:2K,ssd:1G", (Gres("gpu", None, 2048), Gres("ssd", None, 1 << 30))),
+        ("gpu:a100_1g.5gb:2", (Gres("gpu", "a100_1g.5gb", 2),)),
+        (
+            "gpu:nvidia_rtx_pro_6000_blackwell_server_edition_1g.24gb+me:1",
+            (Gres("gpu", "nvidia_rtx_pro_6000_blackwell_server_edition_1g.24gb+me", 1),),
+        ),
+        (
+            "shard:h200:0(0/4,0/4),bandwidth:lustre:no_consume:4G,nic:no_consume:1",
+            (Gres("shard", "h200", 0), Gres("bandwidth", "lustre", 4 << 30), Gres("nic", None, 1)),
+        ),
+        ("none", ()),
+        ("gpu:", None),
+        ("gpu:a:b:c", None),
+        ("gpu:2,", None),
+        ("gpu:1.5T", None),
+        ("gpu:a100:-1", None),
+        ("1:2", None),
     ],
 )
 def test_gres_forms(text: str, expected: tuple[Gres, ...] | None) -> None:
@@ -156,7 +186,15 @@ def test_gres_forms(text: str, expected: tuple[Gres, ...] | None) -> None:
         with pytest.raises(ValueError, match="kind:type:count"):
             units.parse_gres(text)
     else:
-        assert units.parse_gres(text) == expected
+        assert units.parse_gres(text) == units.read_gres(text) == expected
+
+
+@given(st.lists(GRES, max_size=5), st.text(max_size=20))
+def test_gres_in_answers_are_read_beside_what_is_none(resources: list[Gres], text: str) -> None:
+    strange = text.translate({ord(char): "_" for char in ",()"})
+    listed = ",".join([*map(str, resources), f"?{strange}"])
+    assert units.read_gres(listed) == tuple(resources)
+    assert units.read_gres(text) is not None
 
 
 @given(

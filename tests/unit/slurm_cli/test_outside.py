@@ -9,6 +9,8 @@ import pytest
 
 from aitne.adapters.schedulers._slurm import identity, queue
 from aitne.adapters.schedulers._slurm import outside_records as records
+from aitne.cli.views.job_table import resources
+from aitne.client.records import ResourcesRecord
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.outside import MOST_OF_ACCOUNT
 
@@ -65,6 +67,32 @@ def test_record_of_a_running_job_names_what_slurm_reports() -> None:
     assert (job.command, job.workdir) == ("/home/ada/job.sh", "/home/ada")
     assert job.log is not None
     assert job.log.path == "/home/ada/slurm-7.out"
+
+
+@pytest.mark.parametrize(
+    ("values", "count", "gpu_type"),
+    [
+        ({"tres-per-node": "gres:gpu:2"}, 2, None),
+        ({"tres-per-node": "gres/gpu:a100:2"}, 2, "a100"),
+        ({"tres-per-node": "gpu:a100_1g.5gb:2"}, 2, "a100_1g.5gb"),
+        ({"tres-per-node": "gpu::3,shard:4"}, 3, None),
+        ({"tres-alloc": "cpu=4,gres/gpu=3,gres/gpu:1g.10gb+me=3"}, 3, "1g.10gb+me"),
+        ({"tres-per-node": f"gres/gpu:{'x' * 41}:2"}, 2, None),
+        ({"tres-alloc": "cpu=4,gres/gpu:a100=2,gres/gpu:v100=1"}, 3, None),
+    ],
+)
+def test_gpus_are_read_in_the_forms_of_each_release(
+    values: dict[str, str], count: int, gpu_type: str | None
+) -> None:
+    [job] = read(line(7, **values))
+    assert (job.resources.gpu.count, job.resources.gpu.type) == (count, gpu_type)
+
+
+def test_job_with_all_memory_of_its_node_has_no_amount_of_it() -> None:
+    [job] = read(line(7, **{"MinMemory": "0", "tres-alloc": "cpu=1,node=1"}))
+    assert job.resources.memory_bytes == 0
+    record = ResourcesRecord(job.resources.model_dump(mode="json"))
+    assert resources(record) == f"{job.resources.cpu} cpu"
 
 
 def test_jobs_of_the_platform_and_of_other_accounts_are_not_returned() -> None:

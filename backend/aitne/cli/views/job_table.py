@@ -99,7 +99,8 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
 def resources(request: ResourcesRecord) -> str:
     """Return requested resources as text, such as ``2 × 4 cpu 16 GiB gpu a100:2``."""
     tasks = [] if request.tasks_per_node is None else [f"{request.tasks_per_node} tasks"]
-    parts = [*tasks, f"{request.cpu} cpu", output.memory(request.memory_bytes)]
+    memory = [output.memory(request.memory_bytes)] if request.memory_bytes else []
+    parts = [*tasks, f"{request.cpu} cpu", *memory]
     if request.gpu.count:
         parts.append(f"gpu {request.gpu}")
     parts += [f"{name}:{count}" for name, count in request.gres.items()]

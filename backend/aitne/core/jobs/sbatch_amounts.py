@@ -5,19 +5,19 @@ of a job file.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from aitne.core.jobs.sbatch_conversion import SbatchConversion
 from aitne.core.jobs.sbatch_words import SbatchOption, refuse
-from aitne.core.units import format_memory
+from aitne.core.models.resources import GpuRequest
+from aitne.core.units import Gres, format_memory, parse_gres
 
 _MEMORY = re.compile(r"([0-9]{1,15})([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
-_GPU = re.compile(r"(?:([A-Za-z0-9][A-Za-z0-9_.-]{0,39}):)?([0-9]{1,4})")
-_GRES = re.compile(
-    r"(?:gres[:/])?([a-z][a-z0-9_]{0,39})(?::([A-Za-z0-9][A-Za-z0-9_.-]{0,39}))??(?::([0-9]{1,6}))?"
-)
 _MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
+_GPU_OPTIONS = {"gpus-per-node": "node", "gres": "node", "gpus-per-task": "task", "gpus": "job"}
+"""Options that request GPUs, with what each number is for."""
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
@@ -157,50 +157,65 @@ def _gpus(
 ) -> tuple[str | None, int, dict[str, int]]:
     """Return the type and number of GPUs on each node, and the other GRES on each node. Add the
     option that sets the GPUs to ``options`` if Slurm can get it as the script has it.
+
+    A note is added for what a job file cannot express: GPUs of several types, and other numbers for
+    the same resource.
     """
-    kind: str | None = None
+    gpu: Gres | None = None
     spelling: str | None = None
-    count = 0
     gres: dict[str, int] = {}
-    for name, share in (("gpus", "job"), ("gpus-per-task", "task"), ("gpus-per-node", "node")):
+    for name, share in _GPU_OPTIONS.items():
         option = wish.amounts.get(name)
-        if option is None:
-            continue
-        parts = (option.value or "").split(",")
-        match = _GPU.fullmatch(parts[0])
-        if match is None or len(parts) > 1:
-            wish.note(option.line, f"--{name}", f"{option.value!r} is not one number of GPUs")
-        if match is None:
-            continue
-        kind, number = match[1], int(match[2])
-        if share == "job" and number % nodes:
-            wish.note(
-                option.line,
-                "--gpus",
-                f"{number} on {nodes} nodes became the same number on each node",
-            )
-        whole = not number % nodes if share == "job" else share == "node" or tasks is not None
-        spelling = name if whole else None
-        count = (
-            -(-number // nodes)
-            if share == "job"
-            else number * ((tasks or 1) if share == "task" else 1)
-        )
-    option = wish.amounts.get("gres")
-    for part in (option.value or "").split(",") if option else ():
-        match = _GRES.fullmatch(re.sub(r"\([^()]*\)", "", part))
-        if option is None or match is None:
-            if option is not None and part not in ("", "none", "NONE"):
-                wish.note(option.line, "--gres", f"{part!r} is not a name and a number")
-            continue
-        number = int(match[3] or 1)
-        if match[1] == "gpu":
-            kind, count, spelling = match[2], number, None
-        elif number:
-            gres[match[1] if match[2] is None else f"{match[1]}:{match[2]}"] = number
-    if count and spelling is not None:
+        for one in _listed(wish, name):
+            if option is None:
+                continue
+            count = one.count * ((tasks or 1) if share == "task" else 1)
+            whole = name != "gres" and (share != "task" or tasks is not None)
+            if share == "job":
+                if count % nodes:
+                    whole = False
+                    wish.note(
+                        option.line,
+                        "--gpus",
+                        f"{count} on {nodes} nodes became the same number on each node",
+                    )
+                count = -(-count // nodes)
+            one = Gres(one.kind, one.type, count)
+            if one.kind != "gpu":
+                if gres.setdefault(one.name, count) != count:
+                    kept = f"{one.name}:{gres[one.name]}"
+                    wish.note(option.line, f"--{name}", f"{one} was left out: {kept} is kept")
+            elif gpu is None:
+                gpu, spelling = one, name if whole else None
+            elif gpu.count == one.count and None in (gpu.type, one.type):
+                gpu = gpu if one.type is None else one
+            elif gpu != one:
+                wish.note(
+                    option.line,
+                    f"--{name}",
+                    f"{one} was left out: a job has one number of GPUs of one type on each node, "
+                    f"and {gpu} is kept",
+                )
+    gres = {name: count for name, count in gres.items() if count}
+    if gpu is not None and gpu.count and spelling is not None:
         options.append(spelling)
-    return (kind if count else None), count, gres
+    return (gpu.type, gpu.count, gres) if gpu is not None and gpu.count else (None, 0, gres)
+
+
+def _listed(wish: SbatchConversion, name: str) -> Iterator[Gres]:
+    """Yield the resources that an option lists, and add a note for what is none."""
+    option = wish.amounts.get(name)
+    for part in (option.value or "").split(",") if option else ():
+        try:
+            if name == "gres":
+                yield from parse_gres(part)
+            else:
+                gpus = GpuRequest.model_validate(GpuRequest.parse(part))
+                yield Gres("gpu", gpus.type, gpus.count)
+        except ValueError:
+            what = "a name and a number" if name == "gres" else "one number of GPUs"
+            if option is not None:
+                wish.note(option.line, f"--{name}", f"{part!r} is not {what}")
 
 
 def _memory(wish: SbatchConversion, cpus: int, gpus: int, options: list[str]) -> str | None:

@@ -17,7 +17,7 @@ from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-_GRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,79}")
+_GRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,80}")
 _PLACEMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,\[\] -]*")
 _ARRAY = re.compile(r"[0-9,%:-]{1,4000}")
 

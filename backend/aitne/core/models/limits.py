@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from aitne.core import units
 from aitne.core.models.base import (
     DurationText,
     Frozen,
@@ -25,7 +26,7 @@ from aitne.core.models.project import ProjectRole
 MIB = 1 << 20
 GPU_TRES = "gres/gpu"
 """Name of GPUs among Slurm's trackable resources (TRES)."""
-GPU_TYPE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
+GPU_TYPE = rf"^{units.GPU_TYPE}$"
 QOS_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 MOST = 1 << 40
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_serializer, model_validator
 
 from aitne.core.models.base import Frozen, MemoryBytes, Strict
-from aitne.core.units import format_memory
+from aitne.core.units import GPU_TYPE, GRES_KIND, format_memory, parse_gres
 
-_TYPE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}"
-"""Pattern of a GPU type, which may begin with a digit, such as the MIG profile ``1g.10gb``."""
-_GRES_NAME = r"^[a-z][a-z0-9_]{0,39}(:[A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"
+_GRES_NAME = rf"^{GRES_KIND}(:{GPU_TYPE})?$"
 _GPU_FIELDS = {"count", "type"}
-_GPU = re.compile(rf"(?:({_TYPE}):)?([0-9]{{1,4}})")
+_COUNTED = re.compile(r"(?:.*:)?[0-9]+")
 
 
 class GpuRequest(Frozen):
     """Number of GPUs on each node, and their type (None: any type)."""
 
     count: int = Field(strict=True, ge=0, le=1024)
-    type: Annotated[str | None, Field(pattern=f"^{_TYPE}$")] = None
+    type: Annotated[str | None, Field(pattern=f"^{GPU_TYPE}$")] = None
 
     def __str__(self) -> str:
         return str(self.count) if self.type is None else f"{self.type}:{self.count}"
@@ -35,10 +34,10 @@ class GpuRequest(Frozen):
         """
         if isinstance(value, int) and not isinstance(value, bool):
             return {"count": value}
-        if isinstance(value, str):
-            match = _GPU.fullmatch(value.strip())
-            if match is not None:
-                return {"count": int(match[2]), "type": match[1]}
+        if isinstance(value, str) and _COUNTED.fullmatch(value.strip()):
+            with suppress(ValueError):
+                (gpu,) = parse_gres(f"gpu:{value.strip().removeprefix('gpu:')}")
+                return {"count": gpu.count, "type": gpu.type}
         if isinstance(value, GpuRequest) or (isinstance(value, dict) and {*value} <= _GPU_FIELDS):
             return value
         raise ValueError("write a number of GPUs or type:number, such as a100:4")
@@ -54,7 +53,7 @@ def _gpu_of_rank(value: object) -> object:
     """Return ``a100:1`` for the name of a type such as ``a100``; other values are returned
     unchanged.
     """
-    named = isinstance(value, str) and re.fullmatch(_TYPE, value) and not _GPU.fullmatch(value)
+    named = isinstance(value, str) and re.fullmatch(GPU_TYPE, value) and not value.isdecimal()
     return f"{value}:1" if named else value
 
 
@@ -68,7 +67,7 @@ RankGpu = Annotated[
 
 
 GresName = Annotated[str, Field(pattern=_GRES_NAME)]
-GresCount = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
+GresCount = Annotated[int, Field(strict=True, ge=1, le=1 << 53)]
 
 
 def _no_gpu_by_name(value: dict[str, int]) -> dict[str, int]:
@@ -170,8 +169,10 @@ class Resources(Frozen):
     """Number of CPUs for each task; None: not requested, so each task has one if the number of
     tasks is given.
     """
-    memory_bytes: int = Field(1 << 30, ge=1)
-    """Memory on each node, in bytes."""
+    memory_bytes: int = Field(1 << 30, ge=0)
+    """Memory on each node, in bytes; 0 for a job from outside that has all memory of its nodes, or
+    whose memory is unknown.
+    """
     gpu: GpuRequest = GpuRequest(count=0)
     """GPUs on each node."""
     gres: dict[str, int] = Field(default_factory=dict)

@@ -10,16 +10,11 @@ from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.times import parse_limit, parse_time
 from aitne.adapters.slurm_numbers import is_number
 from aitne.core.models.node import GpuCount, GresCount, Node, NodeState, Partition, Reservation
+from aitne.core.units import read_gres, read_tres
 
 _S = NodeState
 _FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
 _KEY = re.compile(r" (?=[A-Za-z][A-Za-z_/]*=)")
-_GRES = re.compile(
-    r"(?P<kind>[a-z][\w.-]*?)"
-    r"(?::(?P<type>(?![0-9]+[KMGTP]?(?:$|[(,]))[\w.-]+))?"
-    r"(?::no_consume)?(?::(?P<count>[0-9]+)(?P<unit>[KMGTP]?))?(?:\(.*)?"
-)
-_UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
 _POWER = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP"})
 _BASE = {
@@ -90,13 +85,9 @@ def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
     ``gpu:h200:4(S:0-1),shard:8``; parts that cannot be parsed are ignored.
     """
     counts: dict[tuple[str, str | None], int] = {}
-    for part in re.split(r",(?![^()]*\))", text.strip()):
-        match = _GRES.fullmatch(part)
-        if match is None or part in ("(null)", "N/A"):
-            continue
-        number = int(match["count"]) * _UNIT[match["unit"]] if match["count"] else 1
-        key = (match["kind"], match["type"])
-        counts[key] = counts.get(key, 0) + number
+    for gres in read_gres(text):
+        key = (gres.kind, gres.type)
+        counts[key] = counts.get(key, 0) + gres.count
     return counts
 
 
@@ -109,16 +100,12 @@ def _used(
     For shards, GresUsed of 22.05 is the number of their GPUs, not of the shards.
     """
     used = gres_counts(fields.get("GresUsed", ""))
-    for word in fields.get("AllocTRES", "").split(","):
-        name, _, count = word.partition("=")
-        if not name.startswith("gres/") or not count.isdecimal():
-            continue
-        kind, colon, of_type = name.removeprefix("gres/").partition(":")
-        types = [gres_type for known_kind, gres_type in total if known_kind == kind]
-        if colon:
-            used[(kind, of_type)] = int(count)
+    for gres in read_tres(fields.get("AllocTRES", "")):
+        types = [gres_type for known_kind, gres_type in total if known_kind == gres.kind]
+        if gres.type is not None:
+            used[(gres.kind, gres.type)] = gres.count
         elif len(types) == 1:
-            used[(kind, types[0])] = int(count)
+            used[(gres.kind, types[0])] = gres.count
     return used
 
 

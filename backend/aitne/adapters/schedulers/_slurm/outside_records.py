@@ -26,7 +26,15 @@ from aitne.core.jobs.arrays import SEVERITY
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.outside import MOST_OF_ACCOUNT, OutsideJob, OutsideLog, OutsideRun
-from aitne.core.units import ArrayRange, parse_array, parse_memory
+from aitne.core.units import (
+    GPU_TYPE,
+    ArrayRange,
+    Gres,
+    parse_array,
+    parse_memory,
+    read_gres,
+    read_tres,
+)
 
 FIELDS = (
     *("Comment", "JobArrayID", "JobID", "ArrayTaskID", "UserName", "State", "Reason", "NodeList"),
@@ -41,7 +49,6 @@ ACCOUNTING_FIELDS = (
 _MOST_TEXT = 4_000
 _MOST_NAME = 200
 _MOST_NODES = 200
-_GPUS = re.compile(r"gres/gpu(?::([A-Za-z0-9_.-]{1,40}))?[=:]([0-9]{1,6})")
 _ACTIVE = frozenset({JobState.RUNNING, JobState.STARTING, JobState.COMPLETING})
 OF_RUN = frozenset("jJNr")
 """Replacement symbols in log paths (the letters after ``%``) whose values are known only from a
@@ -348,22 +355,36 @@ def _number_of(tasks: str | None) -> int:
 def _resources(row: Mapping[str, str]) -> Resources:
     nodes = max(1, _whole(row["NumNodes"].partition("-")[0]))
     allocated = row.get("tres-alloc", "")
-    gpus, gpu_type = 0, None
-    for match in _GPUS.finditer(allocated):
-        gpus, gpu_type = max(gpus, int(match[2])), match[1] or gpu_type
-    per_node = math.ceil(gpus / nodes)
+    gpu = _gpus(read_tres(allocated))
+    per_node = math.ceil(gpu.count / nodes)
     memory = next((part[4:] for part in allocated.split(",") if part.startswith("mem=")), None)
     memory_bytes = _memory(memory) // nodes if memory else _memory(row["MinMemory"])
-    if not gpus:
-        requested = [int(match[2]) for match in _GPUS.finditer(row.get("tres-per-node", ""))]
-        per_node = max(requested, default=0)
+    if not per_node:
+        gpu = _gpus(read_gres(row.get("tres-per-node", "")))
+        per_node = gpu.count
     return Resources(
         nodes=nodes,
         cpu=max(1, math.ceil(_whole(row["NumCPUs"]) / nodes)),
-        memory_bytes=max(1, memory_bytes),
-        gpu=GpuRequest(count=min(per_node, 1_024), type=gpu_type if per_node else None),
+        memory_bytes=memory_bytes,
+        gpu=GpuRequest(count=min(per_node, 1_024), type=gpu.type if per_node else None),
         gres={},
     )
+
+
+def _gpus(resources: Iterable[Gres]) -> Gres:
+    """Return the number of GPUs, with their type if all have the same one.
+
+    Slurm names the GPUs of each type, all GPUs together, or both.
+    """
+    counts: Counter[str | None] = Counter()
+    for gres in resources:
+        if gres.kind == "gpu":
+            counts[gres.type] += gres.count
+    untyped = counts.pop(None, 0)
+    total = max(untyped, counts.total())
+    types = [kind for kind, count in counts.items() if kind and count == total]
+    known = len(types) == 1 and re.fullmatch(GPU_TYPE, types[0])
+    return Gres("gpu", types[0] if known else None, total)
 
 
 def _memory(text: str) -> int:
