@@ -1,7 +1,7 @@
 """The output of ``nvidia-smi topo -m``.
 
-Columns are separated by tabs; in copies of the output, by two or more spaces. The output does not
-name the node.
+Columns are separated by tabs; in copies of the output by blanks, of which a tab may have become a
+single one. The output does not name the node.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ import re
 from aitne.topology.errors import TopologyError
 from aitne.topology.node import Device, NodeTopology, NumaNode, cpu_list
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_ESCAPE = re.compile(r"\x1b?\[[0-9;]*m")
+"""Escape sequence of the underlined heading; some copies have lost its first character."""
 _GPU = re.compile(r"GPU\d{1,3}", re.ASCII)
 _LEGEND = re.compile(r"\s*(NIC\d+):\s*(\S+)", re.ASCII)
-_SPACES = re.compile(r"\t|\s{2,}")
+_DEVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*", re.ASCII)
 _KIND = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV[1-9]\d{0,2}", re.ASCII)
+_OLD_KINDS = {"SOC": "SYS"}
+"""Kinds of links of old drivers with their present names."""
+_CPUS, _NUMA = "CPU Affinity", "NUMA Affinity"
 _MAX_DEVICES = 256
 _REMEDY = "Give the whole output of `nvidia-smi topo -m`."
 
@@ -40,8 +44,7 @@ def read_matrix(text: str, file: str) -> NodeTopology:
     start = next((number for number, line in enumerate(lines) if _header(line)), None)
     if start is None:
         raise TopologyError("it has no matrix of GPUs", _REMEDY, file=file)
-    columns = _header(lines[start])
-    names = columns[: columns.index("CPU Affinity")]
+    names = _header(lines[start])
     if len(set(names)) < len(names) or len(names) > _MAX_DEVICES:
         raise TopologyError(
             f"it names a device twice, or more than {_MAX_DEVICES} devices",
@@ -57,9 +60,9 @@ def read_matrix(text: str, file: str) -> NodeTopology:
     numa_nodes: dict[int, tuple[int, ...]] = {}
     for offset, name in enumerate(names, start=1):
         line = lines[start + offset] if start + offset < len(lines) else ""
-        cells = _cells(line, len(names))
-        kinds = cells[1 : len(names) + 1]
-        if cells[0] != name or len(kinds) < len(names) or not all(map(_KIND.fullmatch, kinds)):
+        name_in_row, *words = line.split() or [""]
+        kinds = [_OLD_KINDS.get(word, word) for word in words[: len(names)]]
+        if name_in_row != name or len(kinds) < len(names) or not all(map(_KIND.fullmatch, kinds)):
             raise TopologyError(
                 f"{line[:80]!r} is not the line of {name} with {len(names)} links",
                 _REMEDY,
@@ -70,7 +73,8 @@ def read_matrix(text: str, file: str) -> NodeTopology:
             if other != name:
                 links[shown[name], shown[other]] = kind
         if _GPU.fullmatch(name):
-            cpus, numa = _affinity(cells[len(names) + 1 :], file, start + offset + 1)
+            texts = _affinity_texts(line, len(names), lines[start])
+            cpus, numa = _affinity(*texts, file, start + offset + 1)
             gpus.append(Device(name, numa=numa))
             if numa is not None and cpus:
                 numa_nodes[numa] = cpus
@@ -85,27 +89,35 @@ def read_matrix(text: str, file: str) -> NodeTopology:
 
 
 def _header(line: str) -> list[str]:
-    """Return the column names if ``line`` is the header of the matrix, otherwise an empty list."""
-    plain = _ESCAPE.sub("", line)
-    columns = [cell.strip() for cell in _SPACES.split(plain.strip())]
-    is_header = plain[:1].isspace() and _GPU.fullmatch(columns[0]) and "CPU Affinity" in columns
-    return columns if is_header else []
+    """Return the names of the devices if ``line`` is the header of the matrix, otherwise an empty
+    list."""
+    before, label, _ = _ESCAPE.sub("", line).partition(_CPUS)
+    names = before.split()
+    is_header = label and names and _GPU.fullmatch(names[0]) and all(map(_DEVICE.fullmatch, names))
+    return names if is_header else []
 
 
-def _cells(line: str, devices: int) -> list[str]:
-    """Split a row of the matrix into cells. Only the cells after the name and the links of the
-    ``devices`` devices may be empty."""
-    cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else _SPACES.split(line)
-    return cells if len(cells) > devices else [cell.strip() for cell in cells]
+def _affinity_texts(line: str, devices: int, header: str) -> tuple[str, str]:
+    """Return the texts in the columns with the CPUs and the NUMA node of a row, which may be empty.
+    ``devices`` is the number of devices."""
+    cells = [cell.strip() for cell in line.lstrip().split("\t")][devices + 1 :]
+    if not any(cells) or any(" " in cell for cell in cells):  # not all tabs are left
+        cells = line.split()[devices + 1 :]
+        at = header.find(_NUMA) if header[:1].isspace() else -1
+        if len(cells) == 1 and 0 < at <= len(line.rstrip()) - len(cells[0]):
+            cells = ["", *cells]
+    cpus, numa = (*cells, "", "")[:2]
+    return cpus, numa
 
 
-def _affinity(cells: list[str], file: str, line: int) -> tuple[tuple[int, ...], int | None]:
+def _affinity(
+    cpus_text: str, numa_text: str, file: str, line: int
+) -> tuple[tuple[int, ...], int | None]:
     """Parse the columns after the links: CPU affinity and NUMA affinity. Unknown CPUs are an empty
     tuple, an unknown NUMA node is None. Raises ``TopologyError``."""
-    text = cells[0].strip() if cells else ""
     try:
-        cpus = () if text == "N/A" else cpu_list(text)
+        cpus = () if cpus_text in ("", "N/A") else cpu_list(cpus_text)
     except ValueError as error:
         raise TopologyError(str(error), _REMEDY, file=file, line=line) from error
-    numa = cells[1].strip() if len(cells) > 1 else ""
-    return cpus, int(numa) if numa.isascii() and numa.isdigit() and len(numa) < 6 else None
+    is_number = numa_text.isascii() and numa_text.isdigit() and len(numa_text) < 6
+    return cpus, int(numa_text) if is_number else None

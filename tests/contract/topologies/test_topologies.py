@@ -48,7 +48,7 @@ def test_source_reads_its_recorded_files(source: TopologySource, recorded: list[
             assert switch.source.line > 0
         for node in part.nodes:
             assert node.source == str(path)
-            assert node.numa_nodes
+            assert node.numa_nodes or node.links
 
 
 @pytest.mark.parametrize("path", FILES, ids=IDS)
@@ -285,6 +285,51 @@ def test_nvidia_matrix_may_be_a_copy_with_spaces(tmp_path: Path) -> None:
     node = read_topology([path]).nodes["localhost"]
     assert node.links == {("GPU0", "GPU1"): "NV12", ("GPU1", "GPU0"): "NV12"}
     assert node.numa_nodes[0].index == 3
+
+
+def test_nvidia_matrix_is_read_as_terminals_copy_it() -> None:
+    node = read_topology([ASSETS / "nvidia" / "copied-2gpus.txt"]).nodes["localhost"]
+    assert [(numa.index, numa.cpus[0], len(numa.cpus)) for numa in node.numa_nodes] == [
+        (3, 48, 32),
+        (7, 112, 32),
+    ]
+    assert node.links["GPU1", "mlx5_9"] == node.links["mlx5_9", "GPU1"] == "NODE"
+    node = read_topology([ASSETS / "nvidia" / "stripped-2gpus.txt"]).nodes["localhost"]
+    assert [gpu.numa for gpu in node.gpus] == [0, 0]
+    assert node.links["GPU0", "mlx5_0"] == "PHB"
+    node = read_topology([ASSETS / "nvidia" / "old-4gpus.txt"]).nodes["localhost"]
+    assert node.links["GPU0", "GPU1"] == "PIX"
+    assert node.links["GPU0", "GPU2"] == "SYS"
+
+
+HEADING = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+ROW_1 = "GPU1\tPIX\t X \t4-7\t1\t\tN/A\n"
+
+
+@pytest.mark.parametrize(
+    ("heading", "row", "cpus", "numa"),
+    [
+        (HEADING, "GPU0\t X \tPIX\t0-3\t0\t\tN/A\n", (0, 1, 2, 3), 0),
+        (HEADING, "GPU0\t X \tPIX\t\t0\t\tN/A\n", (), 0),
+        (HEADING, "GPU0\t X \tPIX\tN/A\tN/A\t\tN/A\n", (), None),
+        (HEADING, "GPU0\t X \tPIX\t\t\t\t\n", (), None),
+        (HEADING, "GPU0\t X \tPIX\n", (), None),
+        (HEADING, "  GPU0 X PIX 0-3 0 N/A \n", (0, 1, 2, 3), 0),
+        (HEADING, "GPU0\t X \tPIX\t0-3 0\tN/A\n", (0, 1, 2, 3), 0),
+        (HEADING.expandtabs(), "GPU0     X      PIX                     0\n", (), 0),
+        ("[4mGPU0 GPU1 CPU Affinity NUMA Affinity[0m\n", "GPU0 X PIX 0-3 0\n", (0, 1, 2, 3), 0),
+    ],
+    ids=["tabs", "no CPUs", "N/A", "empty", "cut", "blanks", "mixed", "aligned", "no escape"],
+)
+def test_nvidia_row_may_lack_cells(
+    tmp_path: Path, heading: str, row: str, cpus: tuple[int, ...], numa: int | None
+) -> None:
+    path = tmp_path / "topo.txt"
+    path.write_text(heading + row + ROW_1)
+    node = read_topology([path]).nodes["localhost"]
+    assert [gpu.numa for gpu in node.gpus] == [numa, 1]
+    own = [each.cpus for each in node.numa_nodes if each.index == numa]
+    assert own == ([cpus] if cpus else [])
 
 
 def test_sysfs_finds_numa_nodes_and_nics(tmp_path: Path) -> None:
