@@ -209,6 +209,24 @@ def test_the_cause_is_named_and_not_its_echo() -> None:
     assert "aitne-run: rank 0" not in done.stderr
 
 
+def test_a_rank_that_leaves_with_0_is_named_first(tmp_path: Path) -> None:
+    text = (
+        "import time, pathlib; sign = pathlib.Path(os.environ['AITNE_RUN_DIR'], 'left')\n"
+        "if rank == 1:\n"
+        "    sign.touch(); os._exit(0)\n"
+        "while not sign.exists(): time.sleep(0.01)\n"
+        "raise ConnectionResetError('Connection reset by peer')"
+    )
+    done = run("-np", "2", *program(text), env=clean(AITNE_RUN_DIR=str(tmp_path)))
+    assert done.returncode == 1
+    report = next(line for line in done.stderr.splitlines() if line.startswith("aitne-run: rank"))
+    assert report.startswith("aitne-run: rank 1 on node")
+    assert "ended with exit code 0 before the others: rank 0 on node" in report
+    facts = json.loads((tmp_path / "failed-0.json").read_text())
+    assert facts["rank"] == 1
+    assert facts["message"] == report[len("aitne-run: ") :].removesuffix(". Its last output:")
+
+
 def test_a_killed_rank_ends_all_and_its_signal_is_named() -> None:
     begun = StartedRun("-np", "2", *program(ON))
     pids = begun.ready(2)

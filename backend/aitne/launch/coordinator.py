@@ -29,6 +29,7 @@ _ECHO = re.compile(
     r"HorovodInternalError|TransportError|DistBackendError|DistNetworkError|"
     r"Connection (closed|reset) by peer|BrokenPipeError|ConnectionResetError"
 )
+_GONE = re.compile(r"\b[Rr]ank (\d+) is gone\b")
 _IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 
@@ -40,13 +41,23 @@ class RankFailure:
         rank: number of the rank; None: the whole node was lost.
         code: exit code.
         lines: last lines of its output.
+        message: sentence that explains the failure, without a full stop; None: the rank and its
+            exit code explain it.
     """
 
-    def __init__(self, node: int, rank: int | None, code: int, lines: Sequence[str]) -> None:
+    def __init__(
+        self,
+        node: int,
+        rank: int | None,
+        code: int,
+        lines: Sequence[str],
+        message: str | None = None,
+    ) -> None:
         self.node = node
         self.rank = rank
         self.code = code
         self.lines = list(lines)
+        self.message = message
 
     @property
     def echo(self) -> bool:
@@ -54,6 +65,11 @@ class RankFailure:
         contains an error such as a closed connection."""
         messages = (line for line in self.lines if not line.startswith(" "))
         return self.code < 128 and any(_ECHO.search(line) for line in messages)
+
+    @property
+    def gone(self) -> set[int]:
+        """Return the numbers of the ranks of which the output says that they are gone."""
+        return {int(number) for line in self.lines for number in _GONE.findall(line)}
 
     def lacks_port(self, port: int) -> bool:
         """Return whether the rank ended because the port was in use when it began to listen: its
@@ -99,6 +115,8 @@ class LaunchCoordinator:
         self._stopping = False
         self._failure: RankFailure | None = None
         self._echo: RankFailure | None = None
+        self._completed: dict[int, int] = {}
+        """Node of each rank that has ended with exit code 0, in the order of their ends."""
         self._codes: list[int] = []
         self._deadline: float | None = join_by
         self._port = 0
@@ -166,7 +184,7 @@ class LaunchCoordinator:
             )
             self._over(LOST)
         elif self._echo is not None:
-            self._fail(self._echo)
+            self._fail(self._cause(self._echo))
         else:
             self._say(f"ranks that still run {self._grace_s:g} s after the signal are terminated")
             self._codes.append(128 + self._signals[0])
@@ -178,11 +196,14 @@ class LaunchCoordinator:
         self._running = self._stopping = False
         self._deadline = None
         self._ended = set()
+        self._completed = {}
         self._send(0, {"kind": "prepare", "generation": self.generation})
 
     def _rank(self, node: int, message: dict[str, Any], now: float) -> None:
         code, rank = int(message["code"]), message["rank"]
         if code == 0:
+            if not self._signals and not self._stopping:
+                self._completed[rank] = node
             return
         if self._signals and (code == PREEMPTED or code - 128 in self._signals):
             self._codes.append(code)
@@ -225,6 +246,20 @@ class LaunchCoordinator:
             self._fail(RankFailure(node, None, LOST, ()))
         self._judge()
 
+    def _cause(self, echo: RankFailure) -> RankFailure:
+        """Return the failure to report for a rank that has lost the connection to another one: that
+        of the rank that had ended with exit code 0 although others needed it, otherwise ``echo``."""
+        gone = echo.gone or set(self._completed)
+        rank = next((rank for rank in self._completed if rank in gone), None)
+        if rank is None:
+            return echo
+        node = self._completed[rank]
+        message = (
+            f"rank {rank} on node {self._names[node]} ended with exit code 0 before the others: rank {echo.rank} "
+            f"on node {self._names[echo.node]} lost the connection to it and {ending(echo.code)}"
+        )
+        return RankFailure(node, rank, echo.code, echo.lines, message)
+
     def _fail(self, failure: RankFailure) -> None:
         self._failure, self._deadline = failure, None
         self._say(self._words(failure))
@@ -235,6 +270,7 @@ class LaunchCoordinator:
                 "kind": "mark",
                 "rank": failure.rank,
                 "code": failure.code,
+                "message": failure.message,
                 "generation": self.generation,
             },
         )
@@ -265,7 +301,7 @@ class LaunchCoordinator:
         if self._running and len(self._ended) < len(self._names):
             return
         if self._failure is None and self._echo is not None:
-            self._fail(self._echo)
+            self._fail(self._cause(self._echo))
         if self._failure is None:
             self._over(PREEMPTED if PREEMPTED in self._codes else (self._codes or [0])[0])
         elif (self._left or self._again) and not self._signals and not self._gone:
@@ -294,6 +330,8 @@ class LaunchCoordinator:
             text = f"no ranks can be started on node {name}: the launcher there has ended, with the reason above"
         elif failure.rank is None:
             text = f"node {name} is lost, with its ranks"
+        elif failure.message is not None:
+            text = failure.message
         else:
             text = f"rank {failure.rank} on node {name} {ending(failure.code)}"
         if failure.lines:

@@ -157,7 +157,7 @@ class LaunchNode:
         self._left.discard(rank)
         if code:
             self._look()  # a rank may have failed because another account listens on the port
-            self._tell(rank, code, excerpt(self._ranks.last_lines(rank)))
+        self._tell(rank, code, excerpt(self._ranks.last_lines(rank)) if code else ())
         if not self._left:
             self.clear()
             self._report({"kind": "ended", "generation": generation})

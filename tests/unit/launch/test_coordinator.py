@@ -122,6 +122,61 @@ def test_an_echo_alone_counts_after_a_while() -> None:
     assert run.ended() == 1
 
 
+LOST_PEER = "HorovodInternalError: Rank 3 is gone: its process ended or left the group."
+
+
+def test_a_rank_that_ends_with_0_while_others_need_it_is_the_cause() -> None:
+    run = Run()
+    run.begin()
+    run.rank(1, 2, 0)
+    run.rank(1, 3, 0)
+    run.rank(0, 0, 1, LOST_PEER)
+    assert run.said == []
+    run.coordinator.tick(3.0)
+    assert run.said[0].splitlines() == [
+        "rank 3 on node n2 ended with exit code 0 before the others: rank 0 on node n1 lost the connection "
+        "to it and ended with exit code 1. Its last output:",
+        f"  | {LOST_PEER}",
+    ]
+    mark = next(order for _, order in run.orders if order["kind"] == "mark")
+    assert (mark["rank"], mark["code"]) == (3, 1)
+    assert mark["message"] == run.said[0].partition(". Its")[0]
+    assert run.kinds() == [(0, "stop"), (1, "stop"), (1, "mark")]
+    assert run.ended() == 1
+
+
+def test_end_with_0_may_be_reported_after_the_rank_that_lost_it() -> None:
+    run = Run()
+    run.begin()
+    run.rank(0, 0, 1, "RuntimeError: Connection closed by peer [127.0.0.1]:1")
+    run.rank(1, 3, 0, now=1.5)
+    run.coordinator.tick(3.0)
+    assert run.said[0].startswith("rank 3 on node n2 ended with exit code 0 before the others")
+
+
+def test_ranks_that_ended_with_0_are_no_cause_of_other_failures() -> None:
+    run = Run()
+    run.begin()
+    run.rank(1, 3, 0)
+    run.rank(0, 0, 1, "HorovodInternalError: Rank 1 is gone: it was killed.")
+    run.rank(0, 1, 137, now=1.5)
+    assert run.said[0].startswith("rank 1 on node n1 was ended by signal 9")
+    other = Run()
+    other.begin()
+    other.rank(1, 3, 0)
+    other.rank(0, 0, 1, "ValueError: no such data")
+    assert other.said[0].startswith("rank 0 on node n1 ended with exit code 1")
+    restarted = Run(restarts=1)
+    restarted.begin()
+    restarted.rank(1, 3, 0)
+    restarted.rank(0, 0, 1, "ValueError: no such data")
+    assert restarted.ended() is None
+    restarted.hears(0, {"kind": "port", "port": 4000})
+    restarted.rank(0, 0, 1, "ConnectionResetError")
+    restarted.coordinator.tick(9.0)
+    assert restarted.said[-1].startswith("rank 0 on node n1 ended with exit code 1")
+
+
 def test_ranks_that_end_as_a_signal_has_told_them_have_not_failed() -> None:
     run = Run(restarts=3)
     run.begin()
