@@ -42,6 +42,25 @@ def test_tells_every_rank_its_place() -> None:
         assert len({each[same] for each in ranks}) == 1
 
 
+@pytest.mark.parametrize("ranks", ["ours", "mpirun"])
+def test_ranks_inside_a_task_of_slurm_are_not_told_its_number(ranks: str) -> None:
+    task = {"JOB_ID": "7", "PROCID": "0", "LOCALID": "0", "NODEID": "0", "NTASKS": "1"}
+    env = clean(**{f"SLURM_{name}": value for name, value in task.items()})
+    show = program("print(rank, *(os.environ[f'SLURM_{name}'] for name in sys.argv[1:]))")
+    words = [*show, "PROCID", "LOCALID", "NODEID", "NTASKS", "NTASKS_PER_NODE"]
+    if ranks == "ours":
+        done = run("-np", "2", *words, env=env)
+    else:  # as mpirun in a batch script tells them
+        for number in ("0", "1"):
+            names = {"RANK": number, "SIZE": "2", "LOCAL_RANK": number, "LOCAL_SIZE": "2"}
+            mpi = {f"OMPI_COMM_WORLD_{name}": value for name, value in names.items()}
+            meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+            done = run(*words, env={**env, **mpi, **meeting})
+            assert done.stdout == f"{number} {number} {number} 0 2 2\n", done.stderr
+        return
+    assert sorted(done.stdout.splitlines()) == ["0 0 0 0 2 2", "1 1 1 0 2 2"], done.stderr
+
+
 def test_ranks_meet() -> None:
     meet = (
         "from aitne.launch.rendezvous import join\nfrom aitne.launch.world import detect\n"

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 
-from aitne.launch import rendezvous, spawn
+from aitne.launch import rendezvous, slurm_tasks, spawn
 from aitne.launch.addresses import interface_variables
 from aitne.launch.coordinator import excerpt
 from aitne.launch.keeper import CleanupProcess
@@ -72,6 +72,7 @@ class LaunchNode:
     ) -> None:
         self._index = index
         self._name = name
+        self._layout = list(ranks)
         self._worlds = layout(ranks)
         self._alone = len(ranks) == 1
         self._own = range(sum(ranks[:index]), sum(ranks[: index + 1]))
@@ -215,11 +216,12 @@ class LaunchNode:
                 ]
             },
         )
+        environ = self._environ
+        if not self._alone:
+            environ = {**interface_variables(environ), **environ}
         environments = {
             rank: spawn.environment(
-                self._environ
-                if self._alone
-                else {**interface_variables(self._environ), **self._environ},
+                slurm_tasks.for_rank(environ, self._worlds[rank], self._index, self._layout),
                 self._run_id,
                 len(self._own),
                 {

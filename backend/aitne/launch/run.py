@@ -12,7 +12,7 @@ import socket
 import tempfile
 import time
 
-from aitne.launch import hosts, rendezvous, scheduler
+from aitne.launch import hosts, rendezvous, scheduler, slurm_tasks
 from aitne.launch.addresses import LOCAL, interface_variables, own_addresses
 from aitne.launch.coordinator import LaunchCoordinator
 from aitne.launch.errors import LaunchError
@@ -311,6 +311,10 @@ def become(
     """
     number = environ.get("SLURM_NODEID") if world.source == "slurm" else environ.get("GROUP_RANK")
     node_number = int(number or world.cross_rank)
+    if world.source != "slurm":  # the other launcher may itself be one task of Slurm
+        nodes, rest = divmod(world.size, world.local_size)
+        ranks = [] if rest else [world.local_size] * nodes
+        environ = slurm_tasks.for_rank(environ, world, node_number, ranks)
     program_environ = {
         **environ,
         **variables(world, node_number),
