@@ -118,7 +118,7 @@ def decide(
         return HostOrder(names, text, warning=text)
     if tree is None:
         return HostOrder(names, "the topology of the network is not known")
-    by_name = {_name(name, tree): name for name in names}
+    by_name = {tree.node_named(name) or name: name for name in names}
     if len(by_name) < len(names):
         text = "the order of ranks is the given one: two hosts are the same node of the topology"
         return HostOrder(names, text, warning=text)
@@ -152,13 +152,6 @@ def _of_the_job(names: Collection[str], environ: Mapping[str, str]) -> list[str]
     except LaunchError:
         return None  # it belongs to something else, or is gone: the order is decided anew
     return listed if set(listed) == set(names) and len(listed) == len(names) else None
-
-
-def _name(name: str, tree: TopologyTree) -> str:
-    """Return the name that the topology uses for a host: the name without the domain if the
-    topology contains only that, otherwise ``name``."""
-    short = name.partition(".")[0]
-    return short if name not in tree.leaf_of and short in tree.leaf_of else name
 
 
 def _from_file(names: Sequence[str], path: str) -> list[str]:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 UNKNOWN = "(unknown)"
 """Leaf of the nodes that a topology does not contain. No switch can have this name."""
+NO_SWITCH = "(no switch)"
+"""Root above several fabrics, which stands for a connection that does not exist. No switch can have
+this name."""
 
 
 @dataclass(frozen=True, order=True)
@@ -36,17 +39,14 @@ class Network:
 
     Args:
         tree: topology of the cluster.
-        nodes: names of the nodes. Nodes that the tree does not contain are on the leaf
-            ``UNKNOWN`` below the root.
+        nodes: names of the nodes.
     """
 
     def __init__(self, tree: TopologyTree, nodes: Sequence[str]) -> None:
-        outside = (tree.root, UNKNOWN)
-        self.paths: list[tuple[str, ...]] = []
+        leaves = [tree.leaf(node) or UNKNOWN for node in nodes]
+        paths = {leaf: path_below_all(tree, leaf) for leaf in set(leaves)}
+        self.paths = [paths[leaf] for leaf in leaves]
         """Switches from the root to the leaf of each node."""
-        for node in nodes:
-            leaf = tree.leaf_of.get(node)
-            self.paths.append(outside if leaf is None else tree.path(leaf))
         self.leaves = [path[-1] for path in self.paths]
         self._path_of = dict(zip(self.leaves, self.paths))  # noqa: B905 (3.9)
         self._routes: dict[tuple[str, str], tuple[tuple[str, bool], ...]] = {}
@@ -87,3 +87,25 @@ class Network:
                 for uplink in self.route(source, target):
                     loads[uplink] = loads.get(uplink, 0) + pairs
         return Cost(max(loads.values(), default=0), crossings)
+
+
+def fabric(tree: TopologyTree, leaf: str) -> str:
+    """Return the root of the fabric of a leaf. Nodes that the tree does not contain (``UNKNOWN``)
+    belong to the only fabric, or to one of their own beside several."""
+    if leaf == UNKNOWN:
+        return tree.fabrics[0] if len(tree.fabrics) == 1 else UNKNOWN
+    return tree.path(leaf)[0]
+
+
+def path_in_fabric(tree: TopologyTree, leaf: str) -> tuple[str, ...]:
+    """Return the switches from the root of its fabric to a leaf, which may be ``UNKNOWN``."""
+    if leaf != UNKNOWN:
+        return tree.path(leaf)
+    return (tree.fabrics[0], UNKNOWN) if len(tree.fabrics) == 1 else (UNKNOWN,)
+
+
+def path_below_all(tree: TopologyTree, leaf: str) -> tuple[str, ...]:
+    """Return the switches from the root to a leaf, which may be ``UNKNOWN``. The root above several
+    fabrics is ``NO_SWITCH``."""
+    path = path_in_fabric(tree, leaf)
+    return path if len(tree.fabrics) == 1 else (NO_SWITCH, *path)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from aitne.topology import mesh as meshes
 from aitne.topology.errors import TopologyError
 from aitne.topology.hostlist import compress_hostlist
-from aitne.topology.network import Cost, Network
+from aitne.topology.network import UNKNOWN, Cost, Network, fabric
+from aitne.topology.tree import no_switch_connects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -37,6 +38,8 @@ class RankOrder:
     """Cost of the chosen order, at most that of the given one."""
     unknown: tuple[str, ...] = ()
     """Nodes that the topology does not contain; they are treated as one more leaf."""
+    fabrics: tuple[str, ...] = ()
+    """Fabrics of the nodes, by their roots, if there are several, which no switch connects."""
 
     @property
     def changed(self) -> bool:
@@ -56,6 +59,9 @@ class RankOrder:
                 f"rank order: the given order is already the best one that is known: {given.crossings} "
                 f"crossings, busiest uplink {given.busiest_uplink}"
             )
+        if self.fabrics:
+            sentence = no_switch_connects(self.fabrics)
+            text += f"; {sentence[:1].lower()}{sentence[1:]}"
         if not self.unknown:
             return text
         names = compress_hostlist(self.unknown[:MOST_NAMED])
@@ -108,7 +114,13 @@ def rank_order(
         given,
         min(chosen, given),
         tuple(tree.unknown(nodes)),
+        _fabrics(tree, network),
     )
+
+
+def _fabrics(tree: TopologyTree, network: Network) -> tuple[str, ...]:
+    roots = {fabric(tree, leaf) for leaf in set(network.leaves) - {UNKNOWN}}
+    return tuple(root for root in tree.fabrics if root in roots) if len(roots) > 1 else ()
 
 
 def cost(tree: TopologyTree, nodes: Sequence[str]) -> Cost:

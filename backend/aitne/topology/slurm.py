@@ -53,6 +53,11 @@ def read_conf(text: str, file: str) -> list[Switch]:
             blocks.append(block(values["blockname"], values.get("nodes", ""), source, names))
         elif keys == {"blocksizes"}:
             sizes = block_sizes(values["blocksizes"].split(","), source)
+        elif "ringname" in keys:
+            raise source.error(
+                "the file has rings, which are no tree and no blocks",
+                "Ranks are numbered in the order that Slurm gives; use no topology here.",
+            )
         else:
             raise source.error(f"{line[:80]!r} is not a line of a topology", _EXAMPLE)
     if switches and blocks:
@@ -65,7 +70,8 @@ def read_conf(text: str, file: str) -> list[Switch]:
 
 def conf_text(tree: TopologyTree) -> str:
     """Return the switches of a tree as the text of a ``topology.conf``. Blocks are written as
-    switches. Names that are not valid for switches are replaced by ``blocks-<number>``."""
+    switches, and switches without anything below them are left out. Names that are not valid for
+    switches are replaced by ``blocks-<number>``."""
     names: dict[str, str] = {}
     for number, name in enumerate(tree.switches):
         names[name] = name if _SWITCH.fullmatch(name) else f"blocks-{number}"
@@ -78,6 +84,7 @@ def conf_text(tree: TopologyTree) -> str:
         )
         + "\n"
         for switch in tree.switches.values()
+        if switch.nodes or switch.switches
     )
 
 

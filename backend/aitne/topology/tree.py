@@ -1,12 +1,14 @@
 """The tree of switches, or of blocks, that connects the nodes of a cluster.
 
 A leaf is a switch that nodes are connected to. Every other switch connects switches. The uplink of
-a switch connects it to its parent.
+a switch connects it to its parent. A cluster may have several fabrics, each with a tree of its own,
+which no switch connects.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from aitne.topology.errors import TopologyError
 
@@ -17,8 +19,10 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 MAX_NODES = 200_000
 """Maximum number of nodes of a topology."""
 _MOST_SHOWN = 8
-MAX_LEVELS = 16
-"""Maximum number of switches on a path from the root to a leaf."""
+MAX_LEVELS = 22
+"""Maximum number of switches on a path from a root to a leaf; Slurm reads that many in any order."""
+_ONE_SOURCE = "Correct one of the two, or use one source only."
+_ADDRESS = re.compile(r"[0-9.]+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -60,33 +64,50 @@ class Switch:
 
 
 class TopologyTree:
-    """An immutable tree of switches and nodes.
+    """An immutable tree of switches and nodes, or several of them.
+
+    It accepts what Slurm accepts. A node on several leaves is on the first of them, a switch below
+    several switches is below the first, and switches may have nothing below them.
 
     Args:
         switches: all switches; the order of a switch's children is kept.
 
     Raises:
-        TopologyError: the switches do not form one tree in which every node is on one leaf.
+        TopologyError: a switch is defined twice, not defined or part of a cycle, or there is no
+            node.
     """
 
     def __init__(self, switches: Iterable[Switch]) -> None:
-        self.switches: Mapping[str, Switch] = _by_name(switches)
-        """Switches by name, in the order of their declaration."""
-        self.leaf_of: Mapping[str, str] = _leaves(self.switches)
+        declared = _by_name(switches)
+        _check_children(declared)
+        self.leaf_of: Mapping[str, str] = _first(declared, "nodes")
         """Name of the leaf of each node."""
-        self.parents: Mapping[str, str] = _parents(self.switches)
-        """Name of the parent of each switch; the root has none."""
-        self.root: str = _root(self.switches, self.parents)
-        self._paths = _paths(self.switches, self.root)
+        self.parents: Mapping[str, str] = _first(declared, "switches")
+        """Name of the parent of each switch; roots have none."""
+        self.switches: Mapping[str, Switch] = {
+            switch.name: _without_others(switch, self.leaf_of, self.parents)
+            for switch in declared.values()
+        }
+        """Switches by name, in the order of their declaration; each node and each switch is below
+        one switch only."""
+        self.roots: tuple[str, ...] = tuple(name for name in declared if name not in self.parents)
+        """Names of the switches that are below no other switch."""
+        self._paths = _paths(self.switches, self.roots)
+        self.fabrics: tuple[str, ...] = self._fabrics()
+        """Names of those roots that have nodes below them."""
+        self.notes: tuple[str, ...] = tuple(_notes(declared, self))
+        """Sentences about what may be a mistake, as Slurm writes them to its log."""
+        self._full_names: dict[str, str | None] | None = None
 
     def path(self, switch: str) -> tuple[str, ...]:
         """Return the names of the switches on the path from the root to ``switch``, including both.
         Raises ``KeyError`` if the tree does not contain ``switch``."""
         return self._paths[switch]
 
-    def common_ancestor(self, first: str, second: str) -> str:
-        """Return the lowest switch that is above, or equal to, both switches."""
-        common = self.root
+    def common_ancestor(self, first: str, second: str) -> str | None:
+        """Return the lowest switch that is above, or equal to, both switches; None if they belong
+        to different fabrics."""
+        common = None
         for one, other in zip(self._paths[first], self._paths[second]):  # noqa: B905 (3.9)
             if one != other:
                 break
@@ -94,14 +115,53 @@ class TopologyTree:
         return common
 
     def source_of(self, name: str) -> SourceLine | None:
-        """Return the line that declares the parent of a switch or node; None for the root and for
+        """Return the line that declares the parent of a switch or node; None for a root and for
         unknown names."""
         parent = self.leaf_of.get(name) or self.parents.get(name)
         return None if parent is None else self.switches[parent].source
 
+    def node_named(self, name: str) -> str | None:
+        """Return the name that the tree has for a node; None if it does not contain the node.
+
+        A name with a domain and one without are the same node, unless the tree has several nodes
+        with that name in different domains.
+        """
+        if name in self.leaf_of:
+            return name
+        short = short_name(name)
+        if short != name:
+            return short if short in self.leaf_of else None
+        if self._full_names is None:
+            self._full_names = _by_short_name(self.leaf_of)
+        return self._full_names.get(name)
+
+    def leaf(self, node: str) -> str | None:
+        """Return the name of the leaf of a node, whose name may have a domain or not; None if the
+        tree does not contain it."""
+        name = self.node_named(node)
+        return None if name is None else self.leaf_of[name]
+
     def unknown(self, nodes: Iterable[str]) -> list[str]:
         """Return the nodes that the tree does not contain, in the given order."""
-        return [node for node in nodes if node not in self.leaf_of]
+        return [node for node in nodes if self.node_named(node) is None]
+
+    def _fabrics(self) -> tuple[str, ...]:
+        with_nodes = {self._paths[leaf][0] for leaf in self.leaf_of.values()}
+        return tuple(root for root in self.roots if root in with_nodes)
+
+
+def short_name(name: str) -> str:
+    """Return the name of a node without its domain. An IP address has none."""
+    return name if _ADDRESS.fullmatch(name) else name.partition(".")[0]
+
+
+def _by_short_name(names: Iterable[str]) -> dict[str, str | None]:
+    """Return each name by its short name; None for a short name that several have."""
+    found: dict[str, str | None] = {}
+    for name in names:
+        short = short_name(name)
+        found[short] = None if short in found else name
+    return found
 
 
 def _by_name(switches: Iterable[Switch]) -> dict[str, Switch]:
@@ -113,11 +173,6 @@ def _by_name(switches: Iterable[Switch]) -> dict[str, Switch]:
                 f"the switch {switch.name} is defined again; the first definition is in {earlier.source}",
                 "Define each switch once.",
             )
-        if not switch.nodes and not switch.switches:
-            raise switch.source.error(
-                f"the switch {switch.name} has no nodes and no switches",
-                "Add Nodes= or Switches=, or remove the switch.",
-            )
         if switch.nodes and switch.switches:
             raise switch.source.error(
                 f"the switch {switch.name} has nodes and switches",
@@ -127,24 +182,29 @@ def _by_name(switches: Iterable[Switch]) -> dict[str, Switch]:
     return by_name
 
 
-def _leaves(switches: Mapping[str, Switch]) -> dict[str, str]:
-    leaf_of: dict[str, str] = {}
+def _first(switches: Mapping[str, Switch], below: str) -> dict[str, str]:
+    """Return the first switch above each node (``below`` is ``nodes``) or switch (``switches``)."""
+    above: dict[str, str] = {}
     for switch in switches.values():
-        for node in switch.nodes:
-            if node in leaf_of:
-                other = switches[leaf_of[node]]
-                raise switch.source.error(
-                    f"the node {node} is on {switch.name} twice"
-                    if other is switch
-                    else f"the node {node} is on two leaves, {other.name} ({other.source}) and {switch.name}",
-                    "List each node on one leaf only.",
-                )
-            leaf_of[node] = switch.name
-    return leaf_of
+        for name in getattr(switch, below):
+            above.setdefault(name, switch.name)
+    return above
 
 
-def _parents(switches: Mapping[str, Switch]) -> dict[str, str]:
-    parents: dict[str, str] = {}
+def _without_others(
+    switch: Switch, leaf_of: Mapping[str, str], parents: Mapping[str, str]
+) -> Switch:
+    """Return a switch without the nodes and switches that are below another one."""
+    nodes = tuple(dict.fromkeys(node for node in switch.nodes if leaf_of[node] == switch.name))
+    below = tuple(dict.fromkeys(each for each in switch.switches if parents[each] == switch.name))
+    if len(nodes) == len(switch.nodes) and len(below) == len(switch.switches):
+        return switch
+    return replace(switch, nodes=nodes, switches=below)
+
+
+def _check_children(switches: Mapping[str, Switch]) -> None:
+    """Raise ``TopologyError`` if a switch is not defined or part of a cycle, or there is no node."""
+    parents: dict[str, list[str]] = {}
     for switch in switches.values():
         for child in switch.switches:
             if child not in switches:
@@ -152,41 +212,41 @@ def _parents(switches: Mapping[str, Switch]) -> dict[str, str]:
                     f"the switch {child} below {switch.name} is not defined",
                     f"Add a definition of {child}, or remove it here.",
                 )
-            if child in parents:
-                raise switch.source.error(
-                    f"the switch {child} is below two switches, {parents[child]} "
-                    f"({switches[parents[child]].source}) and {switch.name}",
-                    "List each switch below one other switch only.",
-                )
-            parents[child] = switch.name
-    return parents
-
-
-def _root(switches: Mapping[str, Switch], parents: Mapping[str, str]) -> str:
+            parents.setdefault(child, []).append(switch.name)
     if not switches:
         raise TopologyError(
             "the topology has no switch", "Add a switch with nodes, or use no topology."
         )
-    roots = [name for name in switches if name not in parents]
-    if len(roots) > 1:
-        raise switches[roots[1]].source.error(
-            f"{roots[1]} is a second root beside {roots[0]} ({switches[roots[0]].source})",
-            f"Add a switch that connects them: SwitchName=core Switches={','.join(roots[:3])}"
-            f"{',...' if len(roots) > 3 else ''}.",
+    above = {name: len(parents.get(name, ())) for name in switches}
+    waiting = [name for name, count in above.items() if not count]
+    while waiting:
+        name = waiting.pop()
+        del above[name]
+        for child in switches[name].switches:
+            above[child] -= 1
+            if not above[child]:
+                waiting.append(child)
+    if above:
+        raise _cycle(switches, parents, above)
+    if not any(switch.nodes for switch in switches.values()):
+        switch = next(iter(switches.values()))
+        raise switch.source.error(
+            f"the switch {switch.name} has no nodes, nor has any other", "Add Nodes= to a switch."
         )
-    if roots:
-        return roots[0]
-    raise _cycle(switches, parents, next(iter(switches)))
 
 
-def _cycle(switches: Mapping[str, Switch], parents: Mapping[str, str], start: str) -> TopologyError:
-    """Return the error for a cycle of switches. ``start`` is a switch whose ancestors form it."""
-    path = {start: None}
-    last = start
-    while parents[last] not in path:
-        last = parents[last]
+def _cycle(
+    switches: Mapping[str, Switch], parents: Mapping[str, Sequence[str]], inside: Iterable[str]
+) -> TopologyError:
+    """Return the error for a cycle of switches. ``inside`` are the switches that are in a cycle or
+    below one."""
+    remaining = dict.fromkeys(inside)
+    last = next(iter(remaining))
+    path: dict[str, None] = {}
+    while last not in path:
         path[last] = None
-    cycle = list(path)[list(path).index(parents[last]) :]
+        last = next(parent for parent in parents[last] if parent in remaining)
+    cycle = list(path)[list(path).index(last) :]
     shown = [*cycle, cycle[0]] if len(cycle) <= _MOST_SHOWN else [*cycle[:_MOST_SHOWN], "..."]
     return switches[cycle[0]].source.error(
         f"the switches form a cycle: {' < '.join(shown)}",
@@ -194,9 +254,9 @@ def _cycle(switches: Mapping[str, Switch], parents: Mapping[str, str], start: st
     )
 
 
-def _paths(switches: Mapping[str, Switch], root: str) -> dict[str, tuple[str, ...]]:
-    paths: dict[str, tuple[str, ...]] = {root: (root,)}
-    waiting = [root]
+def _paths(switches: Mapping[str, Switch], roots: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    paths: dict[str, tuple[str, ...]] = {root: (root,) for root in roots}
+    waiting = list(roots)
     while waiting:
         name = waiting.pop()
         path = paths[name]
@@ -208,10 +268,41 @@ def _paths(switches: Mapping[str, Switch], root: str) -> dict[str, tuple[str, ..
         for child in switches[name].switches:
             paths[child] = (*path, child)
             waiting.append(child)
-    if len(paths) < len(switches):
-        outside = next(name for name in switches if name not in paths)
-        raise _cycle(switches, _parents(switches), outside)
     return paths
+
+
+def _notes(declared: Mapping[str, Switch], tree: TopologyTree) -> Iterable[str]:
+    nodes = _others(declared, "nodes", tree.leaf_of)
+    if nodes:
+        yield f"Several leaves have {_listed(nodes)}: the first leaf counts."
+    switches = _others(declared, "switches", tree.parents)
+    if switches:
+        yield f"Several switches have {_listed(switches)} below them: the first switch counts."
+    if len(tree.fabrics) > 1:
+        yield f"{no_switch_connects(tree.fabrics)}: jobs do not span them."
+
+
+def no_switch_connects(fabrics: Sequence[str]) -> str:
+    """Return a sentence, without a full stop, that names fabrics by their roots."""
+    return f"No switch connects {_listed(fabrics)}"
+
+
+def _others(declared: Mapping[str, Switch], below: str, above: Mapping[str, str]) -> list[str]:
+    """Return the nodes or switches that a switch other than the first one has below it."""
+    return list(
+        dict.fromkeys(
+            name
+            for switch in declared.values()
+            for name in getattr(switch, below)
+            if above[name] != switch.name
+        )
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_SHOWN
+    text = ", ".join(names[:_MOST_SHOWN])
+    return text if more <= 0 else f"{text} and {more} more"
 
 
 def merged(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
@@ -219,9 +310,11 @@ def merged(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
     switch, with the same children; the first declaration is kept.
 
     Raises:
-        TopologyError: sources contradict each other, or the switches do not form one tree.
+        TopologyError: sources contradict each other, or a source is invalid.
     """
     first: dict[str, Switch] = {}
+    above: dict[str, Switch] = {}
+    """The switch above each switch, and above each node by its short name."""
     for number, part in enumerate(parts):
         earlier = dict(first)
         for switch in part:
@@ -229,6 +322,7 @@ def merged(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
             if known is None:
                 if switch.name in first:
                     _by_name([first[switch.name], switch])
+                _check_other_source(switch, above)
                 first[switch.name] = switch
             elif (set(known.switches), set(known.nodes)) != (
                 set(switch.switches),
@@ -236,6 +330,32 @@ def merged(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
             ):
                 raise switch.source.error(
                     f"the switch {switch.name} differs from its definition in {known.source}",
-                    "Correct one of the two, or use one source only.",
+                    _ONE_SOURCE,
                 )
+        for switch in part:
+            for name in (*map(_node_key, switch.nodes), *switch.switches):
+                above.setdefault(name, switch)
     return TopologyTree(first.values())
+
+
+def _node_key(node: str) -> str:
+    return f"node {short_name(node)}"
+
+
+def _check_other_source(switch: Switch, above: Mapping[str, Switch]) -> None:
+    """Raise ``TopologyError`` if an earlier source has one of the switch's nodes or switches below
+    another switch."""
+    for node in switch.nodes:
+        other = above.get(_node_key(node))
+        if other is not None:
+            raise switch.source.error(
+                f"the node {node} is on {switch.name}, and on {other.name} in {other.source}",
+                _ONE_SOURCE,
+            )
+    for child in switch.switches:
+        other = above.get(child)
+        if other is not None:
+            raise switch.source.error(
+                f"the switch {child} is below {switch.name}, and below {other.name} in {other.source}",
+                _ONE_SOURCE,
+            )

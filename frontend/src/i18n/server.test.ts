@@ -65,8 +65,10 @@ it("translates why a change was refused, with the state and the message of a job
 
 it("translates problems of topologies, with their file and line", () => {
   const texts = {
-    "topology.conf, line 2: the node n1 is on two leaves, leaf0 (topology.conf, line 1) and leaf1. List each node on one leaf only.":
-      "topology.conf, Zeile 2: Der Knoten n1 ist an zwei Leaf-Switches, leaf0 (topology.conf, Zeile 1) und leaf1. Jeden Knoten nur bei einem Leaf-Switch aufführen.",
+    "b.conf, line 2: the node n1 is on leaf1, and on leaf0 in a.conf, line 1. Correct one of the two, or use one source only.":
+      "b.conf, Zeile 2: Der Knoten n1 ist an leaf1, und an leaf0 in a.conf, Zeile 1. Eine der beiden Angaben korrigieren oder nur eine Quelle verwenden.",
+    "64 nodes on 3 leaves are known. No switch connects core, eth: jobs do not span them.":
+      "64 Knoten an 3 Leaf-Switches sind bekannt. Kein Switch verbindet core, eth: Kein Job läuft auf mehreren davon.",
     "topology.conf: it is empty. Write the file again.": "topology.conf: Sie ist leer. Die Datei neu schreiben.",
     "topology.yaml, line 3: a list is expected here. Write it as in Slurm's manual page topology.yaml.":
       "topology.yaml, Zeile 3: Hier wird erwartet: eine Liste. Wie in Slurms Handbuchseite topology.yaml schreiben.",

@@ -128,7 +128,7 @@ def test_conf_and_output_of_slurm_describe_the_same_tree(release: str) -> None:
     assert dict(conf.leaf_of) == dict(shown.leaf_of)
     assert dict(conf.parents) == dict(shown.parents)
     assert len(conf.leaf_of) == 24
-    assert conf.root == "spine"
+    assert conf.roots == ("spine",)
 
 
 @pytest.mark.parametrize("release", ["24.11", "26.05"])
@@ -163,7 +163,7 @@ def test_blocks_are_below_the_larger_blocks_that_combine_them() -> None:
     assert tree.path("b5") == ("(b1 to b8)", "(b5 to b8)", "(b5 to b6)", "b5")
     shown = read_topology([ASSETS / "slurm" / "blocks-25.11.txt"]).tree
     assert shown is not None
-    assert shown.root == "gb300_b[0-1]"
+    assert shown.roots == ("gb300_b[0-1]",)
     assert shown.leaf_of["10.140.79.152"] == "gb300_b1"
 
 
@@ -176,6 +176,18 @@ def test_yaml_default_topology_is_read() -> None:
     assert source.line == 6
 
 
+def test_yaml_is_read_as_slurm_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "topology.yaml"
+    path.write_text(
+        "- topology: b\n  flat: True\n- topology: a\n  cluster_default: True\n  tree:\n    switches:\n"
+        "    - switch: s1\n      nodes: n1\n      children: s2\n    - switch: s2\n      nodes: n2\n"
+    )
+    tree = read_topology([path]).tree
+    assert tree is not None
+    assert dict(tree.leaf_of) == {"n1": "s1", "n2": "s2"}
+    assert tree.fabrics == ("s1", "s2")
+
+
 YAML = "- topology: a\n  tree:\n    switches:\n"
 
 
@@ -186,7 +198,7 @@ YAML = "- topology: a\n  tree:\n    switches:\n"
         (YAML + "      - switch: s1\n        nodes: n[0-999999999]\n", 4, "too long"),
         (YAML + "      - &a {switch: s1, nodes: n1}\n      - *a\n", 5, "alias"),
         (YAML + "      - switch: s1\n        switch: s2\n", 5, "given twice"),
-        (YAML + "      - switch: s1\n      - switch: s2\n        nodes: n1\n", 4, "no nodes"),
+        (YAML + "      - switch: s1\n      - switch: s2\n", 4, "no nodes"),
         ("- topology: a\n  flat: true\n", 1, "flat"),
         ("- topology: a\n  ring:\n    rings: []\n", 1, "ring"),
         ("- topology: a\n  tree: [}\n", 2, "not valid YAML"),
@@ -391,6 +403,27 @@ def test_sources_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
         read_topology([first, second])
     assert f"{second}, line 2: " in str(caught.value)
     assert f"{first}, line 1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("SwitchName=other Nodes=n[2-3]\n", "node n2 is on other, and on leaf0"),
+        ("SwitchName=other Nodes=n1.example.org\n", "node n1.example.org is on other"),
+        ("SwitchName=other Switches=leaf0\n", "switch leaf0 is below other, and below core"),
+    ],
+)
+def test_place_in_the_network_has_one_source(tmp_path: Path, text: str, problem: str) -> None:
+    first, second = tmp_path / "first.conf", tmp_path / "second.conf"
+    first.write_text("SwitchName=leaf0 Nodes=n[1-2]\nSwitchName=core Switches=leaf0\n")
+    second.write_text(text)
+    with pytest.raises(TopologyError, match=problem) as caught:
+        read_topology([first, second])
+    assert f"{second}, line 1: " in str(caught.value)
+    second.write_text("SwitchName=eth Nodes=cpu[1-2]\n")
+    tree = read_topology([first, second]).tree
+    assert tree is not None
+    assert tree.fabrics == ("core", "eth")
 
 
 def test_descriptions_of_one_node_complete_each_other(tmp_path: Path) -> None:

@@ -38,11 +38,11 @@ def test_topology_order_takes_a_mesh(aitne: Aitne) -> None:
 
 def test_topology_errors_have_file_and_line(aitne: Aitne, tmp_path: Path) -> None:
     path = tmp_path / "topology.conf"
-    path.write_text("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n1\n")
+    path.write_text("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n")
     for args in (("show", "--file", str(path)), ("order", "--file", str(path), "--nodes", "n1")):
         done = aitne("topology", *args)
         assert done.status == 2
-        assert f"{path}, line 2: the node n1 is on two leaves" in done.err
+        assert f"{path}, line 2: the switch a is defined again" in done.err
     empty = aitne("topology", "order", "--file", CONF, "--nodes", "")
     assert (empty.status, "names no node" in empty.err) == (2, True)
 
@@ -57,6 +57,26 @@ def test_topology_show_lists_switches_and_devices(aitne: Aitne) -> None:
     leaf = next(each for each in document["switches"] if each["name"] == "leaf1")
     assert leaf["parent"] == "spine"
     assert (leaf["source"], leaf["nodes_source"]) == (f"{CONF}, line 6", f"{CONF}, line 3")
+
+
+def test_topology_of_two_fabrics_is_shown_and_drawn(aitne: Aitne, tmp_path: Path) -> None:
+    path, picture = tmp_path / "topology.conf", tmp_path / "t.svg"
+    path.write_text(
+        "SwitchName=eth Nodes=c[1-2],g1\nSwitchName=core Switches=ib[1-2]\n"
+        "SwitchName=ib1 Nodes=g[1-2]\nSwitchName=ib2 Nodes=g[3-4]\n"
+    )
+    done = aitne("topology", "show", "--file", str(path), "--svg", str(picture))
+    assert done.out == "eth  c[1-2],g1\ncore\n  ib1  g2\n  ib2  g[3-4]\n"
+    assert done.err.splitlines() == [
+        "Several leaves have g1: the first leaf counts.",
+        "No switch connects eth, core: jobs do not span them.",
+    ]
+    root = ET.fromstring(picture.read_text())
+    names = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"eth", "core", "ib1", "ib2"} <= set(names)
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}line"))) == 2
+    args = ("topology", "order", "--file", str(path), "--nodes", "g[1-4],c1")
+    assert aitne(*args).err.strip().endswith("; no switch connects eth, core")
 
 
 def test_topology_picture_has_every_switch(aitne: Aitne, tmp_path: Path) -> None:

@@ -137,11 +137,11 @@ async def test_scheduler_that_does_not_answer_is_asked_again_and_its_topology_ke
     ("text", "problem"),
     [
         (SHOWN.replace("leaf[0-1]", "leaf[0-2]"), "line 3: the switch leaf2 below core is not"),
-        (SHOWN.replace("n[3-4]\n", "n[2-4]\n", 1), "line 2: the node n2 is on two leaves"),
+        (SHOWN.replace("leaf1", "leaf0", 1), "line 2: the switch leaf0 is defined again"),
         ("SwitchName=a Nodes=n[1-999999999]\n", "line 1: the range"),
         (SHOWN[:40], "line 1: 'Nod' is not a value"),
     ],
-    ids=["no such switch", "two leaves", "endless list", "truncated"],
+    ids=["no such switch", "twice", "endless list", "truncated"],
 )
 async def test_invalid_topology_of_the_scheduler_is_named_and_the_last_valid_one_served(
     bench: Any, text: str, problem: str
@@ -224,6 +224,6 @@ async def test_source_that_contradicts_an_earlier_one_is_left_out_and_named(
     assert known.network_from == {TopologyOrigin.FILE}
     file, scheduler = known.sources
     assert file.problem is None
-    assert "the node n1 is on two leaves" in str(scheduler.problem)
+    assert "the node n1 is on leaf0, and on top in" in str(scheduler.problem)
     turned = settings.model_copy(update={"sources": [*reversed(settings.sources)]})
     assert set((await leaves(service(b, turned))).values()) == {"leaf0", "leaf1"}

@@ -131,7 +131,7 @@ def test_from_file_takes_a_topology_as_it_is(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("SwitchName=s Nodes=n[1-4],gpu[01-20]\n", "names nodes that the cluster does not have"),
-        ("SwitchName=s Nodes=n1\nSwitchName=t Nodes=n2\n", "line 2: t is a second root beside s"),
+        ("SwitchName=s Nodes=n1\nSwitchName=s Nodes=n2\n", "line 2: the switch s is defined again"),
         (None, "it cannot be read"),
     ],
 )

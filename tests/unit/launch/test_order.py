@@ -38,6 +38,31 @@ def test_hosts_may_have_a_domain_and_different_numbers_of_ranks() -> None:
     ]
 
 
+def test_topology_may_have_names_with_a_domain(tmp_path: Path) -> None:
+    path = tmp_path / "topology.conf"
+    nodes = [",".join(f"n{number}.hpc.example.org" for number in each) for each in ((0, 2), (1, 3))]
+    path.write_text(f"SwitchName=a Nodes={nodes[0]}\nSwitchName=b Nodes={nodes[1]}\n")
+    given = [Host(f"n{number}", 1) for number in range(4)]
+    chosen = order.ordered(given, "auto", {"AITNE_TOPOLOGY": str(path)})
+    assert [host.name for host in chosen] == ["n0", "n2", "n1", "n3"]
+
+
+def test_hosts_of_two_fabrics_are_ordered_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "topology.conf"
+    path.write_text(
+        "SwitchName=core Switches=ib[1-2]\nSwitchName=ib1 Nodes=n[0,3]\nSwitchName=ib2 Nodes=n[1,4]\n"
+        "SwitchName=eth Nodes=n[2,5]\n"
+    )
+    given = [Host(f"n{number}", 1) for number in range(6)]
+    chosen = order.ordered(given, "auto", {"AITNE_TOPOLOGY": str(path)})
+    assert [host.name for host in chosen] == ["n0", "n3", "n1", "n4", "n2", "n5"]
+    assert capsys.readouterr().err == (
+        "aitne: rank order: 6 -> 3 crossings, busiest uplink 2 -> 1; no switch connects core, eth\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("hosts", "choice"),
     [
@@ -107,7 +132,7 @@ def test_order_is_given_if_slurm_does_not_answer(
 
 def test_wrong_topology_in_the_variable_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "topology.conf"
-    path.write_text("SwitchName=a Nodes=gpu[00-07]\nSwitchName=b Switches=\n")
+    path.write_text("SwitchName=a Nodes=gpu[00-07]\nSwitchName=b Switches=c\n")
     with pytest.raises(LaunchError, match=f"{path}, line 2: .* named by AITNE_TOPOLOGY"):
         order.ordered(GIVEN, "auto", {"AITNE_TOPOLOGY": str(path)})
     with pytest.raises(LaunchError, match="missing cannot be read"):

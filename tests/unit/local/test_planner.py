@@ -288,3 +288,24 @@ def test_fewest_leaves_hold_the_job_and_its_named_nodes() -> None:
     assert choose(tree, ["n1", "n2", "n4"], 2, ["n2"]) == ("n2", "n4")
     assert choose(tree, ["n1", "n2"], 2, ["n2"], max_leaves=1) is None
     assert tree_of({}) is None
+
+
+FABRICS = {"n1": ("a",), "n2": ("a",), "n3": ("b",), "n4": ("b",)}
+
+
+def test_job_waits_for_one_fabric_unless_none_is_large_enough() -> None:
+    tree = tree_of(FABRICS)
+    assert tree is not None
+    busy = [RunningTask(demand(2), FreeResources(FOUR[1:3]).choose(demand(2, nodes=2)) or (), 50.0)]
+    two = replace(demand(2, nodes=2), tree=tree)
+    result = plan(FOUR, busy, [WaitingTask(1, two)], 0.0)
+    assert not result.starts
+    assert result.reasons == {1: "Waits for 2 nodes with 2 CPUs and 1 GiB each on one fabric"}
+    assert forecast(FOUR, busy, [WaitingTask(1, two)], 0.0) == {1: 50.0}
+    assert nodes_of(plan(FOUR, [], [WaitingTask(1, two)], 0.0).starts[1]) == ["n1", "n2"]
+    three = replace(demand(2, nodes=3), tree=tree)
+    assert len(nodes_of(plan(FOUR, [], [WaitingTask(1, three)], 0.0).starts[1])) == 3
+    assert fewest_leaves(tree, FABRICS, 2) == 1
+    assert fewest_leaves(tree, FABRICS, 3) == 2
+    assert fewest_leaves(tree, FABRICS, 2, ["n1", "n3"]) == 2
+    assert fewest_leaves(tree, FABRICS, 5) is None

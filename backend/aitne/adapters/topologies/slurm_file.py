@@ -1,7 +1,8 @@
 """Slurm's configuration files ``topology.conf`` and ``topology.yaml``.
 
 Format of the latter: https://slurm.schedmd.com/topology.yaml.html. Of several topologies in it, the
-one with ``cluster_default: true`` is read, else the first.
+one with ``cluster_default: true`` is read, else the first. A switch with nodes and children is a
+leaf, as Slurm reads it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _read_yaml(text: str, file: str) -> list[Switch]:
     topologies = [_mapping(each, file) for each in _items(document, file)]
     if not topologies:
         raise TopologyError("it has no topology", "Add one with a tree or blocks.", file=file)
-    default = [each for each in topologies if _text(each.get("cluster_default")) == "true"]
+    default = [each for each in topologies if _is_true(each.get("cluster_default"))]
     chosen = (default or topologies)[0]
     kinds = [kind for kind in _KINDS if kind in chosen]
     if len(kinds) != 1:
@@ -67,7 +68,8 @@ def _read_yaml(text: str, file: str) -> list[Switch]:
         raise TopologyError(
             f"the topology {_text(chosen.get('topology')) or 'without a name'} has "
             f"{' and '.join(kinds or others) or 'no tree and no blocks'}",
-            "Only a tree or blocks can be read; set cluster_default: true for a topology with one of them.",
+            "Only a tree or blocks can be read. Without them ranks are numbered in the order that the "
+            "scheduler gives.",
             file=file,
             line=next(iter(chosen.values())).start_mark.line + 1 if chosen else None,
         )
@@ -100,14 +102,10 @@ def _tree(content: Mapping[str, yaml.Node], file: str) -> list[Switch]:
     for item in _items(content.get("switches"), file):
         values = _mapping(item, file)
         source = SourceLine(file, item.start_mark.line + 1)
-        switches.append(
-            Switch(
-                _name(values, "switch", source),
-                source,
-                switches=tuple(names.expand(_text(values.get("children")), source)),
-                nodes=tuple(names.expand(_text(values.get("nodes")), source)),
-            )
-        )
+        nodes = tuple(names.expand(_text(values.get("nodes")), source))
+        below = () if nodes else tuple(names.expand(_text(values.get("children")), source))
+        name = _name(values, "switch", source)
+        switches.append(Switch(name, source, switches=below, nodes=nodes))
     return switches
 
 
@@ -160,6 +158,11 @@ def _mapping(node: yaml.Node, file: str) -> dict[str, yaml.Node]:
             )
         values[name] = value
     return values
+
+
+def _is_true(node: yaml.Node | None) -> bool:
+    """Return whether a value is true in YAML 1.1, which Slurm reads: its manual writes ``True``."""
+    return _text(node).lower() in ("true", "yes", "on", "y")
 
 
 def _text(node: yaml.Node | None) -> str:

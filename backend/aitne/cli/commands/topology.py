@@ -96,6 +96,8 @@ def topology_show(
     else:
         for line in topology_tree.lines(topology):
             typer.echo(output.plain(line))
+        for note in () if topology.tree is None else topology.tree.notes:
+            output.say(note)
     return 0
 
 

@@ -24,7 +24,7 @@ line { stroke: #868e96 }
 def draw(
     tree: TopologyTree, labels: Mapping[str, str] | None = None, title: str | None = None
 ) -> str:
-    """Return an SVG document with the switches as boxes, the root at the top, and the nodes of each
+    """Return an SVG document with the switches as boxes, the roots at the top, and the nodes of each
     leaf. Long texts are cut; their tooltips have all of them.
 
     Args:
@@ -65,10 +65,10 @@ def draw(
 def _columns(tree: TopologyTree) -> tuple[dict[str, float], int]:
     """Return the column of each switch, in the middle above the switches below it, and the number
     of levels."""
-    order = [tree.root]
+    order = list(tree.roots)
     for name in order:
         order += tree.switches[name].switches
-    leaves = [tree.root]
+    leaves = list(reversed(tree.roots))
     columns: dict[str, float] = {}
     while leaves:
         name = leaves.pop()

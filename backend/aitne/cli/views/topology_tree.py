@@ -70,7 +70,7 @@ def cluster_lines(found: dict[str, Any], tree: TopologyTree | None) -> Iterator[
 
 
 def _switches(tree: TopologyTree) -> Iterator[str]:
-    waiting = [tree.root]
+    waiting = list(reversed(tree.roots))
     while waiting:
         name = waiting.pop()
         switch = tree.switches[name]

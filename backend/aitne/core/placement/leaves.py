@@ -13,9 +13,10 @@ from aitne.core.placement.select import (
     Placement,
     PlacementRequest,
     select,
+    spanning_reason,
 )
 from aitne.topology.hostlist import compress_hostlist, natural_key
-from aitne.topology.network import UNKNOWN
+from aitne.topology.network import NO_SWITCH, UNKNOWN, fabric
 from aitne.topology.order import rank_order
 from aitne.topology.tree import SourceLine, Switch, TopologyTree
 
@@ -25,11 +26,32 @@ _STORED = SourceLine("the job's record", 1)
 def fewest_leaves(
     tree: TopologyTree, nodes: Iterable[str], count: int, required: Collection[str] = ()
 ) -> int | None:
-    """Return the smallest number of leaves that hold ``count`` of ``nodes``, with all nodes in
-    ``required``; None if there are fewer nodes. Nodes that are not in the tree form one more leaf.
+    """Return the smallest number of leaves of one fabric that hold ``count`` of ``nodes``, with all
+    nodes in ``required``; of several fabrics if none has so many. None if there are fewer nodes.
+    Nodes that are not in the tree form one more leaf.
     """
-    sizes = Counter(tree.leaf_of.get(node, UNKNOWN) for node in nodes)
-    taken = {tree.leaf_of.get(node, UNKNOWN) for node in required}
+    by_fabric: dict[str, Counter[str]] = {}
+    for node in nodes:
+        leaf = tree.leaf(node) or UNKNOWN
+        by_fabric.setdefault(fabric(tree, leaf), Counter())[leaf] += 1
+    taken = {tree.leaf(node) or UNKNOWN for node in required}
+    roots = {fabric(tree, leaf) for leaf in taken} or by_fabric.keys()
+    whole = [by_fabric[root] for root in roots if root in by_fabric]
+    if len(roots) > 1 and taken:
+        whole = []
+    numbers = [_fewest(sizes, taken, count) for sizes in whole]
+    found = [number for number in numbers if number is not None]
+    if found:
+        return min(found)
+    everything: Counter[str] = Counter()
+    for sizes in by_fabric.values():
+        everything.update(sizes)
+    return _fewest(everything, taken, count)
+
+
+def _fewest(sizes: Counter[str], taken: Collection[str], count: int) -> int | None:
+    """Return the smallest number of leaves, among them those in ``taken``, that have ``count``
+    nodes; None if all have fewer. ``sizes`` are the numbers of nodes of the leaves."""
     rest = count - sum(sizes[leaf] for leaf in taken)
     number = len(taken)
     for size in sorted((sizes[leaf] for leaf in sizes.keys() - taken), reverse=True):
@@ -48,10 +70,12 @@ def select_with(
 ) -> Placement | Insufficient | None:
     """Return nodes for a job among which are all nodes in ``required``, and the nearest ones to
     these; None if the leaves of the required nodes and the fewest others are more than the job
-    permits.
+    permits. Other fabrics than those of the required nodes are used only if these have too few
+    nodes, even if all of them were free.
 
-    Sort order of the leaves: those of the required nodes, then those with the lowest common switch
-    with one of them, then the largest, then natural. It is not always the cheapest choice.
+    Sort order of the leaves: those of the required nodes, then those of their fabrics, then those
+    with the lowest common switch with one of them, then the largest, then natural. It is not always
+    the cheapest choice.
 
     Args:
         tree: topology of the cluster.
@@ -72,28 +96,44 @@ def select_with(
     if len(ready) < request.nodes:
         reason = f"{request.nodes} nodes are requested, and {len(ready)} are free"
         return Insufficient(request.nodes - len(ready), reason, ())
+    own = {tree.leaf(name) or UNKNOWN for name in required}
+    roots = {fabric(tree, leaf) for leaf in own}
+
+    def is_near(name: str) -> bool:
+        return fabric(tree, tree.leaf(name) or UNKNOWN) in roots
+
+    able = [name for name, node in nodes.items() if node.gpus >= request.gpus_per_node]
+    if len([name for name in able if is_near(name)]) >= request.nodes:
+        near_ready = [name for name in ready if is_near(name)]
+        if len(near_ready) < request.nodes:
+            reason = (
+                f"{request.nodes} nodes are requested, and {len(near_ready)} are free on one fabric"
+            )
+            return Insufficient(request.nodes - len(near_ready), reason, ())
     leaves: dict[str, list[str]] = {}
     for name in sorted(ready, key=natural_key):
         if name not in required:
-            leaves.setdefault(tree.leaf_of.get(name, UNKNOWN), []).append(name)
-    own = {tree.leaf_of.get(name, UNKNOWN) for name in required}
+            leaves.setdefault(tree.leaf(name) or UNKNOWN, []).append(name)
     most = request.max_leaves
     for near in (True, False):
         order = sorted(
             leaves,
             key=lambda leaf: (
                 leaf not in own,
+                fabric(tree, leaf) not in roots,
                 -_depth(tree, leaf, own) if near else 0,
                 -len(leaves[leaf]),
                 natural_key(leaf),
             ),
         )
         names = [*required, *(name for leaf in order for name in leaves[leaf])][: request.nodes]
-        counts = Counter(tree.leaf_of.get(name, UNKNOWN) for name in names)
+        counts = Counter(tree.leaf(name) or UNKNOWN for name in names)
         if most is None or len(counts) <= most:
             given = sorted(names, key=natural_key)
             candidate = Candidate(_domain(tree, list(counts)), tuple(counts.items()), 0.0, 0.0)
             reason = f"the job file names {len(required)} of {request.nodes} nodes"
+            if candidate.domain == NO_SWITCH:
+                reason += f"; {spanning_reason(tree, counts, request.nodes)}"
             return Placement(rank_order(tree, given), candidate, reason, ())
     return None
 
@@ -104,11 +144,15 @@ def choose(
     count: int,
     required: Collection[str] = (),
     max_leaves: int | None = None,
+    busy: Collection[str] = (),
 ) -> tuple[str, ...] | None:
     """Return the best ``count`` of the free nodes, among them all nodes in ``required``; None if there
-    are too few of them, or too few on ``max_leaves`` leaves.
+    are too few of them, too few on ``max_leaves`` leaves, or too few on one fabric that has enough
+    together with those in ``busy``.
     """
-    nodes = dict.fromkeys(free, NodeAvailability())
+    nodes = dict.fromkeys(busy, NodeAvailability(wait_s=None)) | dict.fromkeys(
+        free, NodeAvailability()
+    )
     request = PlacementRequest(count, max_leaves=max_leaves)
     found: object
     if required:
@@ -144,14 +188,18 @@ def _depth(tree: TopologyTree, leaf: str, others: Collection[str]) -> int:
     """Return the number of switches above the lowest common switch of a leaf and one of the others."""
     if leaf == UNKNOWN:
         return 0
-    depths = [
-        len(tree.path(tree.common_ancestor(leaf, other))) for other in others if other != UNKNOWN
-    ]
-    return max(depths, default=0)
+    common = [tree.common_ancestor(leaf, other) for other in others if other != UNKNOWN]
+    return max((len(tree.path(switch)) for switch in common if switch is not None), default=0)
 
 
 def _domain(tree: TopologyTree, leaves: list[str]) -> str:
+    """Return the lowest switch above all leaves; ``NO_SWITCH`` if they are of several fabrics."""
+    roots = {fabric(tree, leaf) for leaf in leaves}
+    if len(roots) > 1:
+        return NO_SWITCH
+    if UNKNOWN in leaves:
+        return next(iter(roots))
     domain = leaves[0]
     for leaf in leaves:
-        domain = tree.root if UNKNOWN in (leaf, domain) else tree.common_ancestor(domain, leaf)
+        domain = tree.common_ancestor(domain, leaf) or NO_SWITCH
     return domain

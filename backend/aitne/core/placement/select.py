@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
 from aitne.topology.hostlist import natural_key
-from aitne.topology.network import UNKNOWN
+from aitne.topology.network import NO_SWITCH, UNKNOWN, fabric, path_below_all, path_in_fabric
 from aitne.topology.order import RankOrder, rank_order
 from aitne.topology.tree import TopologyTree
 
@@ -50,7 +51,8 @@ class Candidate:
     """Leaves in one domain of the topology that hold the job."""
 
     domain: str
-    """Lowest switch above all nodes."""
+    """Lowest switch above all nodes; ``NO_SWITCH``: there is none, because they belong to several
+    fabrics."""
     leaves: tuple[tuple[str, int], ...]
     """Leaves with the number of nodes that are taken of each."""
     wait_s: float
@@ -99,20 +101,24 @@ def select(
 
     Candidates are all lowest switches below which enough nodes are free now, and all lowest switches
     below which enough nodes are or become free. In each, the fewest leaves are taken, and those that
-    are below the fewest switches.
+    are below the fewest switches. Nodes of several fabrics are chosen only if no fabric has enough
+    nodes, even if all of them were free.
 
     Args:
         tree: topology of the cluster.
-        nodes: capacity of each node by its name. Nodes that are not in the tree form one more leaf.
+        nodes: capacity of each node by its name. Nodes that are not in the tree form one more leaf,
+            or, beside several fabrics, one more fabric.
         request: what the job requests.
     """
     ready, waits = _fitting(tree, nodes, request.gpus_per_node)
     everything = _with_later(tree, ready, waits)
-    candidates = _candidates(tree, ready, waits, request)
+    spans = len(tree.fabrics) > 1 and _spans(tree, nodes, request)
+    path = path_below_all if spans else path_in_fabric
+    candidates = _candidates(tree, ready, waits, request, path)
     if waits:
-        candidates += _candidates(tree, everything, waits, request)
+        candidates += _candidates(tree, everything, waits, request, path)
     if not candidates:
-        return _refusal(tree, nodes, ready, request)
+        return _refusal(tree, nodes, ready, request, spans=spans)
     # Sort order: by score; equal scores by the natural order of the names of the leaves.
     lowest = min(candidate.score for candidate in candidates)
     best = min(
@@ -122,7 +128,21 @@ def select(
     chosen = _nodes_of(best, everything if best.wait_s else ready, waits, nodes)
     others = [each for each in candidates if each.leaves != best.leaves]
     alternatives = nsmallest(_MOST_ALTERNATIVES, others, key=lambda each: each.score)
-    return Placement(rank_order(tree, chosen), best, _reason(best), tuple(alternatives))
+    return Placement(rank_order(tree, chosen), best, _reason(tree, best), tuple(alternatives))
+
+
+def _spans(
+    tree: TopologyTree, nodes: Mapping[str, NodeAvailability], request: PlacementRequest
+) -> bool:
+    """Return whether no fabric has enough nodes for a job, even if all of them were free."""
+    leaf_of, gpus = tree.leaf_of, request.gpus_per_node
+    on_leaf = Counter(
+        leaf_of.get(name) or tree.leaf(name) or UNKNOWN
+        for name, node in nodes.items()
+        if node.gpus >= gpus
+    )
+    sizes = _sizes(tree, on_leaf, spans=False)
+    return max(map(sum, sizes), default=0) < request.nodes
 
 
 _Leaves = dict[str, list[str]]
@@ -139,7 +159,7 @@ def _fitting(
     for name, node in nodes.items():
         if node.wait_s == 0:
             if node.free_gpus >= gpus:
-                leaf = leaf_of.get(name, UNKNOWN)
+                leaf = leaf_of.get(name) or tree.leaf(name) or UNKNOWN
                 if leaf in ready:
                     ready[leaf].append(name)
                 else:
@@ -155,14 +175,18 @@ def _with_later(tree: TopologyTree, ready: _Leaves, waits: Mapping[str, float]) 
         return ready
     leaves = {leaf: list(names) for leaf, names in ready.items()}
     for name in sorted(waits, key=lambda each: waits[each]):
-        leaves.setdefault(tree.leaf_of.get(name, UNKNOWN), []).append(name)
+        leaves.setdefault(tree.leaf(name) or UNKNOWN, []).append(name)
     return leaves
 
 
 def _candidates(
-    tree: TopologyTree, leaves: _Leaves, waits: Mapping[str, float], request: PlacementRequest
+    tree: TopologyTree,
+    leaves: _Leaves,
+    waits: Mapping[str, float],
+    request: PlacementRequest,
+    path_to: Callable[[TopologyTree, str], tuple[str, ...]],
 ) -> list[Candidate]:
-    paths = {leaf: _path(tree, leaf) for leaf in leaves}
+    paths = {leaf: path_to(tree, leaf) for leaf in leaves}
     counts: dict[str, int] = {}
     for leaf, path in paths.items():
         for switch in path:
@@ -185,10 +209,6 @@ def _candidates(
             if request.max_leaves is None or len(taken) <= request.max_leaves:
                 candidates.append(_candidate(domain, taken, paths, leaves, waits))
     return candidates
-
-
-def _path(tree: TopologyTree, leaf: str) -> tuple[str, ...]:
-    return (tree.root, UNKNOWN) if leaf == UNKNOWN else tree.path(leaf)
 
 
 def _fillings(
@@ -292,12 +312,28 @@ def _nodes_of(
     return sorted(names, key=natural_key)
 
 
-def _reason(candidate: Candidate) -> str:
-    if len(candidate.leaves) == 1:
+def _reason(tree: TopologyTree, candidate: Candidate) -> str:
+    if candidate.domain == NO_SWITCH:
+        count = sum(number for _, number in candidate.leaves)
+        text = spanning_reason(tree, (leaf for leaf, _ in candidate.leaves), count)
+    elif len(candidate.leaves) == 1:
         text = f"all nodes are on {candidate.leaves[0][0]}"
     else:
         text = f"{len(candidate.leaves)} leaves below {candidate.domain} hold the job"
     return text if not candidate.wait_s else f"{text}, the last node in {candidate.wait_s:g} s"
+
+
+def spanning_reason(tree: TopologyTree, leaves: Iterable[str], nodes: int) -> str:
+    """Return the sentence, without a full stop, about a job of ``nodes`` nodes on leaves of several
+    fabrics."""
+    roots = {fabric(tree, leaf) for leaf in leaves}
+    names = [root for root in tree.fabrics if root in roots]
+    if UNKNOWN in roots:
+        names.append("nodes that the topology lacks")
+    return (
+        f"no fabric has {nodes} nodes for the job, which would span {', '.join(names)}; Slurm refuses that "
+        "(Requested node configuration is not available)"
+    )
 
 
 def _refusal(
@@ -305,6 +341,8 @@ def _refusal(
     nodes: Mapping[str, NodeAvailability],
     ready: _Leaves,
     request: PlacementRequest,
+    *,
+    spans: bool,
 ) -> Insufficient | Infeasible:
     count, gpus = request.nodes, request.gpus_per_node
     largest = max((node.gpus for node in nodes.values()), default=0)
@@ -317,7 +355,7 @@ def _refusal(
     on_leaf: dict[str, int] = {}
     for name, node in nodes.items():
         if node.gpus >= gpus:
-            leaf = tree.leaf_of.get(name, UNKNOWN)
+            leaf = tree.leaf(name) or UNKNOWN
             on_leaf[leaf] = on_leaf.get(leaf, 0) + 1
     total = sum(on_leaf.values())
     if count > total:
@@ -327,21 +365,32 @@ def _refusal(
             (f"{total} nodes",) if total else (),
         )
     if request.max_leaves is not None:
-        most = sum(sorted(on_leaf.values(), reverse=True)[: request.max_leaves])
+        most = max(sum(each[: request.max_leaves]) for each in _sizes(tree, on_leaf, spans=spans))
         if count > most:
             return Infeasible(
                 "max_leaves",
                 f"{count} nodes are requested on at most {request.max_leaves} leaves, which have {most}",
                 (f"{most} nodes", "more leaves"),
             )
-    sizes = sorted(map(len, ready.values()), reverse=True)
-    free = sum(sizes[: request.max_leaves])
+    sizes = _sizes(tree, {leaf: len(names) for leaf, names in ready.items()}, spans=spans) or [[]]
+    free = max(sum(each[: request.max_leaves]) for each in sizes)
     where = "" if request.max_leaves is None else f" on the best {request.max_leaves}"
+    if len(tree.fabrics) > 1 and not spans:
+        where += " of one fabric" if where else " on one fabric"
     alternatives = [f"{free} nodes"] if free else []
-    if sum(sizes) >= count:
+    if max(map(sum, sizes)) >= count:
         alternatives.append("more leaves")
     return Insufficient(
         count - free,
         f"{count} nodes with {gpus} free GPUs are requested, and {free} are free{where}",
         tuple(alternatives),
     )
+
+
+def _sizes(tree: TopologyTree, on_leaf: Mapping[str, int], *, spans: bool) -> list[list[int]]:
+    """Return the numbers of nodes on the leaves of each fabric, the largest first; of all fabrics
+    together if the job may span them."""
+    sizes: dict[str, list[int]] = {}
+    for leaf, count in on_leaf.items():
+        sizes.setdefault(NO_SWITCH if spans else fabric(tree, leaf), []).append(count)
+    return [sorted(each, reverse=True) for each in sizes.values()]

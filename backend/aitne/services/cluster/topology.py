@@ -250,7 +250,7 @@ def _switches(tree: TopologyTree) -> Iterator[TopologySwitch]:
 def _node(
     node: Node, tree: TopologyTree | None, part: NodeTopology | None, mine: bool
 ) -> TopologyNode:
-    switch = None if tree is None else tree.leaf_of.get(node.name)
+    switch = None if tree is None else tree.leaf(node.name)
     gpus = sum(gpu.total for gpu in node.gpus)
     free = sum(max(0, gpu.total - gpu.used) for gpu in node.gpus) if node.state.usable else 0
     return TopologyNode(

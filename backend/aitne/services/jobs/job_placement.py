@@ -69,9 +69,9 @@ def _placement(
 ) -> JobPlacement:
     given = job.nodes if reported is None else reported.given
     order = job.nodes if reported is None else reported.order
-    leaves = (
-        {} if tree is None else {name: tree.leaf_of[name] for name in given if name in tree.leaf_of}
-    )
+    leaves = {}
+    if tree is not None:
+        leaves = {name: leaf for name in given if (leaf := tree.leaf(name)) is not None}
     costs = None if tree is None or not leaves else _costs(job, tree, given, order)
     crossings: PlacementCosts | None
     uplink: PlacementCosts | None

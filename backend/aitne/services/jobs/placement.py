@@ -198,7 +198,7 @@ def with_leaves(
     paths = None
     if tree is not None and not capabilities.topology and len(names) <= _MOST_PATHS:
         paths = {
-            name: tree.path(tree.leaf_of[name]) for name in names if name in tree.leaf_of
+            name: tree.path(leaf) for name in names if (leaf := tree.leaf(name)) is not None
         } or None
     return spec.model_copy(update={"leaves": leaves, "node_paths": paths}), tuple(notes)
 

@@ -215,7 +215,7 @@ class HealthChecks:
             )
             return HealthCheckResult(OK, says, None, None, facts)
         says = f"{len(tree.leaf_of)} nodes on {len(set(tree.leaf_of.values()))} leaves are known."
-        return HealthCheckResult(OK, says, None, None, facts)
+        return HealthCheckResult(OK, " ".join([says, *tree.notes]), None, None, facts)
 
     async def _queue(self) -> HealthCheckResult:
         depth, oldest_s = await self._store.outbox_depth()

@@ -7,6 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aitne.core.placement.leaves import select_with
 from aitne.core.placement.select import (
     Infeasible,
     Insufficient,
@@ -15,6 +16,7 @@ from aitne.core.placement.select import (
     PlacementRequest,
     select,
 )
+from aitne.topology.tree import SourceLine, Switch, TopologyTree
 from tests.support.random_trees import random_tree, regular_tree
 
 FREE = NodeAvailability(8, 8)
@@ -87,6 +89,108 @@ def test_missing_nodes_and_limits_are_named() -> None:
         refused = select(tree, nodes, request)
         assert isinstance(refused, Infeasible)
         assert refused.limit == limit
+
+
+def two_fabrics() -> TopologyTree:
+    """Return the tree of eight nodes on two leaves of one fabric, and six nodes on another."""
+    line = SourceLine("two", 1)
+    leaves = [
+        Switch(f"ib{leaf}", line, nodes=tuple(f"g{leaf}{n}" for n in range(4))) for leaf in (1, 2)
+    ]
+    core = Switch("core", line, switches=("ib1", "ib2"))
+    return TopologyTree(
+        [*leaves, core, Switch("eth", line, nodes=tuple(f"c{n}" for n in range(6)))]
+    )
+
+
+def test_nodes_of_two_fabrics_are_not_combined() -> None:
+    tree = two_fabrics()
+    nodes = dict.fromkeys(tree.leaf_of, FREE)
+    found = select(tree, nodes, PlacementRequest(8))
+    assert isinstance(found, Placement)
+    assert dict(found.candidate.leaves) == {"ib1": 4, "ib2": 4}
+    for name in ("g10", "g20", "g21"):
+        nodes[name] = NodeAvailability(8, 0, wait_s=None)
+    found = select(tree, nodes, PlacementRequest(6))
+    assert isinstance(found, Placement)
+    assert found.candidate.leaves == (("eth", 6),)
+    missing = select(tree, nodes, PlacementRequest(7))  # eleven nodes are free
+    assert isinstance(missing, Insufficient)
+    assert (missing.missing, missing.alternatives) == (1, ("6 nodes",))
+    assert missing.reason.endswith("and 6 are free on one fabric")
+    later = select(tree, {**nodes, "g10": NodeAvailability(8, 0, wait_s=9.0)}, PlacementRequest(6))
+    assert isinstance(later, Placement)
+    assert later.candidate.leaves == (("eth", 6),)
+
+
+def test_job_larger_than_each_fabric_spans_them_and_says_so() -> None:
+    tree = two_fabrics()
+    nodes = dict.fromkeys(tree.leaf_of, FREE)
+    found = select(tree, nodes, PlacementRequest(9))
+    assert isinstance(found, Placement)
+    assert len(found.order.order) == 9
+    assert found.reason == (
+        "no fabric has 9 nodes for the job, which would span core, eth; Slurm refuses that "
+        "(Requested node configuration is not available)"
+    )
+    assert found.order.fabrics == ("core", "eth")
+    refused = select(tree, nodes, PlacementRequest(15))
+    assert isinstance(refused, Infeasible)
+    nodes["c0"] = BUSY
+    assert isinstance(select(tree, nodes, PlacementRequest(14, 8)), Insufficient)
+    nodes["outside"] = FREE
+    together = select(tree, nodes, PlacementRequest(14, 8))
+    assert isinstance(together, Placement)
+    assert "span core, eth, nodes that the topology lacks" in together.reason
+
+
+def test_named_nodes_keep_a_job_on_their_fabric() -> None:
+    tree = two_fabrics()
+    nodes = dict.fromkeys(tree.leaf_of, FREE)
+    found = select_with(tree, nodes, PlacementRequest(3), ["c5"])
+    assert isinstance(found, Placement)
+    assert set(found.order.order) == {"c0", "c1", "c5"}
+    for name in ("c1", "c2", "c3", "c4"):
+        nodes[name] = NodeAvailability(8, 0, wait_s=None)
+    missing = select_with(tree, nodes, PlacementRequest(3), ["c5"])
+    assert isinstance(missing, Insufficient)
+    assert missing.reason == "3 nodes are requested, and 2 are free on one fabric"
+    larger = select_with(tree, dict.fromkeys(tree.leaf_of, FREE), PlacementRequest(7), ["c5"])
+    assert isinstance(larger, Placement)
+    assert "which would span" in larger.reason
+    assert len([name for name in larger.order.order if name.startswith("c")]) == 6
+
+
+@settings(deadline=None, max_examples=80)
+@given(seed=st.integers(0, 1 << 30), count=st.integers(1, 12), gpus=st.integers(0, 2))
+def test_job_spans_fabrics_only_if_none_has_enough_nodes(seed: int, count: int, gpus: int) -> None:
+    draw = Random(seed)
+    trees = [random_tree(draw, draw.randint(1, 8)) for _ in range(2)]
+    switches = [
+        Switch(
+            f"{number}{switch.name}",
+            switch.source,
+            tuple(f"{number}{name}" for name in switch.switches),
+            tuple(f"{number}{name}" for name in switch.nodes),
+        )
+        for number, tree in enumerate(trees)
+        for switch in tree.switches.values()
+    ]
+    both = TopologyTree(switches)
+    nodes = {
+        name: NodeAvailability(draw.randint(1, 2), 1, draw.choice([0.0, 0.0, 60.0, None]))
+        for name in both.leaf_of
+    }
+    answer = select(both, nodes, PlacementRequest(count, gpus))
+    largest = max(
+        len([name for name, node in nodes.items() if name[0] == each and node.gpus >= gpus])
+        for each in "01"
+    )
+    if isinstance(answer, Placement):
+        assert len(set(answer.order.order)) == count
+        assert (len({name[0] for name in answer.order.order}) > 1) == (largest < count)
+    else:
+        assert answer.reason
 
 
 @settings(deadline=None, max_examples=80)

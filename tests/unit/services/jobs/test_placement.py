@@ -126,6 +126,26 @@ async def test_plan_shows_nodes_leaves_and_order(bench: Bench) -> None:
     assert named.reason == "The job file names 1 of 2 nodes."
 
 
+async def test_plan_keeps_a_job_on_one_fabric(bench: Bench) -> None:
+    await bench.nodes(*NODES)
+    text = "SwitchName=ib Nodes=n[1,3]\nSwitchName=eth Nodes=n[2,4,10].example.org\n"
+    bench.topology.tree = TopologyTree(read_conf(text, "topology.conf"))
+    three: dict[str, object] = {"commands": ["true"], "resources": {"nodes": 3}}
+    plan = (await bench.plan(three)).placement
+    assert plan is not None
+    assert plan.nodes == ("n2", "n4", "n10")
+    plan = (await bench.plan({**three, "resources": {"nodes": 4}})).placement
+    assert plan is not None
+    assert plan.reason == (
+        "No fabric has 4 nodes for the job, which would span ib, eth; Slurm refuses that "
+        "(Requested node configuration is not available)."
+    )
+    assert len(plan.nodes) == 4
+    job = await bench.create(placement={"compact": "require"}, resources={"nodes": 3})
+    assert job.spec.leaves is not None
+    assert job.spec.leaves.count == 1
+
+
 async def test_plan_names_the_requested_nodes_that_are_not_free(bench: Bench) -> None:
     await bench.nodes(*NODES[:2], make_node("n3", cpu_used=8), make_node("n4", cpu_used=8))
     bench.topology.tree = INTERLEAVED

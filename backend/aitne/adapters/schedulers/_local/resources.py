@@ -167,7 +167,7 @@ class FreeResources:
         order = {name: position for position, name in enumerate(self.nodes)}
         names: Sequence[str] | None
         if demand.tree is not None and demand.nodes > 1:
-            names = choose(demand.tree, fitting, demand.nodes, demand.required, demand.max_leaves)
+            names = self._on_network(demand.tree, fitting, demand)
             if names is None:
                 return None
         else:
@@ -193,10 +193,27 @@ class FreeResources:
         fitting = [name for name in self.nodes if self._fits(name, demand)]
         if len(fitting) < demand.nodes or not set(demand.required) <= set(fitting):
             return False
-        if demand.tree is None or demand.max_leaves is None:
+        if demand.tree is None:
+            return True
+        if demand.nodes > 1 and len(demand.tree.fabrics) > 1:
+            return self._on_network(demand.tree, fitting, demand) is not None
+        if demand.max_leaves is None:
             return True
         fewest = fewest_leaves(demand.tree, fitting, demand.nodes, demand.required)
         return fewest is not None and fewest <= demand.max_leaves
+
+    def _on_network(
+        self, tree: TopologyTree, fitting: Sequence[str], demand: Demand
+    ) -> Sequence[str] | None:
+        """Return nodes for the demand among those in ``fitting``, by the topology; None if it permits
+        none."""
+        # The tree has the nodes that could run a part of the job.
+        busy = [
+            name
+            for name in self.nodes
+            if name not in demand.exclude and tree.node_named(name) is not None
+        ]
+        return choose(tree, fitting, demand.nodes, demand.required, demand.max_leaves, busy)
 
     def _fits(self, name: str, demand: Demand) -> bool:
         return (
@@ -221,6 +238,8 @@ class FreeResources:
             return f"Waits for {demand.nodes} nodes with {describe(demand)} each on {leaf}"
         if demand.nodes > 1:
             able = sum(self._fits(name, demand) for name in self.nodes)
+            if able >= demand.nodes:
+                return f"Waits for {demand.nodes} nodes with {describe(demand)} each on one fabric"
             return (
                 f"Waits for {demand.nodes} nodes with {describe(demand)} each: "
                 f"{able} of {len(self.nodes)} nodes have that free"

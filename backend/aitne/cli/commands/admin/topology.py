@@ -12,6 +12,7 @@ from aitne.cli.failure import FAILED
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import examples, group
+from aitne.cli.views import topology_tree
 from aitne.core.errors import InvalidInput
 
 _MOST_BYTES = 1 << 20
@@ -71,8 +72,9 @@ def topology_check(as_json: Json = False, url: Url = None, data_dir: DataDir = N
                 for each in found["sources"]
             ],
         )
-        for problem in problems:
-            output.say(problem)
+        tree = topology_tree.tree_of(found)
+        for line in (*problems, *(() if tree is None else tree.notes)):
+            output.say(line)
         if not problems:
             output.say("The sources agree." if found["sources"] else "There is no source.")
     return FAILED if problems else 0
