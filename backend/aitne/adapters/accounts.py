@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from aitne.core.errors import InvalidInput, NotAllowed
+from aitne.core.models.base import USER_NAME
 from aitne.core.ports.accounts import UnixAccount
 from aitne.core.settings import AccountSettings, Settings
+from aitne.core.users.names import account_of
 from aitne.host.account import own_account_name
 
-_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_NAME = re.compile(USER_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,36 @@ def unix_user(name: str) -> UnixUser:
     # A directory service may match names in another spelling, but an account must have one key.
     if entry is None or entry.pw_name != name:
         raise NotAllowed(f"This machine has no Unix account {name}.")
+    canonical = _name_of(entry.pw_uid)
+    if canonical != name:
+        raise NotAllowed(
+            f"The Unix account {name} is {canonical} under another name: both have the uid "
+            f"{entry.pw_uid}. Use {canonical}."
+        )
     groups = os.getgrouplist(name, entry.pw_gid)
     return UnixUser(name, entry.pw_uid, entry.pw_gid, tuple(sorted(set(groups))), entry.pw_dir)
+
+
+def _name_of(uid: int) -> str | None:
+    """Return the name by which this machine, and so the scheduler, calls the account ``uid``."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
+
+
+def user_account(user: str, settings: AccountSettings) -> UnixUser:
+    """Return the Unix account of a portal user: the one that ``[accounts] map`` names, otherwise the
+    one of the same name.
+
+    Raises:
+        NotAllowed: there is none that jobs may run as, or it is another user's.
+    """
+    try:
+        name = account_of(user, settings.map)
+    except ValueError as error:
+        raise NotAllowed(f"{error}.") from error
+    return permitted_user(name, settings)
 
 
 def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
@@ -103,19 +133,22 @@ class UnixAccounts:
         Raises:
             InvalidInput: the user has no account under which jobs may run.
         """
-        name = self._accounts.map.get(user, user)
         try:
-            account = permitted_user(name, self._accounts)
+            account = user_account(user, self._accounts)
             folder = str(jobs_folder(self._pattern, account))
             return UnixAccount(
-                name=name, home=account.home, folder=folder, user=name, uid=account.uid
+                name=account.name,
+                home=account.home,
+                folder=folder,
+                user=account.name,
+                uid=account.uid,
             )
         except NotAllowed as error:
             raise InvalidInput.field(
                 "account",
                 f"{user} has no Unix account that jobs may run as. {error.message} Ask an "
                 "administrator for one, or for an entry in accounts.map.",
-                value=name,
+                value=self._accounts.map.get(user, user),
             ) from error
 
 

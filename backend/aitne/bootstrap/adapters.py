@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aitne.adapters.accounts import OwnAccount, UnixAccounts, permitted_user
+from aitne.adapters.accounts import OwnAccount, UnixAccounts, user_account
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
 from aitne.adapters.node_software import SoftwareFolder
@@ -185,7 +185,7 @@ def unix_name(settings: Settings, user: str) -> str:
 
     Raises ``NotAllowed`` if jobs may not run under it.
     """
-    return permitted_user(settings.accounts.map.get(user, user), settings.accounts).name
+    return user_account(user, settings.accounts).name
 
 
 def job_files(settings: Settings) -> JobFiles:

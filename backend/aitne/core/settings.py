@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from aitne.core.cluster.settings import SlurmSettings
-from aitne.core.models.base import MemoryBytes, Seconds, Strict
+from aitne.core.models.base import MemoryBytes, Seconds, Strict, UserName
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.notifications.settings import IdleSettings, MailSettings, WebhookSettings
 from aitne.core.platform.backup_settings import BackupSettings
@@ -62,12 +62,13 @@ class AccountSettings(Strict):
     )
     platform: str = Field(
         "aitne",
-        pattern=r"^[a-z_][a-z0-9_-]{0,31}$",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$",
         description='Unix account that the platform\'s own processes run as with `mode = "own"`.',
     )
-    map: dict[str, str] = Field(
+    map: dict[UserName, UserName] = Field(
         default_factory=dict,
-        description="User to account, where the names differ (with a broker or mode own).",
+        description="User to account, where the names differ (with a broker or mode own). No two "
+        "users have the same account.",
     )
     min_uid: int = Field(1_000, ge=1, description="Lowest uid of an account that jobs may run as.")
     max_uid: int = Field(
@@ -77,6 +78,19 @@ class AccountSettings(Strict):
         default_factory=list,
         description="Groups whose accounts jobs may run as; empty: all accounts.",
     )
+
+    @field_validator("map")
+    @classmethod
+    def _one_to_one(cls, value: dict[str, str]) -> dict[str, str]:
+        accounts: dict[str, str] = {}
+        for user, account in value.items():
+            other = accounts.setdefault(account, user)
+            if other != user:
+                raise ValueError(
+                    f"it gives the Unix account {account} to {other} and to {user}: each user has an "
+                    "account of their own"
+                )
+        return value
 
 
 class LimitSettings(Strict):

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from logins import (  # type: ignore[import-not-found]
     END_LOGINS,
     EndLoginsHandler,
+    PortalAuthenticator,
     bind_login,
     confine_cookies,
     log_out_by_session,
@@ -107,7 +108,7 @@ hub.token_expires_in_max_seconds = login_s
 hub.oauth_require_pkce = True
 hub.default_url = portal_url
 
-hub.authenticator_class = "generic-oauth"
+hub.authenticator_class = PortalAuthenticator
 c.Authenticator.auto_login = True
 c.Authenticator.allow_all = True  # the portal authorizes users
 c.Authenticator.enable_auth_state = False

@@ -21,6 +21,7 @@ from jupyterhub.handlers.login import LogoutHandler
 from jupyterhub.scopes import needs_scope
 from jupyterhub.utils import make_ssl_context
 from oauthenticator import oauth2
+from oauthenticator.generic import GenericOAuthenticator
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.web import HTTPError
 
@@ -32,6 +33,16 @@ _ANSWER_S = 10.0
 _notifications: set[asyncio.Task[None]] = set()
 _ended_at: dict[str, float] = {}
 """Time of the last request to end logins of each user."""
+
+
+class PortalAuthenticator(GenericOAuthenticator):  # type: ignore[misc]
+    """Login at the portal, whose names of users JupyterHub keeps as they are. By default it would
+    replace capital letters, so that a user could not open a session.
+    """
+
+    def normalize_username(self, username: str) -> str:
+        """Return the name of the user at the portal unchanged."""
+        return username
 
 
 def confine_cookies(*, host_prefix: bool) -> None:

@@ -18,7 +18,7 @@ from aitne.core.ports.accounting import (
     SetQos,
     SlurmUser,
 )
-from aitne.core.projects.slurm_accounts import AccountingTarget, difference
+from aitne.core.projects.slurm_accounts import AccountingTarget, difference, lowered_names
 from tests.support.accounting import applied
 
 ACCOUNTS = st.sampled_from(["nlp", "vision", "audio"])
@@ -124,3 +124,26 @@ def test_drift_is_told_as_it_is() -> None:
     assert SetQos(account="vision", before=("long", "normal"), after=()) in difference(
         shrunk, found
     )
+
+
+def test_names_that_slurm_stores_in_lower_case_are_not_added_again() -> None:
+    """Slurm lowers the names of users unless it is told to preserve them."""
+    target = AccountingTarget(
+        accounts={"vision": Limits()},
+        members={("vision", "Anna"): Limits(), ("vision", "Bob"): Limits()},
+        defaults={"Anna": "vision"},
+    )
+    current = Associations(
+        cluster="dev",
+        accounts=(ROOT, Association(account="vision", parent="root")),
+        members=(
+            Association(account="vision", user="anna"),
+            Association(account="vision", user="Bob"),
+        ),
+        users=(
+            SlurmUser(name="anna", default_account="vision"),
+            SlurmUser(name="Bob", default_account="vision"),
+        ),
+    )
+    assert lowered_names(target, current) == {"anna": "Anna"}
+    assert difference(target, current) == []

@@ -306,8 +306,8 @@ def test_usage_is_the_sum_of_its_runs(runs: list[tuple[int, str, str, int, int, 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (AddAccount(account="ml"), "add account ml Cluster=dev Parent=root"),
-        (AddMember(account="ml", user="bob"), "add user bob Cluster=dev Account=ml"),
+        (AddAccount(account="ml"), "add account Name=ml Cluster=dev Parent=root"),
+        (AddMember(account="ml", user="bob"), "add user Name=bob Cluster=dev Account=ml"),
         (
             RemoveMember(account="ml", user="bob"),
             "delete user where Name=bob Account=ml Cluster=dev",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.accounts import OwnAccount, UnixAccounts
-from aitne.core.errors import InvalidInput
+from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
 
@@ -22,6 +22,7 @@ ACCOUNTS = {
     "daemon": (1, 1, "/"),
     "homeless": (1_503, 100, ""),
     "climber": (1_504, 100, "/home/../etc"),
+    "countess": (1_500, 100, "/home/ada"),
     "nobody": (65_534, 65_534, "/nonexistent"),
 }
 
@@ -40,7 +41,12 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., S
             raise KeyError(name)
         return grp.struct_group(("hpc", "x", 700, []))
 
+    def getpwuid(uid: int) -> pwd.struct_passwd:
+        names = [name for name, facts in ACCOUNTS.items() if facts[0] == uid]
+        return getpwnam(names[0] if names else "lovelace")
+
     monkeypatch.setattr(pwd, "getpwnam", getpwnam)
+    monkeypatch.setattr(pwd, "getpwuid", getpwuid)
     monkeypatch.setattr(grp, "getgrnam", getgrnam)
     monkeypatch.setattr(
         os, "getgrouplist", lambda name, gid: [gid, 700] if name == "ada" else [gid]
@@ -66,6 +72,19 @@ def test_account_map_and_jobs_dir_determine_account_and_folder(
     assert (found.name, found.folder) == ("lovelace", "/scratch/lovelace/jobs")
 
 
+def test_account_with_a_full_stop(settings: Callable[..., Settings]) -> None:
+    found = UnixAccounts(settings()).of("a.lovelace")
+    assert (found.name, found.folder) == ("a.lovelace", "/home/a.lovelace/.aitne/jobs")
+
+
+def test_no_two_users_have_one_account(settings: Callable[..., Settings]) -> None:
+    accounts = UnixAccounts(settings(accounts={"map": {"ada": "lovelace"}}))
+    with pytest.raises(InvalidInput, match="gives the Unix account lovelace to the user ada"):
+        accounts.of("lovelace")
+    with pytest.raises(SetupError, match="to ada and to bob"):
+        settings(accounts={"map": {"ada": "lovelace", "bob": "lovelace"}})
+
+
 @pytest.mark.parametrize(
     ("user", "said"),
     [
@@ -74,8 +93,9 @@ def test_account_map_and_jobs_dir_determine_account_and_folder(
         ("nobody", "uid 65534"),
         ("homeless", "not an absolute path"),
         ("climber", "not an absolute path"),
-        ("a.lovelace", "not the name"),
-        ("Ada", "not the name"),
+        ("../ada", "not the name"),
+        ("Ada", "no Unix account Ada"),
+        ("countess", "countess is ada under another name"),
     ],
 )
 def test_accounts_that_no_job_runs_as(

@@ -238,9 +238,11 @@ def argv(change: Change, cluster: str) -> list[str]:
     """
     match change:
         case AddAccount():
-            return ["add", "account", change.account, f"Cluster={cluster}", "Parent=root"]
+            name = f"Name={change.account}"
+            return ["add", "account", name, f"Cluster={cluster}", "Parent=root"]
         case AddMember():
-            return ["add", "user", change.user, f"Cluster={cluster}", f"Account={change.account}"]
+            account = f"Account={change.account}"
+            return ["add", "user", f"Name={change.user}", f"Cluster={cluster}", account]
         case RemoveMember():
             return ["delete", "user", "where", *_who(change.account, change.user, cluster)]
         case SetDefault():

@@ -113,7 +113,7 @@ class OidcIdentity(RedirectSource):
         mail = None if claims.get("email_verified") is False else claims.get(settings.mail_claim)
         display_name = claims.get(settings.display_name_claim)
         return Identity(
-            name=name.lower(),
+            name=name,
             display_name=display_name if isinstance(display_name, str) else None,
             mail=mail if isinstance(mail, str) else None,
             role=role_by_groups(groups, settings.admin_groups),

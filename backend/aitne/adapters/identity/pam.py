@@ -20,6 +20,7 @@ from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.models.base import UserName
 from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
+from aitne.core.users.names import account_of
 from aitne.core.users.settings import PamSettings
 
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
@@ -55,7 +56,10 @@ class PamIdentity(FormSource):
             return None
         if not password or "\0" in password:
             return None
-        account = self._accounts.map.get(name, name)
+        try:
+            account = account_of(name, self._accounts.map)
+        except ValueError:
+            return None  # the Unix account is another user's
         async with self._slots:
             right = await self._right(account, password)
         if not right:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
-from aitne.adapters.store.column_types import BigId, Prose, UtcDateTime
+from aitne.adapters.store.column_types import BigId, Prose, UserName, UtcDateTime
 from aitne.adapters.store.tables import metadata
 from aitne.core.models.cluster_load import LOAD_VALUES
 
@@ -19,7 +19,7 @@ announcements = Table(
     Column("starts_at", UtcDateTime, nullable=False),
     Column("ends_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
-    Column("created_by", String(32), nullable=False),
+    Column("created_by", UserName, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
 
@@ -32,7 +32,7 @@ dismissals = Table(
         ForeignKey("announcements.id", ondelete="CASCADE"),
         primary_key=True,
     ),
-    Column("user_name", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column("user_name", UserName, ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
 )
 
 # One maintenance window at a time: the current or the next one.
@@ -44,7 +44,7 @@ maintenance = Table(
     Column("ends_at", UtcDateTime),
     Column("message", Prose, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    Column("created_by", String(32), nullable=False),
+    Column("created_by", UserName, nullable=False),
 )
 
 # Alerts of the monitoring, as they were last received.
@@ -74,7 +74,7 @@ node_history = Table(
     # A state, or the action of an administrator.
     Column("what", String(20), nullable=False),
     Column("reason", Prose),
-    Column("actor", String(32)),
+    Column("actor", UserName),
     Index("ix_node_history_node", "node", "id"),
 )
 

@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
 )
 
-from aitne.adapters.store.column_types import Prose, UtcDateTime
+from aitne.adapters.store.column_types import ProjectName, Prose, UserName, UtcDateTime
 from aitne.adapters.store.tables import metadata
 
 images = Table(
@@ -28,7 +28,7 @@ images = Table(
     Column("env", JSON, nullable=False),
     Column("state", String(20), nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    Column("created_by", String(32), nullable=False),
+    Column("created_by", UserName, nullable=False),
     Column("verified_at", UtcDateTime),
     Column("damage", Prose),
     # Last, because it is long and not selected for lists.
@@ -56,7 +56,7 @@ image_projects = Table(
     metadata,
     Column("name", String(60), primary_key=True),
     Column("version", String(64), primary_key=True),
-    Column("project", String(40), ForeignKey("projects.name"), primary_key=True),
+    Column("project", ProjectName, ForeignKey("projects.name"), primary_key=True),
     ForeignKeyConstraint(
         ["name", "version"], ["images.name", "images.version"], ondelete="CASCADE"
     ),
@@ -69,14 +69,14 @@ datasets = Table(
     Column("version", String(64), primary_key=True),
     Column("description", Prose, nullable=False),
     Column("licence", Prose, nullable=False),
-    Column("owner", String(32), nullable=False, index=True),
+    Column("owner", UserName, nullable=False, index=True),
     Column("path", Text, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("files", BigInteger, nullable=False),
     Column("manifest", String(64), nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("verified_at", UtcDateTime),
-    Column("verified_by", String(32)),
+    Column("verified_by", UserName),
     Column("damaged_files", BigInteger),
     Column("retired", Boolean, nullable=False),
 )
@@ -88,7 +88,7 @@ dataset_projects = Table(
     Column("version", String(64), primary_key=True),
     Column(
         "project",
-        String(40),
+        ProjectName,
         ForeignKey("projects.name", ondelete="CASCADE"),
         primary_key=True,
         index=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sqlalchemy import BigInteger, DateTime, Dialect, Integer, Text, TypeDecorator
+from sqlalchemy import BigInteger, DateTime, Dialect, Integer, String, Text, TypeDecorator
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -46,3 +46,15 @@ class Prose(TypeDecorator[str]):
 
 BigId = BigInteger().with_variant(Integer, "sqlite")
 """Type of IDs: SQLite increments only a primary key of exactly this type."""
+
+
+def _widened(length: int, before: int) -> String:
+    """Return the type of a column that was once created for ``before`` characters. SQLite enforces no
+    lengths and cannot change them without a copy of the table, so it keeps the first one.
+    """
+    return String(length).with_variant(String(before), "sqlite")
+
+
+UserName = _widened(128, 32)
+UnixName = _widened(128, 64)
+ProjectName = _widened(64, 40)

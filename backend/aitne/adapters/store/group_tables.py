@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, Column, ForeignKey, Index, Integer, String, Table, Text
 
-from aitne.adapters.store.column_types import BigId, UtcDateTime
+from aitne.adapters.store.column_types import BigId, ProjectName, UserName, UtcDateTime
 from aitne.adapters.store.tables import metadata
 
 invitations = Table(
@@ -14,13 +14,13 @@ invitations = Table(
     Column("token_hash", Text, nullable=False, unique=True),
     Column(
         "project",
-        String(40),
+        ProjectName,
         ForeignKey("projects.name", ondelete="CASCADE"),
         nullable=False,
         index=True,
     ),
     Column("role", String(20), nullable=False),
-    Column("created_by", String(32), nullable=False),
+    Column("created_by", UserName, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
     Column("uses", Integer, nullable=False),
@@ -43,8 +43,8 @@ deleted_runs = Table(
     "deleted_runs",
     metadata,
     Column("id", BigId, primary_key=True),
-    Column("project", String(40), nullable=False),
-    Column("owner", String(32), nullable=False),
+    Column("project", ProjectName, nullable=False),
+    Column("owner", UserName, nullable=False),
     Column("state", String(20), nullable=False),
     Column("task_count", Integer),
     Column("nodes", Integer, nullable=False),

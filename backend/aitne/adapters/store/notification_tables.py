@@ -16,12 +16,12 @@ from sqlalchemy import (
     Uuid,
 )
 
-from aitne.adapters.store.column_types import BigId, Prose, UtcDateTime
+from aitne.adapters.store.column_types import BigId, Prose, UserName, UtcDateTime
 from aitne.adapters.store.tables import metadata
 
 
 def _owner() -> Column[str]:
-    return Column("owner", String(32), ForeignKey("users.name", ondelete="CASCADE"), nullable=False)
+    return Column("owner", UserName, ForeignKey("users.name", ondelete="CASCADE"), nullable=False)
 
 
 # Position of each reader of the event log, updated in the transaction that writes its results.
@@ -56,7 +56,7 @@ notifications = Table(
 notification_settings = Table(
     "notification_settings",
     metadata,
-    Column("user_name", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column("user_name", UserName, ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
     Column("data", JSON, nullable=False),
 )
 

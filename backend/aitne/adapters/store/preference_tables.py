@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, Column, ForeignKey, String, Table
 
+from aitne.adapters.store.column_types import UserName
 from aitne.adapters.store.tables import metadata
 
 preferences = Table(
     "preferences",
     metadata,
-    Column("user_name", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column("user_name", UserName, ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
     Column("key", String(40), primary_key=True),
     Column("data", JSON, nullable=False),
 )

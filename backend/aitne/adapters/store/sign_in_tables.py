@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, Integer, String, Table, Text
 
-from aitne.adapters.store.column_types import BigId, Prose, UtcDateTime
+from aitne.adapters.store.column_types import BigId, Prose, UserName, UtcDateTime
 from aitne.adapters.store.tables import metadata
 
 web_sessions = Table(
@@ -13,7 +13,7 @@ web_sessions = Table(
     Column("token_hash", Text, primary_key=True),
     Column(
         "owner",
-        String(32),
+        UserName,
         ForeignKey("users.name", ondelete="CASCADE"),
         nullable=False,
         index=True,
@@ -28,7 +28,7 @@ web_sessions = Table(
     Column("last_seen_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False, index=True),
     # The user whom an administrator impersonates, and the end of the impersonation.
-    Column("acting_as", String(32), ForeignKey("users.name", ondelete="CASCADE")),
+    Column("acting_as", UserName, ForeignKey("users.name", ondelete="CASCADE")),
     Column("acting_until", UtcDateTime),
     # The token whose login link created this sign-in, which ends with that token.
     Column("token_id", Text),
@@ -45,7 +45,7 @@ tokens = Table(
     Column("token_hash", Text, nullable=False, unique=True),
     Column(
         "owner",
-        String(32),
+        UserName,
         ForeignKey("users.name", ondelete="CASCADE"),
         nullable=False,
         index=True,
@@ -56,7 +56,7 @@ tokens = Table(
     Column("expires_at", UtcDateTime, index=True),
     Column("last_used_at", UtcDateTime),
     # The administrator who created it for its owner.
-    Column("created_by", String(32)),
+    Column("created_by", UserName),
 )
 
 secrets = Table(
@@ -64,7 +64,7 @@ secrets = Table(
     metadata,
     Column("purpose", String(40), primary_key=True),
     Column("secret_hash", Text, primary_key=True),
-    Column("owner", String(32), nullable=False, index=True),
+    Column("owner", UserName, nullable=False, index=True),
     Column("expires_at", UtcDateTime, nullable=False),
     Column("data", JSON, nullable=False),
 )
@@ -83,7 +83,7 @@ device_logins = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False, index=True),
     # The user who has seen the request, and since when.
-    Column("seen_by", String(32)),
+    Column("seen_by", UserName),
     Column("seen_at", UtcDateTime),
 )
 
@@ -99,7 +99,7 @@ attempts = Table(
 second_factors = Table(
     "second_factors",
     metadata,
-    Column("owner", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column("owner", UserName, ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
     # One half of the secret; the other half is a key of the platform outside the database.
     Column("salt", Text, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
@@ -112,7 +112,7 @@ second_factors = Table(
 recovery_codes = Table(
     "recovery_codes",
     metadata,
-    Column("owner", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column("owner", UserName, ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
     Column("code_hash", Text, primary_key=True),
 )
 

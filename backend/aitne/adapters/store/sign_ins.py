@@ -280,7 +280,11 @@ class SignIns(StorePart, SignInStore):
             values["password_hash"] = None
         try:
             async with self._db.write() as tx:
-                await tx.execute(update(_users).where(_users.c.name == name).values(values))
+                change = update(_users).where(_users.c.name == name)
+                if subject is not None:
+                    free = _users.c.subject.is_(None) | (_users.c.subject == subject)
+                    change = change.where(free)
+                tied = (await tx.execute(change.values(values))).rowcount
                 query = select(*_USER_COLUMNS).where(_users.c.name == name)
                 row = (await tx.execute(query)).mappings().first()
         except IntegrityError as error:
@@ -289,4 +293,6 @@ class SignIns(StorePart, SignInStore):
             ) from error
         if row is None:
             raise NotFound("user", name)
+        if not tied:
+            raise Conflict(f"The account {name} belongs to another identity of {source}.")
         return user_of(row)

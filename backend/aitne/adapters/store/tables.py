@@ -18,10 +18,18 @@ from sqlalchemy import (
     UniqueConstraint,
     Uuid,
     false,
+    func,
     text,
 )
 
-from aitne.adapters.store.column_types import BigId, Prose, UtcDateTime
+from aitne.adapters.store.column_types import (
+    BigId,
+    ProjectName,
+    Prose,
+    UnixName,
+    UserName,
+    UtcDateTime,
+)
 
 metadata = MetaData(
     naming_convention={
@@ -37,9 +45,9 @@ jobs = Table(
     metadata,
     Column("id", Uuid, primary_key=True),
     Column("cluster", String(40), nullable=False),
-    Column("owner", String(32), nullable=False),
-    Column("account", String(64)),
-    Column("project", String(40), nullable=False),
+    Column("owner", UserName, nullable=False),
+    Column("account", UnixName),
+    Column("project", ProjectName, nullable=False),
     Column("type", String(20), nullable=False),
     Column("name", Text, nullable=False),
     # Case-folded by Python, so that searches have the same results on both databases.
@@ -170,7 +178,7 @@ job_secrets = Table(
 idempotency = Table(
     "idempotency",
     metadata,
-    Column("owner", String(32), primary_key=True),
+    Column("owner", UserName, primary_key=True),
     Column("key", Text, primary_key=True),
     Column("request_hash", Text, nullable=False),
     Column("job_id", Uuid, nullable=False),
@@ -184,7 +192,7 @@ outbox = Table(
     Column("kind", String(20), nullable=False),
     Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False, index=True),
     # The owner of the job: owners take turns.
-    Column("owner", String(32), nullable=False, server_default=text("''")),
+    Column("owner", UserName, nullable=False, server_default=text("''")),
     Column("attempt", Integer, nullable=False),
     Column("data", JSON, nullable=False),
     Column("tries", Integer, nullable=False),
@@ -211,8 +219,8 @@ events = Table(
     Column("time", UtcDateTime, nullable=False, index=True),
     Column("kind", String(40), nullable=False),
     Column("job_id", Uuid),
-    Column("owner", String(32)),
-    Column("project", String(40)),
+    Column("owner", UserName),
+    Column("project", ProjectName),
     Column("data", JSON, nullable=False),
     Index("ix_events_job_id", "job_id", "id"),
     # An ID is never reused, not even after the newest events were pruned.
@@ -276,10 +284,10 @@ leases = Table(
 users = Table(
     "users",
     metadata,
-    Column("name", String(32), primary_key=True),
+    Column("name", UserName, primary_key=True),
     Column("display_name", Text, nullable=False),
     Column("role", String(20), nullable=False),
-    Column("default_project", String(40), nullable=False),
+    Column("default_project", ProjectName, nullable=False),
     Column("disabled", Boolean, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("mail", Text),
@@ -293,17 +301,19 @@ users = Table(
     Column("last_login_at", UtcDateTime),
     Index("ix_users_source", "source", "subject", unique=True),
 )
+# Names that differ only in capital letters are one name.
+Index("ix_users_alike", func.lower(users.c.name), unique=True)
 
 projects = Table(
     "projects",
     metadata,
-    Column("name", String(40), primary_key=True),
+    Column("name", ProjectName, primary_key=True),
     Column("title", Text, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("description", Prose, nullable=False, server_default=text("''")),
     Column("state", String(20), nullable=False, server_default="active"),
     Column("note", Prose),
-    Column("requested_by", String(32)),
+    Column("requested_by", UserName),
     Column("closed_by", String(20)),
     Column("expires_at", UtcDateTime),
     # The last reminder was sent this number of days before the end.
@@ -316,9 +326,9 @@ projects = Table(
 members = Table(
     "members",
     metadata,
-    Column("user_name", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column("user_name", UserName, ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
     Column(
-        "project", String(40), ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True
+        "project", ProjectName, ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True
     ),
     Column("role", String(20), nullable=False, server_default="member"),
 )
@@ -327,10 +337,10 @@ limits = Table(
     "limits",
     metadata,
     Column(
-        "project", String(40), ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True
+        "project", ProjectName, ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True
     ),
     # Empty: limits of the whole project; @: lower limits that its managers set.
-    Column("user_name", String(32), primary_key=True),
+    Column("user_name", UserName, primary_key=True),
     Column("data", JSON, nullable=False),
 )
 

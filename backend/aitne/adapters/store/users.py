@@ -58,7 +58,10 @@ class SqlUsers(StorePart, UserStore):
                 membership = {"user_name": user.name, "project": project.name}
                 await tx.execute(insert(_members), membership)
         except IntegrityError as error:
-            raise Conflict(f"The user {user.name} already exists. Choose another name.") from error
+            raise Conflict(
+                f"The user {user.name} already exists, perhaps with other capital letters. Choose "
+                "another name."
+            ) from error
         return user
 
     @override
@@ -69,6 +72,13 @@ class SqlUsers(StorePart, UserStore):
         if row is None:
             raise NotFound("user", name)
         return user_of(row)
+
+    @override
+    async def user_alike(self, name: str) -> User | None:
+        query = select(*_USER_COLUMNS).where(func.lower(_users.c.name) == name.lower())
+        async with self._db.read(brief=True) as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else user_of(row)
 
     @override
     async def update_user(

@@ -67,7 +67,7 @@ MAX_LIMITS = 100_000
 _SCHEDULER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")
 SchedulerId = Annotated[str, Field(pattern=f"^{_SCHEDULER_ID.pattern}$")]
 SchedulerIds = Annotated[tuple[SchedulerId, ...], Field(max_length=MOST_DEPENDENCIES)]
-_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,254}")
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")]
 Attempt = Annotated[int, Field(ge=1, le=1_000_000)]
 TaskIndex = Annotated[int, Field(ge=0, le=10_000_000)]

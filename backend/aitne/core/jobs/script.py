@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from aitne.core.jobs.shell_functions import FUNCTIONS
+from aitne.core.models.base import PROJECT_NAME
 from aitne.core.models.resources import Resources
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration
 
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_PROJECT = re.compile(PROJECT_NAME)
 _GRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,80}")
 _PLACEMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,\[\] -]*")
 _ARRAY = re.compile(r"[0-9,%:-]{1,4000}")
@@ -81,7 +82,7 @@ def render_script(
         "nodes": _describe(resources),
         **{name: _checked(_PLACEMENT, text) for name, text in (placement or {}).items()},
         "time limit": format_duration(time_limit_s),
-        "project": _checked(_WORD, project),
+        "project": _checked(_PROJECT, project),
     }
     if array is not None:
         summary_fields["tasks"] = _checked(_ARRAY, array)
@@ -91,7 +92,7 @@ def render_script(
         attempt=int(attempt),
         facts="\n".join(f"#   {name:<11} {text}" for name, text in summary_fields.items()),
         session=f"export AITNE_SESSION_ID={job_id}\n" if session else "",
-        project=_checked(_WORD, project),
+        project=_checked(_PROJECT, project),
         job_dir=shlex.quote(job_dir),
         nodes=resources.nodes,
         gpus=resources.gpu.count,

@@ -230,21 +230,24 @@ Flag = Annotated[bool, Field(strict=True)]
 """Truth value in a request body; numbers and words are errors."""
 AskedFlag = Annotated[bool, BeforeValidator(_truth, json_schema_input_type=bool)]
 """Truth value that may also occur in a query string, where all values are text."""
-USER_NAME = r"^[a-z_][a-z0-9_-]{0,31}$"
-PROJECT_NAME = r"^[a-z][a-z0-9_-]{0,39}$"
+USER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}$"
+PROJECT_NAME = r"^[a-z0-9_][a-z0-9_.-]{0,63}$"
 ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 NAME_RULES = {
-    USER_NAME: "a user name begins with a letter or _ and consists of lower-case letters, digits, "
-    "_ and -, at most 32",
-    PROJECT_NAME: "a project name begins with a letter and consists of lower-case letters, digits, "
-    "_ and -, at most 40",
+    USER_NAME: "a user name begins with a letter, a digit or _ and consists of letters (A to Z and "
+    "a to z), digits, _ . - and @, at most 128",
+    PROJECT_NAME: "a project name begins with a letter, a digit or _ and consists of lower-case "
+    "letters, digits, _ . and -, at most 64",
     ENV_NAME: "the name of a variable begins with a letter or _ and consists of letters, digits and "
     "_, at most 128",
 }
 """Description of each pattern for names, for error messages."""
 UserName = Annotated[str, Field(pattern=USER_NAME)]
-"""Login name that both Unix and JupyterHub accept."""
+"""Name of a user or Unix account, which paths, URLs, Slurm and JupyterHub can all carry. Two users
+never have names that differ only in capital letters.
+"""
 ProjectName = Annotated[str, Field(pattern=PROJECT_NAME)]
+"""Name of a project, which is also that of its Slurm account; Slurm stores those in lower case."""
 JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(passable)]
 """Name of a job: any text, including quotes, newlines and emoji, because it never becomes part of a
 script.

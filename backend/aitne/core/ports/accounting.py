@@ -10,12 +10,9 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field, TypeAdapter
 
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, ProjectName, UserName, UtcTime
 from aitne.core.models.limits import GPU_TYPE, QOS_NAME, Limits, LimitUsage, Usage
 
-AccountName = Annotated[str, Field(pattern=r"^[a-z0-9_][a-z0-9_.-]{0,63}$")]
-"""Name of a Slurm account, which Slurm stores in lower case."""
-UnixName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_.-]{0,31}$")]
 LimitName = Literal[
     "max_gpus",
     "max_cpus",
@@ -71,15 +68,15 @@ class AddAccount(Frozen):
     """Request to accounting: create an account below the root account."""
 
     kind: Literal["add_account"] = "add_account"
-    account: AccountName
+    account: ProjectName
 
 
 class AddMember(Frozen):
     """Request to accounting: add a user to an account."""
 
     kind: Literal["add_member"] = "add_member"
-    account: AccountName
-    user: UnixName
+    account: ProjectName
+    user: UserName
 
 
 class RemoveMember(Frozen):
@@ -88,8 +85,8 @@ class RemoveMember(Frozen):
     """
 
     kind: Literal["remove_member"] = "remove_member"
-    account: AccountName
-    user: UnixName
+    account: ProjectName
+    user: UserName
 
 
 class SetDefault(Frozen):
@@ -98,8 +95,8 @@ class SetDefault(Frozen):
     """
 
     kind: Literal["set_default"] = "set_default"
-    account: AccountName
-    user: UnixName
+    account: ProjectName
+    user: UserName
     before: str | None
 
 
@@ -109,8 +106,8 @@ class SetLimit(Frozen):
     """
 
     kind: Literal["set_limit"] = "set_limit"
-    account: AccountName
-    user: UnixName | None = None
+    account: ProjectName
+    user: UserName | None = None
     limit: LimitName
     before: int | None
     after: Annotated[int, Field(ge=0)] | None
@@ -122,8 +119,8 @@ class SetGpuTypeLimit(Frozen):
     """
 
     kind: Literal["set_gpu_type_limit"] = "set_gpu_type_limit"
-    account: AccountName
-    user: UnixName | None = None
+    account: ProjectName
+    user: UserName | None = None
     type: Annotated[str, Field(pattern=GPU_TYPE)]
     before: int | None
     after: Annotated[int, Field(ge=0)] | None
@@ -135,8 +132,8 @@ class SetQos(Frozen):
     """
 
     kind: Literal["set_qos"] = "set_qos"
-    account: AccountName
-    user: UnixName | None = None
+    account: ProjectName
+    user: UserName | None = None
     before: tuple[str, ...]
     after: tuple[Annotated[str, Field(pattern=QOS_NAME)], ...]
 

@@ -22,7 +22,9 @@ class Identity:
     """
 
     name: str
-    """Login name, which may violate the platform's rules for user names."""
+    """Login name in the source, from which the source's rule (``core.users.names``) makes the name of
+    the account.
+    """
     display_name: str | None = None
     mail: str | None = None
     role: Role | None = None

@@ -45,13 +45,33 @@ class AccountingTarget:
     """Users that are never removed from an account."""
 
 
+def lowered_names(target: AccountingTarget, current: Associations) -> dict[str, str]:
+    """Return the users of the target whose names Slurm stores in lower case, by the name in Slurm.
+    It does so unless ``SlurmdbdParameters`` contains ``PreserveCaseUser``.
+    """
+    targets = {user for _, user in target.members} | set(target.defaults)
+    stored = {user.name for user in current.users} | {
+        member.user for member in current.members if member.user
+    }
+    return {
+        user.lower(): user
+        for user in sorted(targets - stored)
+        if user.lower() != user and user.lower() in stored - targets
+    }
+
+
 def difference(target: AccountingTarget, current: Associations) -> list[Change]:
     """Return the changes that turn ``current`` into ``target``, in an order in which they can be
     made.
     """
     accounts = {account.account: account for account in current.accounts}
-    members = {(member.account, member.user): member for member in current.members if member.user}
-    defaults = {user.name: user.default_account for user in current.users}
+    lowered = lowered_names(target, current)
+    members = {
+        (member.account, lowered.get(member.user, member.user)): member
+        for member in current.members
+        if member.user
+    }
+    defaults = {lowered.get(user.name, user.name): user.default_account for user in current.users}
     changes: list[Change] = []
     for account in sorted(target.accounts.keys() - accounts.keys() - {ROOT}):
         changes.append(AddAccount(account=account))

@@ -16,6 +16,10 @@ WORKSPACE = "AITNE_WORKSPACE"
 """Environment variable with the name of a session's workspace, which it shares with the sessions
 that it continues.
 """
+HUB_SAFE = "@~"
+"""Characters that JupyterHub does not escape in the paths of users. Its servers compare paths
+literally, so URLs must be escaped as JupyterHub does it.
+"""
 
 
 def server_name(job_id: UUID) -> str:
@@ -30,7 +34,7 @@ def session_url(sessions_url: str, owner: str, job_id: UUID, path: str = "/lab")
     host name of the owner is inserted there.
     """
     origin = sessions_url.replace(WILDCARD, f"{user_label(owner)}.", 1)
-    return f"{origin}/user/{quote(owner, safe='')}/{server_name(job_id)}{path}"
+    return f"{origin}/user/{quote(owner, safe=HUB_SAFE)}/{server_name(job_id)}{path}"
 
 
 def goes_on(other: Job) -> str:

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from aitne.core.errors import InvalidInput
-from aitne.core.models.base import Frozen
+from aitne.core.models.base import USER_NAME, Frozen
 from aitne.core.models.storage import Area, AreaKind
 from aitne.core.ports.accounts import UnixAccount
 from aitne.core.storage.settings import HOME, PLACEHOLDER, AreaSettings, StorageSettings
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_NAME = re.compile(USER_NAME)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 

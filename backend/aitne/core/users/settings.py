@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from aitne.core.models.base import Seconds, Strict
+from aitne.core.users.names import NameRules
 
 SourceName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 SecondFactorRule = Literal["optional", "admins", "all"]
@@ -224,6 +225,7 @@ class AuthSettings(Strict):
         "every further failure doubles the delay.",
     )
     longest_lockout: Seconds = Field(86_400, description="Longest delay for a name.")
+    names: NameRules = NameRules()
     ldap: LdapSettings = LdapSettings()
     oidc: OidcSettings = OidcSettings()
     pam: PamSettings = PamSettings()

@@ -22,7 +22,7 @@ MOST_URL = 300
 """Maximum number of characters of a URL."""
 _LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _URL = re.compile(rf"https?://(?:{_LABEL}\.)*{_LABEL}(?::[0-9]{{1,5}})?")
-_ACCOUNT = r"^[a-z_][a-z0-9_-]{0,31}$"
+_ACCOUNT = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"
 
 
 def _path(value: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from aitne.core.errors import NotFound
+from aitne.core.models.base import USER_NAME
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
@@ -76,22 +76,16 @@ class FirstRun:
         administrators = await self._store.list_administrators()
         if administrators:
             return min(administrators, key=lambda admin: (admin.name != name, admin.name))
-        user = await self._user(name)
+        user = await self._store.user_alike(name)
         # An account that an identity source vouches for may belong to another person.
         if user is not None and user.source is None:
-            log.warning("no administrator is left: %s becomes one again", name)
-            return await self._store.update_user(name, role=Role.ADMIN, disabled=False)
+            log.warning("no administrator is left: %s becomes one again", user.name)
+            return await self._store.update_user(user.name, role=Role.ADMIN, disabled=False)
         free, number = name, 0
-        while await self._user(free) is not None:
-            free, number = f"{name[:24]}-admin{number or ''}", number + 1
+        while await self._store.user_alike(free) is not None:
+            free, number = f"{name[:100]}-admin{number or ''}", number + 1
         log.info("creating the administrator %s", free)
         return await self._create_administrator(free)
-
-    async def _user(self, name: str) -> User | None:
-        try:
-            return await self._store.get_user(name)
-        except NotFound:
-            return None
 
     async def _create_administrator(self, name: str) -> User:
         now = self._clock()
@@ -115,8 +109,8 @@ def unix_user() -> str:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         name = f"u{os.geteuid()}"
-    name = re.sub(r"[^a-z0-9_-]", "_", name.lower())[:32]
-    return name if re.match(r"[a-z_]", name) else f"u{name}"[:32]
+    name = re.sub(r"[^A-Za-z0-9_.@-]", "_", name)[:128]
+    return name if re.match(USER_NAME, name) else f"u{name}"[:128]
 
 
 def _read_if_there(path: Path) -> str | None:

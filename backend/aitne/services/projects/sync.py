@@ -30,7 +30,7 @@ from aitne.core.ports.accounting import (
 )
 from aitne.core.ports.store import Store
 from aitne.core.projects.limits import held_to, tightest
-from aitne.core.projects.slurm_accounts import SINGLE, AccountingTarget, difference
+from aitne.core.projects.slurm_accounts import SINGLE, AccountingTarget, difference, lowered_names
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration
 from aitne.core.users.policy import PolicyAction, require
@@ -146,6 +146,12 @@ class SyncService:
             f"account {account}: the platform has no project of this name"
             for account in sorted(slurm_accounts - target.accounts.keys() - {ROOT})
         ]
+        notes += [
+            f"user {user}: Slurm stores this name as {stored} and knows no such account; set "
+            "SlurmdbdParameters=PreserveCaseUser in slurmdbd.conf and delete the Slurm user "
+            f"{stored}"
+            for stored, user in lowered_names(target, associations).items()
+        ]
         return associations, difference(target, associations), notes
 
     async def _target(self, associations: Associations) -> tuple[AccountingTarget, list[str]]:
@@ -178,9 +184,10 @@ class SyncService:
         untouched = {
             slurm_user.name for slurm_user in associations.users if slurm_user.privileged
         } | self._operators
+        known = {name for unix_name in names.values() for name in (unix_name, unix_name.lower())}
         for association in associations.members:
             user = association.user or ""
-            if association.account in accounts and user not in {*names.values(), *untouched}:
+            if association.account in accounts and user not in known | untouched:
                 try:
                     await asyncio.to_thread(self._unix, user)
                 except AitneError as error:

@@ -242,7 +242,9 @@ class AccountService:
             source=user.source or OWN,
             has_password=await self._store.password_hash(name) is not None,
             second_factor=await self._factors.has(name),
-            locked_until=await self._store.locked_until(lockout_key(name), self._clock()),
+            locked_until=await self._store.locked_until(
+                lockout_key(name, self._settings.auth.names.domains), self._clock()
+            ),
             sign_ins=len(await self._store.list_sign_ins(name, self._clock())),
         )
 
@@ -295,7 +297,9 @@ class AccountService:
         await self._store.set_password(
             user.name, password_hash, keep=None, delete_tokens=delete_tokens
         )
-        await self._store.clear_lockout(lockout_key(user.name), below=True)
+        await self._store.clear_lockout(
+            lockout_key(user.name, self._settings.auth.names.domains), below=True
+        )
         return user.name
 
     async def unlock(self, actor: Actor, name: str) -> None:
@@ -304,7 +308,9 @@ class AccountService:
         Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
         await self._administered(actor, name)
-        await self._store.clear_lockout(lockout_key(name), below=True)
+        await self._store.clear_lockout(
+            lockout_key(name, self._settings.auth.names.domains), below=True
+        )
 
     async def reset_factor(self, actor: Actor, name: str) -> None:
         """Remove the second factor of a user, and end all sign-ins of the user.

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from aitne.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
-from aitne.core.models.base import UserName
+from aitne.core.models.base import NAME_RULES, USER_NAME, UserName
 from aitne.core.models.user import Project, Role, User
 from aitne.core.ports.identity import (
     FormSource,
@@ -24,12 +24,15 @@ from aitne.core.ports.identity import (
 )
 from aitne.core.ports.store import Store, UserStore
 from aitne.core.settings import Settings
+from aitne.core.users.names import account_of
 from aitne.services.users.shared_account import check_another_user
 
 log = logging.getLogger(__name__)
 
 OWN = "password"
 """Name of the identity source for passwords that the platform itself stores."""
+_TYPED = frozenset({OWN, "pam"})
+"""Sources whose rule for names applies to what the user types, because that is the account's name."""
 WRONG = "The name or the password is wrong."
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 
@@ -87,7 +90,7 @@ class LoginService:
             Unavailable: a source that may know the user does not answer; ``IdentityUnavailable`` if
                 it is the account's own source.
         """
-        user = await self.find(username)
+        user = await self.find(self._typed(OWN, username))
         own_source = None if user is None else (user.source or OWN)
         silent: Unavailable | None = None
         judged = False
@@ -97,7 +100,8 @@ class LoginService:
         # The account's own source comes first: other sources need not see the password.
         for source in sorted(self._forms, key=lambda form: form.name != own_source):
             try:
-                identity = await source.authenticate(username, password, stored)
+                typed = self._typed(source.name, username)
+                identity = await source.authenticate(typed, password, stored)
             except Unavailable as error:
                 log.warning("%s did not check a login: %s", source.name, error.message)
                 silent = silent or error
@@ -151,23 +155,61 @@ class LoginService:
         except (NotFound, ValidationError):
             return None
 
+    async def find_alike(self, name: str) -> User | None:
+        """Return the account whose name is ``name`` but for capital letters; None if there is none
+        or the name is invalid.
+        """
+        try:
+            return await self._store.user_alike(_NAME.validate_python(name))
+        except ValidationError:
+            return None
+
+    def _typed(self, source: str, username: str) -> str:
+        """Return the name with which to ask the source for a user who typed ``username``."""
+        if source not in _TYPED:
+            return username
+        try:
+            return self._settings.auth.names.of(source).account_name(username)
+        except ValueError:
+            return username  # the source refuses it, in the time that it always takes
+
+    def _name(self, source: str, identity: Identity) -> str:
+        """Return the name of the account that the rule of the source gives an identity.
+
+        Raises ``LoginDenied`` if there is none, or if the Unix account of that name is another
+        user's.
+        """
+        try:
+            name = identity.name
+            if source not in _TYPED:
+                name = self._settings.auth.names.of(source).account_name(name)
+            _NAME.validate_python(name)
+            account_of(name, self._settings.accounts.map)
+        except ValueError as error:
+            reason = NAME_RULES[USER_NAME] if isinstance(error, ValidationError) else error
+            raise LoginDenied(
+                f"{source} reports your name as {identity.name[:200]!r}, which gives no account here: "
+                f"{reason}. Ask an administrator, who can set a rule for names in "
+                f"[auth.names.{source}].",
+                "bad_name",
+            ) from error
+        return name
+
     async def _account(self, source: str, identity: Identity) -> User:
         if identity.subject is not None:
             existing = await self._store.user_of_subject(source, identity.subject)
             if existing is not None:
                 return existing
-        try:
-            name = _NAME.validate_python(identity.name)
-        except ValidationError as error:
-            raise LoginDenied(
-                f"{source} reports your name as {identity.name!r}. A user name here begins with a "
-                "lower-case letter and has at most 32 lower-case letters, digits, - and _. Ask an "
-                "administrator.",
-                "bad_name",
-            ) from error
-        user = await self.find(name)
+        name = self._name(source, identity)
+        user = await self._store.user_alike(name)
         if user is None:
             return await self._make(source, name, identity)
+        if user.name != name:
+            raise LoginDenied(
+                f"{source} knows you as {name}, but {user.name} has an account here. Two names that "
+                "differ only in capital letters are one name. Ask an administrator.",
+                "name_taken",
+            )
         if user.source != source:
             raise LoginDenied(
                 f"{source} knows you as {name}, but the account {name} here is not {source}'s. If "
@@ -177,12 +219,22 @@ class LoginService:
             )
         if identity.subject is None:
             return user
-        subject = await self._store.subject_of(name)
-        if subject is None:
-            return await self._store.tie_user(name, source, identity.subject)
-        raise LoginDenied(
-            f"The account {name} here belongs to another person who had that name at {source} before. "
-            "Ask an administrator.",
+        return await self._tie(source, name, identity.subject)
+
+    async def _tie(self, source: str, name: str, subject: str) -> User:
+        """Bind the account to the identity, which is then the only one of the source that reaches
+        it. Raises ``LoginDenied`` if it is bound to another one.
+        """
+        try:
+            return await self._store.tie_user(name, source, subject)
+        except Conflict as error:
+            raise self._taken(source, name) from error
+
+    def _taken(self, source: str, name: str) -> LoginDenied:
+        return LoginDenied(
+            f"The account {name} here belongs to another identity of {source}: one that had this name "
+            "before, or one whose name becomes the same by the rule in "
+            f"[auth.names.{source}]. Ask an administrator.",
             "name_taken",
         )
 
@@ -213,15 +265,16 @@ class LoginService:
         except Conflict:
             return await self._account(source, identity)  # created by a concurrent request
         if identity.subject is not None:
-            return await self._store.tie_user(name, source, identity.subject)
+            return await self._tie(source, name, identity.subject)
         return user
 
 
 def default_project_of(name: str) -> str:
-    """Return a project name for the user: the name of the user, prefixed with ``u`` if it does not
-    begin with a letter.
+    """Return a project name for the user: the name of the user, in the characters that names of
+    projects consist of, prefixed with ``u`` if it does not begin with a letter.
     """
-    return name if name[0].isalpha() else f"u{name}"
+    project = name.lower().replace("@", "-")[:64]
+    return project if project[0].isalpha() else f"u{project}"[:64]
 
 
 async def free_project(store: UserStore, user: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Any
@@ -13,9 +13,11 @@ from aitne.core.errors import AitneError, NotAuthenticated, NotFound, RateLimite
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Actor, Scope, User
+from aitne.core.ports.identity import LoginDenied
 from aitne.core.ports.store import Store
 from aitne.core.sessions import session_tokens
 from aitne.core.settings import Settings
+from aitne.core.users.names import name_key, without_domain
 from aitne.core.users.policy import refuse_impersonation, require_full_login
 from aitne.services.audit import AuditService
 from aitne.services.platform.secrets import hashed, new_secret
@@ -38,7 +40,8 @@ TICKET_LIFETIME_S = 300
 REDIRECT_LIFETIME_S = 600
 _LINK_OVER = "This login link was used before or has expired. Ask for a new one, or log in with your password."
 _LINK, _TICKET, _REDIRECT = "login_link", "second_step", "redirect"
-_A_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_HARDLY_A_PASSWORD = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+"""Names that the audit log may contain although no account has them."""
 _MOST_TRIES = 5
 """Maximum number of wrong codes per ticket; after that, the password is required again."""
 
@@ -49,12 +52,13 @@ class LoginExpired(NotAuthenticated):
     code = "login_expired"
 
 
-def lockout_key(username: str) -> str:
-    """Return the key under which failed logins with a name, which may be any text, are counted.
+def lockout_key(username: str, domains: Collection[str]) -> str:
+    """Return the key under which failed logins with a name, which may be any text, are counted. All
+    spellings of a name have the same key, those with one of ``domains`` included.
 
     It contains a hash, so that it has a fixed length and does not reveal the name.
     """
-    return f"name:{hashed(username.strip().casefold())}"
+    return f"name:{hashed(name_key(without_domain(username.strip(), domains)))}"
 
 
 def network_of(address: str | None) -> str:
@@ -111,8 +115,13 @@ class IdentityService:
                 browser.
             Unavailable: a source that may know the user does not answer.
         """
-        key, address_key = lockout_key(username), f"address:{network_of(visit.address)}"
-        browser_number = self._browsers.number(username.strip().casefold(), visit.browser)
+        domains = self._settings.auth.names.domains
+        key, address_key = (
+            lockout_key(username, domains),
+            f"address:{network_of(visit.address)}",
+        )
+        browser_name = without_domain(username.strip(), domains)
+        browser_number = self._browsers.number(browser_name, visit.browser)
         if browser_number is not None:
             key = f"{key}/{browser_number}"
         try:
@@ -133,8 +142,10 @@ class IdentityService:
             await self._record(username, "failed", visit, {"why": error.code})
             raise
         except AitneError as error:
-            details = {"why": error.code} | ({"locked": True} if locks else {})
-            outcome = "denied" if isinstance(error, NotAuthenticated) else "failed"
+            why = error.why if isinstance(error, LoginDenied) else error.code
+            details = {"why": why} | ({"locked": True} if locks else {})
+            refused = isinstance(error, NotAuthenticated | LoginDenied)
+            outcome = "denied" if refused else "failed"
             await self._record(username, outcome, visit, details)
             raise
         await self._store.clear_lockout(key)
@@ -411,9 +422,10 @@ class IdentityService:
     async def _record(
         self, name: str, outcome: str, visit: RequestOrigin, details: Mapping[str, Any]
     ) -> None:
-        if _A_NAME.fullmatch(name) is None:
+        if _HARDLY_A_PASSWORD.fullmatch(name) is None:
             # A password that was typed into the field for the name must not be stored in the log.
-            user = await self.arrivals.find(name.strip().casefold())
+            typed = without_domain(name.strip(), self._settings.auth.names.domains)
+            user = await self.arrivals.find_alike(typed)
             name = "?" if user is None else user.name
         await self._audit.record(
             actor=name,

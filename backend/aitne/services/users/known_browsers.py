@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from aitne.core.settings import Settings
+from aitne.core.users.names import name_key
 from aitne.services.platform.secrets import read_secret
 from aitne.services.users.second_factor import KEY_NAME
 
@@ -56,5 +57,5 @@ class KnownBrowsers:
 
     def _signature(self, name: str, number: str, until: int) -> str:
         key = read_secret(self._settings, KEY_NAME).encode()
-        message = f"browser\0{name}\0{number}\0{until}".encode("utf-8", "surrogatepass")
+        message = f"browser\0{name_key(name)}\0{number}\0{until}".encode("utf-8", "surrogatepass")
         return hmac.new(key, message, hashlib.sha256).hexdigest()

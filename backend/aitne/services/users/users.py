@@ -13,6 +13,7 @@ from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
 from aitne.core.ports.identity import PasswordHasher
 from aitne.core.ports.store import Check, Page, Store
 from aitne.core.settings import Settings
+from aitne.core.users.names import account_of
 from aitne.core.users.policy import (
     PolicyAction,
     require,
@@ -96,6 +97,10 @@ class UserService:
         """
         _administer(actor)
         await check_another_user(self._store, self._settings)
+        try:
+            account_of(name, self._settings.accounts.map)
+        except ValueError as error:
+            raise Conflict(f"{error}. Choose another name.") from error
         now = self._clock()
         user = User(
             name=name,

@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.core.errors import SetupError
+from aitne.core.models.base import USER_NAME
 from aitne.core.sessions.hosts import subdomain, user_label
 from aitne.core.sessions.names import session_url
 from aitne.host.settings import load_settings
 
 JOB_ID = UUID("0b4e1b5a-7c1d-4a7e-9a0c-000000000000")
-NAMES = st.from_regex(r"[a-z_][a-z0-9_-]{0,31}", fullmatch=True)
+NAMES = st.from_regex(USER_NAME.rstrip("$"), fullmatch=True)
 
 
 @pytest.mark.parametrize("name", ["ada", "a", "a-b", "ada2", "u-ada", "a" * 32])

@@ -2,6 +2,6 @@
 release.
 """
 
-HEAD = "0033"
+HEAD = "0034"
 """Newest revision. It is stored here so that Alembic is not imported if no migration is necessary.
 """

@@ -187,7 +187,8 @@ class SignInStore(Protocol):
         """Set the account's identity source and its identifier in that source. With a source, its
         password is deleted.
 
-        Raises ``NotFound``, and ``Conflict`` if another account has this identifier.
+        Raises ``NotFound``, and ``Conflict`` if another account has this identifier, or this account
+        has another one.
         """
         ...
 

@@ -25,6 +25,12 @@ class UserStore(Protocol):
         """Return the user with this name. Raises ``NotFound``."""
         ...
 
+    async def user_alike(self, name: str) -> User | None:
+        """Return the user whose name is ``name`` but for capital letters, of whom there is at most
+        one; None if there is none.
+        """
+        ...
+
     async def list_users(
         self,
         search: UserSearch | None = None,
