@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -19,6 +21,8 @@ from aitne.core.errors import NotAuthenticated, Unavailable
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
 from tests.support import realtime
+from tests.support.certificates import Authority
+from tests.support.forward_proxy import ForwardProxy, listening
 from tests.support.oidc import SECRET, Provider, openid_provider
 from tests.support.requirements import lacking
 from tests.support.stage import Stage, open_stage
@@ -308,3 +312,40 @@ def test_a_provider_is_reached_by_https_only() -> None:
 
     with pytest.raises(ValidationError, match="https"):
         Settings(auth={"oidc": {"issuer": "http://login.example.org"}})
+
+
+async def test_a_provider_behind_a_proxy(tmp_path: Path) -> None:
+    if not joserfc:
+        lacking("oidc", "joserfc is not installed: pip install aitne[oidc]")
+    issuer = "https://login.example.org/realm"
+    endpoints = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+    body = json.dumps({"issuer": issuer} | dict.fromkeys(endpoints, issuer)).encode()
+
+    async def describe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    authority, proxy = Authority(tmp_path), ForwardProxy()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.issue("login", "login.example.org"))
+
+    def source(**oidc: Any) -> OidcIdentity:
+        oidc = {"issuer": issuer, "ca_file": authority.path, "timeout_s": 5.0} | oidc
+        return OidcIdentity(Settings(auth={"oidc": oidc}), lambda: datetime.now(UTC))  # type: ignore[arg-type]
+
+    async with listening(describe, context) as port, listening(proxy.serve) as proxy.port:
+        proxy.routes = {"login.example.org:443": port}
+        await source(proxy=proxy.url).probe()
+        assert proxy.requests == ["CONNECT login.example.org:443 HTTP/1.1"]
+        proxy.routes = {}
+        with pytest.raises(Unavailable, match=rf"by the proxy {proxy.url}, auth\.oidc\.proxy"):
+            await source(proxy=proxy.url).probe()
+        # What is on this machine is reached without the proxy.
+        asked = len(proxy.requests)
+        with pytest.raises(Unavailable):
+            await source(issuer="http://127.0.0.1:1/realm", proxy=proxy.url).probe()
+        assert len(proxy.requests) == asked
+    with pytest.raises(Unavailable, match=r"set auth\.oidc\.proxy"):
+        await source(issuer="https://login.invalid/realm").probe()

@@ -27,7 +27,11 @@ async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
     try:
         infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise DeliveryFailed(f"{host} has no address: {error}.", again=True) from error
+        raise DeliveryFailed(
+            f"{host} has no address: {error}. Where only a proxy knows the names of other sites, an "
+            "administrator sets webhooks.proxy and lists the host in webhooks.proxy_hosts.",
+            again=True,
+        ) from error
     addresses = [ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in infos]
     for address in addresses:
         if not permits(address, private_networks):

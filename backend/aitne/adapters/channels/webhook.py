@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from urllib.parse import SplitResult
 import httpx
 
 from aitne.adapters.channels._addresses import resolve
+from aitne.adapters.channels._tunnel import TunnelTransport
 from aitne.core.errors import DeliveryFailed
 from aitne.core.models.notification import Webhook
 from aitne.core.notifications.webhooks import (
@@ -19,6 +21,7 @@ from aitne.core.notifications.webhooks import (
     SIGNATURE,
     check_url,
     derive_secret,
+    in_networks,
     signature,
 )
 from aitne.core.ports.channel import ChannelRecipient
@@ -73,7 +76,7 @@ class WebhookChannel:
     async def _post(self, webhook: Webhook, url: SplitResult, body: bytes) -> int:
         host = url.hostname or ""
         port = url.port or (443 if url.scheme == "https" else 80)
-        address = await resolve(host, port, self._settings.webhooks.private_networks)
+        address, proxy = await self._way(host, port)
         shown = f"[{address}]" if ":" in address else address
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         request = httpx.Request(
@@ -90,7 +93,10 @@ class WebhookChannel:
             extensions={"sni_hostname": host},
         )
         async with httpx.AsyncClient(
-            timeout=self._settings.webhooks.timeout, trust_env=False, follow_redirects=False
+            timeout=self._settings.webhooks.timeout,
+            trust_env=False,
+            follow_redirects=False,
+            transport=None if proxy is None else TunnelTransport(proxy),
         ) as client:
             try:
                 answer = await client.send(request, stream=True)
@@ -99,10 +105,24 @@ class WebhookChannel:
                 finally:
                     await answer.aclose()
             except (httpx.HTTPError, httpx.InvalidURL) as error:
+                by = "" if proxy is None else f" by the proxy {proxy} (webhooks.proxy)"
                 raise DeliveryFailed(
-                    f"{host} cannot be reached: {error or type(error).__name__}.", again=True
+                    f"{host} cannot be reached{by}: {error or type(error).__name__}.", again=True
                 ) from error
         return _judged(host, answer.status_code)
+
+    async def _way(self, host: str, port: int) -> tuple[str, str | None]:
+        """Return the address to connect to, and the proxy that leads there; None: no proxy.
+
+        The proxy gets an address that was checked here, so that no name can lead it to a private
+        one; only names that the settings list are left to it.
+        """
+        settings = self._settings.webhooks
+        if settings.proxy is not None and host in settings.proxy_hosts:
+            return host, settings.proxy
+        address = await resolve(host, port, settings.private_networks)
+        inside = in_networks(ipaddress.ip_address(address), settings.private_networks)
+        return address, None if inside else settings.proxy
 
     def _secret(self, webhook: Webhook) -> str:
         path = self._settings.secrets_dir / SECRET_KEY

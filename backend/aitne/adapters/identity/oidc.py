@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 from joserfc import jwt
@@ -29,7 +29,7 @@ from aitne.core.ports.identity import (
     role_by_groups,
 )
 from aitne.core.settings import Settings
-from aitne.core.users.settings import OidcSettings
+from aitne.core.users.settings import OidcSettings, is_loopback
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 """Accepted algorithms of signatures: asymmetric ones with the provider's key. `none` and algorithms
@@ -228,10 +228,15 @@ class OidcIdentity(RedirectSource):
         return self._described
 
     async def _ask(self, method: str, url: str, **options: Any) -> tuple[int, dict[str, Any]]:
+        here = is_loopback(urlsplit(url).hostname)
+        proxy = None if here else self._settings.proxy
         try:
             async with (
                 httpx.AsyncClient(
-                    verify=self._trust, timeout=self._settings.timeout_s, trust_env=False
+                    verify=self._trust,
+                    timeout=self._settings.timeout_s,
+                    trust_env=False,
+                    proxy=proxy,
                 ) as client,
                 client.stream(method, url, **options) as answer,
             ):
@@ -240,8 +245,13 @@ class OidcIdentity(RedirectSource):
                     body += chunk
                     if len(body) > _MOST_BYTES:
                         raise self._silent(f"the answer of {url} is too large")
-        except httpx.HTTPError as error:
-            raise self._silent(str(error) or type(error).__name__) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            reason = str(error) or type(error).__name__
+            if proxy is not None:
+                reason += f" (by the proxy {proxy}, auth.oidc.proxy)"
+            elif not here and isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                reason += "; if only a proxy reaches it from this machine, set auth.oidc.proxy"
+            raise self._silent(reason) from error
         try:
             document = httpx.Response(200, content=body).json()
         except ValueError as error:

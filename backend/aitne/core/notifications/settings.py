@@ -11,6 +11,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from aitne.core.models.base import Seconds, Strict
+from aitne.core.platform.proxies import ProxyUrl
 
 MAIL_ADDRESS = re.compile(
     r"(?=.{3,254}\Z)[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}"
@@ -20,6 +21,8 @@ MAIL_ADDRESS = re.compile(
 """Pattern of a mail address as browsers accept it in forms: without quotes, comments and line
 breaks.
 """
+_HOST_NAME = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z0-9-]*[a-z0-9]")
+_INNER = frozenset({"localhost", "local", "internal", "localdomain"})
 
 
 def mail_address(text: str) -> str:
@@ -83,7 +86,33 @@ class WebhookSettings(Strict):
         description="Networks that may receive messages although they are not public, such as "
         '`["10.1.0.0/16"]`. Loopback and all other private addresses are refused.',
     )
+    proxy: ProxyUrl | None = Field(
+        None,
+        description="Forward proxy for messages that leave the site, such as "
+        "`http://proxy.example.org:3128`; addresses in `private_networks` are reached without it. "
+        "Unset: none, whatever variables such as `HTTPS_PROXY` say.",
+    )
+    proxy_hosts: list[str] = Field(
+        default_factory=list,
+        description="Hosts whose names the proxy looks up, for a machine that cannot: their "
+        "addresses are not checked, so name only hosts of others, such as `hooks.slack.com`.",
+    )
     timeout: Seconds = Field(10, description="Timeout for an answer of the receiver.")
+
+    @model_validator(mode="after")
+    def _with_proxy(self) -> Self:
+        if self.proxy_hosts and self.proxy is None:
+            raise ValueError("proxy_hosts needs a proxy")
+        return self
+
+    @field_validator("proxy_hosts")
+    @classmethod
+    def _names(cls, value: list[str]) -> list[str]:
+        for host in value:
+            last = host.rpartition(".")[2]
+            if _HOST_NAME.fullmatch(host) is None or last.isdigit() or last in _INNER:
+                raise ValueError(f"{host!r} is not the name of a public host")
+        return value
 
     @field_validator("private_networks")
     @classmethod

@@ -87,14 +87,22 @@ def check_url(text: str, settings: WebhookSettings) -> SplitResult:
     return url
 
 
+def in_networks(address: IpAddress, networks: Sequence[str]) -> bool:
+    """Return whether the IP address, or the IPv4 address that it contains, is in one of the
+    networks.
+    """
+    inner = _inner(address)
+    parsed = [ipaddress.ip_network(network) for network in networks]
+    return any(inner in network for network in parsed if network.version == inner.version)
+
+
 def permits(address: IpAddress, private_networks: Sequence[str]) -> bool:
     """Return whether webhooks may be sent to the IP address: it must be public, or in one of
     ``private_networks`` (from the platform's settings).
     """
-    inner = _inner(address)
-    networks = [ipaddress.ip_network(network) for network in private_networks]
-    if any(inner in network for network in networks if network.version == inner.version):
+    if in_networks(address, private_networks):
         return True
+    inner = _inner(address)
     if inner.version == 6 and inner.is_site_local:  # deprecated, and still routed by some sites
         return False
     return inner.is_global and not inner.is_multicast and not inner.is_reserved

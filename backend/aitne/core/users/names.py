@@ -18,7 +18,7 @@ _USER_NAME = re.compile(USER_NAME)
 
 
 class NameRule(Strict):
-    """How the names of an identity source become names of accounts. Two identities never share an
+    """Mapping of the names of an identity source to names of accounts. Two identities never share an
     account: the one that logs in second is refused.
     """
 
@@ -126,7 +126,7 @@ def name_key(name: str) -> str:
 
 def owner_of_account(account: str, accounts: Mapping[str, str]) -> str | None:
     """Return the user to whom ``accounts`` (the setting ``[accounts] map``) gives the Unix account;
-    None if it names that account for nobody.
+    None if it gives that account to no user.
     """
     return next((user for user, name in accounts.items() if name == account), None)
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from aitne.core.models.base import Seconds, Strict
+from aitne.core.platform.proxies import ProxyUrl
 from aitne.core.users.names import NameRules
 
 SourceName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
@@ -137,6 +138,12 @@ class OidcSettings(Strict):
         None,
         description="Certificate authority of the server (PEM file); unset: the system's "
         "authorities.",
+    )
+    proxy: ProxyUrl | None = Field(
+        None,
+        description="Forward proxy by which the platform reaches the provider, such as "
+        "`http://proxy.example.org:3128`; an address on this machine is reached without it. Unset: "
+        "none, whatever variables such as `HTTPS_PROXY` say.",
     )
     timeout_s: float = Field(10.0, ge=1, le=60, description="Timeout of a request, in seconds.")
 
