@@ -55,7 +55,7 @@ export function NewProjectModal({ admin, me, onClose }: { admin: boolean; me: st
       )}
       <TextInput
         label={t("Name")}
-        description={t("Lowercase letters, digits, - and _. Cannot be changed later.")}
+        description={t("Lowercase letters, digits and . _ -. Cannot be changed later.")}
         value={form.name}
         error={errorOf("name")}
         onChange={(event) => set({ name: event.currentTarget.value })}

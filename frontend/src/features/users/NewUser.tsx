@@ -45,7 +45,7 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
       <TextInput
         label={t("User name")}
         description={[
-          t("Lowercase letters, digits, - and _. Cannot be changed later."),
+          t("Letters, digits and . _ - @. Cannot be changed later."),
           ...(unixAccounts ? [t("Jobs run as the Unix account of this name; without one the user cannot start any.")] : []),
         ].join(" ")}
         value={form.name}
