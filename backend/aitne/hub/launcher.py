@@ -175,6 +175,13 @@ def connect_to_hub(tls: ssl.SSLContext | None) -> None:
         import_module(name).fetch = fetch  # type: ignore[attr-defined]
 
 
+def is_installed_by_the_platform() -> bool:
+    """Return whether this Python is that of the platform's environment of sessions, and not of an
+    image or an environment that the site names.
+    """
+    return Path(sys.prefix, ".complete").is_file()
+
+
 def main() -> None:
     """Import the modules, wait for the server's parameters on standard input, and run the server."""
     # The session must not import from the folder of this file.
@@ -186,7 +193,9 @@ def main() -> None:
     plain = PLAIN in sys.argv[1:]
     try:
         import_early(plain=plain)
-    except (ImportError, AttributeError, TypeError):
+    except (ImportError, AttributeError, TypeError) as error:
+        if plain and isinstance(error, ImportError) and is_installed_by_the_platform():
+            raise SystemExit(f"The environment of sessions was changed: {error}") from error
         if plain:
             raise
         # Another version of JupyterHub, which needs more than the stand-ins have.

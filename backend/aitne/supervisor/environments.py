@@ -5,13 +5,15 @@ Each is created once per lock file and Python version below ``cache_dir()/envs``
 platforms of this user. For a platform that root starts under an account of its own they are in
 ``SYSTEM_ENVS``, where every account can read them. A virtual environment cannot be moved, so it is
 built in place: a lock admits one builder at a time, and the file ``.complete`` is written last; an
-environment without it is created again.
+environment without it is created again. Packages that a job has changed since then are installed
+again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,6 +29,7 @@ from aitne.core.errors import SetupError
 from aitne.core.sizes import describe_bytes
 from aitne.host.folders import cache_dir
 from aitne.supervisor import bundles, uv
+from aitne.supervisor.changed_packages import changed_packages
 from aitne.supervisor.node import find_node
 
 LOCKS = Path(__file__).parent / "envs"
@@ -78,14 +81,18 @@ def is_complete(name: str, root: Path | None = None) -> bool:
 
 
 def ensure(progress: Progress, names: Sequence[str] = NAMES, root: Path | None = None) -> None:
-    """Create the missing environments in parallel; ``progress`` is called with one line per step.
-    ``root`` is the folder that contains the environments; None: this user's default folder.
+    """Create the missing environments in parallel, and install changed packages of the others again;
+    ``progress`` is called with one line per step. ``root`` is the folder that contains the environments; None: this user's default folder.
 
     Raises:
         SetupError: an environment could not be created; the message ends with the output of pip or
             npm.
     """
     missing = [name for name in names if not is_complete(name, root)]
+    for name in names:
+        if name not in (*missing, "proxy") and not os.environ.get(_override(name)):
+            folder = _env_dir(name, root)
+            repair_venv(name, folder, [sys.executable], progress)
     if not missing:
         return
     for name in missing:
@@ -140,14 +147,14 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
     lock = LOCKS / f"{name}.txt"
     total = len(lock.read_text().split())
     say("creating")
-    # The platform's own pip serves any interpreter that runs here, also one without pip.
-    own_pip = find_spec("pip") is not None and len(python) == 1
+    own_pip = _own_pip(python)
     without_pip = ["--without-pip"] if own_pip else []
     _run(name, [*python, "-m", "venv", *without_pip, str(folder)], lambda line: None)
-    made = str(folder / "bin/python")
-    pip = [sys.executable, "-m", "pip", "--python", made] if own_pip else []
-    pip = pip or [*python[:-1], made, "-m", "pip"]
-    if own_pip and _install_with_uv(name, made, lock, say):
+    # Another root file system does not have the lock file.
+    packages = ["-r", str(lock)] if len(python) == 1 else lock.read_text().split()
+    if own_pip and _install_with_uv(
+        name, folder, packages, lambda: say(f"installing {total} packages"), say
+    ):
         return
     collected = 0
     last = time.monotonic()
@@ -161,22 +168,69 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
             last = time.monotonic()
             say(f"fetching, {min(collected, total)} of {total} packages")
 
+    _run(name, _pip_install(python, folder, packages), watch)
+
+
+def repair_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> None:
+    """Install the packages again that were changed in the virtual environment ``name`` in
+    ``folder`` since it was created with the interpreter ``python``; the others, and packages that
+    its lock file does not name, stay.
+
+    Raises:
+        SetupError: they could not be installed; the message ends with the output of pip.
+    """
+    lock = LOCKS / f"{name}.txt"
+    if not changed_packages(folder, lock):
+        return
+    with only_builder(folder, lambda: say("another process repairs it; waiting")):
+        lines = changed_packages(folder, lock)
+        if not lines:
+            return
+        say(
+            f"The {name} environment in {folder} was changed since it was created; these packages are "
+            f"installed again: {', '.join(lines)}. Packages of your own belong in an environment of your "
+            "own: `python3 -m venv FOLDER`, and `environment.venv` in the job file."
+        )
+        packages = ["--no-deps", "--force-reinstall", *lines]
+        if _own_pip(python) and _install_with_uv(name, folder, packages, lambda: None, say):
+            return
+        _run(name, _pip_install(python, folder, packages), lambda line: None)
+
+
+def repair_command(folder: Path, lines: Sequence[str]) -> str:
+    """Return the command that installs packages of a virtual environment on this machine again."""
+    packages = ["--no-deps", "--force-reinstall", *lines]
+    return shlex.join(_pip_install([sys.executable], folder, packages))
+
+
+def _own_pip(python: Sequence[str]) -> bool:
+    """Return whether the platform's own pip installs packages for the interpreter: it serves any
+    that runs here, also one without pip.
+    """
+    return find_spec("pip") is not None and len(python) == 1
+
+
+def _pip_install(python: Sequence[str], folder: Path, packages: Sequence[str]) -> list[str]:
+    """Return the command with which pip installs packages in the virtual environment."""
+    made = str(folder / "bin/python")
+    own = [sys.executable, "-m", "pip", "--python", made]
+    pip = own if _own_pip(python) else [*python[:-1], made, "-m", "pip"]
     # pip compiles what it installs: without the compiled files a session starts in twice the time.
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    # Another root file system does not have the lock file.
-    packages = ["-r", str(lock)] if len(python) == 1 else lock.read_text().split()
-    _run(name, [*pip, "install", *options, "--prefer-binary", *packages], watch)
+    return [*pip, "install", *options, "--prefer-binary", *packages]
 
 
-def _install_with_uv(name: str, python: str, lock: Path, say: Progress) -> bool:
-    """Install the packages in a lock file with uv; return False if that failed and pip should be
-    used.
+def _install_with_uv(
+    name: str, folder: Path, packages: Sequence[str], begin: Callable[[], None], say: Progress
+) -> bool:
+    """Install packages with uv; return False if that failed and pip should be used. ``begin`` is
+    called before uv starts.
     """
-    prepared = uv.install_command(python, ["--requirements", str(lock)], compiled=True)
+    prepared = uv.install_command(str(folder / "bin/python"), packages, compiled=True)
     if prepared is None:
         return False
     argv, environ = prepared
-    say(f"installing {len(lock.read_text().split())} packages")
+    begin()
     try:
         _run(name, argv, lambda line: None, environ=environ)
     except SetupError:
@@ -226,7 +280,7 @@ def _run(
                 tail.append(line.rstrip())
     if process.returncode:
         raise SetupError(
-            f"The {name} environment could not be created: "
+            f"The packages of the {name} environment could not be installed: "
             f"{Path(argv[0]).name} {' '.join(argv[1:3])} ended with status {process.returncode}. "
             "Its output:\n  " + "\n  ".join(tail) + "\nCheck that this machine reaches its package "
             "indexes (pip and npm settings) and that the disk is not full, then try again; "

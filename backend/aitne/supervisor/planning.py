@@ -197,7 +197,7 @@ def _base_env(settings: Settings) -> dict[str, str]:
     env |= settings_env(settings)
     env[settings_source.VARIABLE] = settings_source.written(settings)
     env["AITNE_CONFIG"] = str(config_path(settings.data_dir).absolute())
-    env["AITNE_SESSION_ENV"] = str(_session_env(settings))
+    env["AITNE_SESSION_ENV"] = str(session_env(settings))
     env["PYTHONUNBUFFERED"] = "1"
     return env
 
@@ -210,7 +210,8 @@ def _inherited_env() -> dict[str, str]:
     }
 
 
-def _session_env(settings: Settings) -> Path:
+def session_env(settings: Settings) -> Path:
+    """Return the folder of the environment in which the sessions of this platform run."""
     if not settings.capabilities.trusted:
         return software.session_env(settings)
     return environments.session_env_dir()

@@ -19,7 +19,7 @@ from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
-from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv
+from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv, repair_venv
 
 MARKER = ".complete"
 """File in the environment with the version of the Python with which it was created."""
@@ -39,8 +39,8 @@ def session_env(settings: Settings) -> Path:
 
 
 def ensure(settings: Settings, progress: Progress) -> None:
-    """Create the environments that are missing or were made with another Python; ``progress`` is
-    called with one line per step.
+    """Create the environments that are missing or were made with another Python, and install changed
+    packages again; ``progress`` is called with one line per step.
 
     Raises:
         SetupError: the software cannot be created here; the message contains the reason and what to
@@ -61,6 +61,7 @@ def ensure(settings: Settings, progress: Progress) -> None:
     python = [*settings.slurm.command_prefix, settings.slurm.python]
     version = _version(python)
     if _made_by(folder.session_env) == version:
+        repair_venv("session", folder.session_env, python, progress)
         return
     _check_version(settings, version)
     _make(folder, python, version, progress)

@@ -4653,7 +4653,7 @@ export interface components {
          * @description Kind of cause of a job's failure.
          * @enum {string}
          */
-        FailureCause: "out_of_memory" | "gpu_out_of_memory" | "time_limit" | "quota_exceeded" | "disk_full" | "module_not_found" | "import_failed" | "library_not_found" | "file_not_found" | "permission_denied" | "command_not_found" | "not_executable" | "killed" | "crashed" | "terminated" | "signal" | "error" | "other";
+        FailureCause: "out_of_memory" | "gpu_out_of_memory" | "time_limit" | "quota_exceeded" | "disk_full" | "environment_changed" | "module_not_found" | "import_failed" | "library_not_found" | "file_not_found" | "permission_denied" | "command_not_found" | "not_executable" | "killed" | "crashed" | "terminated" | "signal" | "error" | "other";
         /**
          * @description Problem with one field of a request.
          *

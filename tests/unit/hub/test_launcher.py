@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from aitne.hub import launcher
 from aitne.hub.launcher import workspace
 
 
@@ -32,3 +35,20 @@ def test_invalid_workspace_name_keeps_default_folder(
     else:
         monkeypatch.setenv("AITNE_WORKSPACE", name)
     assert workspace() == []
+
+
+@pytest.mark.parametrize("by_the_platform", [True, False])
+def test_environment_without_the_server_says_who_installed_it(
+    tmp_path: Path, by_the_platform: bool
+) -> None:
+    env = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", env], check=True)
+    if by_the_platform:
+        (env / ".complete").touch()
+    argv = [str(env / "bin" / "python"), launcher.__file__, "--notebook", str(tmp_path)]
+    ran = subprocess.run(argv, capture_output=True, text=True, input="", check=False)
+    last = ran.stderr.splitlines()[-1]
+    assert ran.returncode == 1
+    missing = "No module named 'jupyterhub'"
+    expected = f"The environment of sessions was changed: {missing}"
+    assert last == (expected if by_the_platform else f"ModuleNotFoundError: {missing}")

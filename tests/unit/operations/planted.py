@@ -32,6 +32,7 @@ from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import CHECKS
 from aitne.operations.doctor.run import Examination, examine
 from aitne.supervisor import preflight
+from aitne.supervisor.environments import session_env_dir
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.certificates import Authority
 from tests.support.requirements import need_package
@@ -143,6 +144,13 @@ def settings_can_be_changed(site: Site) -> None:
     site.set('title = "Vision"')
     site.settings()
     (site.data_dir / "aitne.toml").chmod(0o666)
+
+
+def job_has_changed_the_environment(site: Site) -> None:
+    site.patch.setenv("XDG_CACHE_HOME", str(site.root / "cache"))
+    env = session_env_dir()
+    env.mkdir(parents=True)
+    (env / ".complete").touch()
 
 
 def setting_has_no_effect(site: Site) -> None:
@@ -423,6 +431,13 @@ FAULTS: list[tuple[Callable[[Site], None], str, CheckState, str, str]] = [
     (process_is_missing, "processes", FAILED, "proxy", "logs"),
     (start_was_given_up, "start", FAILED, "The port 8000 is in use", "aitne up"),
     (process_has_hung, "hung-processes", WARNING, "hub 1 times", "audit log"),
+    (
+        job_has_changed_the_environment,
+        "session-packages",
+        FAILED,
+        "jupyterlab==",
+        "--force-reinstall",
+    ),
     (port_has_another_program, "api", FAILED, "not as Aitne", "another `port`"),
     (update_is_unfinished, "release", WARNING, "0.0.1", "restart the platform"),
     (database_is_of_a_newer_release, "database-schema", FAILED, "9999", "Install that release"),

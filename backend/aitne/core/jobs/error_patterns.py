@@ -28,6 +28,7 @@ class FailureCause(StrEnum):
     TIME_LIMIT = "time_limit"
     QUOTA_EXCEEDED = "quota_exceeded"
     DISK_FULL = "disk_full"
+    ENVIRONMENT_CHANGED = "environment_changed"
     MODULE_NOT_FOUND = "module_not_found"
     IMPORT_FAILED = "import_failed"
     LIBRARY_NOT_FOUND = "library_not_found"
@@ -76,6 +77,11 @@ _NO_ACCESS = "Access to {name} was denied: check its permissions."
 _NO_QUOTA = "The disk quota is used up: delete files, or ask for a larger quota."
 _NO_SPACE = "No space is left on a disk: delete files, or write to another disk."
 _NO_GPU_MEMORY = "A GPU ran out of memory: reduce the batch size, or request GPUs with more memory."
+_CHANGED = r"^The environment of sessions was changed: (?P<name>.+)$"
+_REPAIR = (
+    "A job has changed the environment of sessions ({name}): `aitne down` and `aitne up` repair it; "
+    "packages of your own belong in a virtual environment that `environment.venv` names."
+)
 _NO_COMMAND = (
     "The command {name} was not found: check its name, or load the module or environment that has "
     "it."
@@ -107,6 +113,7 @@ _EXCEPTIONS = (
         _C.OUT_OF_MEMORY,
         re.compile(r"\boom[-_]kill|\bOOM Killed\b|Out [Oo]f [Mm]emory: Killed process"),
     ),
+    _Pattern(_C.ENVIRONMENT_CHANGED, re.compile(_CHANGED), _REPAIR),
     _Pattern(
         _C.MODULE_NOT_FOUND,
         re.compile(r"^ModuleNotFoundError: No module named '?(?P<name>[\w.]+)'?"),

@@ -45,6 +45,13 @@ LOGS: list[tuple[C, int, str, str, str]] = [
         "The Python module torchvision is not installed",
     ),
     (
+        C.ENVIRONMENT_CHANGED,
+        1,
+        "The environment of sessions was changed: No module named 'jupyterlab'\n",
+        "The environment of sessions was changed: No module named 'jupyterlab'",
+        "`aitne down` and `aitne up` repair it",
+    ),
+    (
         C.IMPORT_FAILED,
         1,
         f"{TRACEBACK}ImportError: cannot import name 'amp' from 'torch' (/x/torch/__init__.py)\n",

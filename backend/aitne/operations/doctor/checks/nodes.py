@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -15,6 +16,10 @@ from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.node_jobs import NodeReport, examine_nodes
 from aitne.operations.doctor.node_probe import count_gpus
 from aitne.operations.doctor.registry import Subject, check
+from aitne.supervisor.changed_packages import changed_packages
+from aitne.supervisor.environments import LOCKS, repair_command
+from aitne.supervisor.planning import session_env
+from aitne.supervisor.software import MARKER
 
 SLURMD_PORT = 6_818
 MOST_SKEW_S = 5.0
@@ -48,6 +53,26 @@ def node_software(host: CheckedHost) -> Finding:
             "Run `aitne admin software` as the account that owns the folder, or start the platform.",
         )
     return ok(f"{folder.root} has the software of this release.")
+
+
+@check("session-packages", Subject.NODES, "The environment of sessions is as it was installed.")
+def session_packages(host: CheckedHost) -> Finding:
+    """Compare the environment with its lock file: jobs of the account that owns it can change it."""
+    folder = session_env(host.settings)
+    if os.environ.get("AITNE_SESSION_ENV"):
+        return skipped(f"AITNE_SESSION_ENV names {folder}, which the platform does not install.")
+    if not (folder / MARKER).is_file():
+        return skipped(f"{folder} does not exist for this account; the next start creates it.")
+    lines = changed_packages(folder, LOCKS / "session.txt", files=True)
+    if not lines:
+        return ok(f"The packages in {folder} are as they were installed.")
+    own = "`python3 -m venv FOLDER`, and `environment.venv` in the job file"
+    return failed(
+        f"Packages of the environment of sessions in {folder} were changed, so sessions may fail: "
+        f"{', '.join(lines)}.",
+        f"Install them again: `{repair_command(folder, lines)}`. Users' packages belong in an "
+        f"environment of the user: {own}.",
+    )
 
 
 @check("gpus", Subject.NODES, "The GPUs of this machine are the ones that the scheduler offers.")
