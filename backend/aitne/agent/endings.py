@@ -81,6 +81,20 @@ def program_ended(spec: Spec, code: int, argv: Sequence[str]) -> Ending:
     return Ending(code)
 
 
+def by_full_disk(spec: Spec, ending: Ending) -> Ending:
+    """Return the outcome of a program that failed without a known reason. If its log does not fit on
+    the disk, the program could not say why, and may have failed by that alone."""
+    if ending.code == 0 or ending.reason is not None:
+        return ending
+    from aitne.agent import full_disk
+
+    sentence = full_disk.reason(spec.job_dir)
+    if sentence is None:
+        return ending
+    message = f"the program ended with exit code {ending.code}, and {sentence}; delete files there"
+    return Ending(full_disk.CODE, "failed", message, stop_requested=ending.stop_requested)
+
+
 def by_launcher(spec: Spec, ending: Ending) -> Ending:
     """Return the outcome if the container runtime itself failed, which is known from its exit code
     and the last line of the log; otherwise return ``ending``."""

@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from collections.abc import Sequence
 
+_RESERVED = ".reserved"
+_RESERVED_BYTES = 4_096
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
 
@@ -64,6 +66,15 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
             os.unlink(temporary)
 
 
+def reserve_outcome(job_dir: str, task: int | None) -> None:
+    """Reserve space for the outcome, which must be recorded also if the program fills the disk."""
+    try:
+        with open(f"{_outcome_path(job_dir, task)}{_RESERVED}", "wb") as file:
+            file.write(b" " * _RESERVED_BYTES)
+    except OSError:
+        return  # on a full disk the job may still succeed
+
+
 def leave_outcome(
     job_dir: str,
     task: int | None,
@@ -94,7 +105,8 @@ def leave_outcome(
         OSError: the file cannot be written.
     """
     path = _outcome_path(job_dir, task)
-    temporary = f"{path}.{os.urandom(8).hex()}"
+    reserved = f"{path}{_RESERVED}"
+    temporary = reserved if os.path.exists(reserved) else f"{path}.{os.urandom(8).hex()}"
     facts = {
         "owner": owner,
         "restart_count": restart_count,
@@ -106,7 +118,7 @@ def leave_outcome(
         "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     try:
-        write(temporary, json.dumps(facts).encode(), os.O_TRUNC)
+        write(temporary, json.dumps(facts).encode(), 0)
         os.replace(temporary, path)
     finally:
         if os.path.exists(temporary):
@@ -169,6 +181,7 @@ def write(path: str, content: bytes, flags: int) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
     try:
         os.write(file, content)
+        os.ftruncate(file, len(content))
         os.fsync(file)
     finally:
         os.close(file)

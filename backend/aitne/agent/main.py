@@ -19,6 +19,7 @@ from aitne.agent.endings import (
     PREFIX,
     START_FAILED,
     Ending,
+    by_full_disk,
     by_launcher,
     command_ended,
     not_started,
@@ -105,6 +106,8 @@ def main(arguments: Sequence[str]) -> None:
             ending = Ending(NOT_READY, START_FAILED, str(error))
     if ending is None:
         ending = (_spread if spread else _prepared)(spec, programs, reporter)
+        if not of_node and programs.stop_signal is None:
+            ending = by_full_disk(spec, ending)
     if placement is not None:
         placement.finish()
     if ending.code == 0 and spec.ranks is not None and not of_node:
@@ -173,6 +176,7 @@ def _beside(what: str, folder: str) -> NoReturn:
 def _take_fence(spec: Spec) -> None:
     try:
         fence.take(spec.job_dir, spec.task, spec.owner, spec.restart_count)
+        fence.reserve_outcome(spec.job_dir, spec.task)
     except fence.RunEndedError as error:
         _leave(error.code, f"this run is not started again: {error}")
     except fence.DuplicateRunError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -15,10 +16,18 @@ from pathlib import Path
 import pytest
 
 from aitne.agent import main as agent
-from aitne.core.jobs.agent_protocol import AgentApp, AgentReport, Handover, ProgramPhase
+from aitne.core.jobs.agent_protocol import (
+    EXIT_LOG_FULL,
+    AgentApp,
+    AgentReport,
+    Handover,
+    ProgramPhase,
+)
+from aitne.core.jobs.layout import UNNEEDED
 from aitne.core.jobs.log_pattern import format_of
 from tests.support import realtime
 from tests.support.agents import Job, Platform
+from tests.support.mounts import mounted
 from tests.support.rapl import tree
 
 pytestmark = realtime.PROCESSES
@@ -359,3 +368,22 @@ def test_log_on_another_file_system_is_linked(job: Job) -> None:
         path = Path(other, "task-{a}.log")
         assert job.run("echo said", log_files=[str(path)], around={"SLURM_ARRAY_TASK_ID": "3"}) == 0
         assert Path(other, "task-3.log").readlink() == job.folder / "output-3.log"
+
+
+def test_log_that_does_not_fit_on_its_disk_is_the_reason(tmp_path: Path) -> None:
+    """The program cannot say so itself: what it writes is lost."""
+    command = "head -c 300000 /dev/zero > data 2> /dev/null; exit 120"
+    with mounted(tmp_path / "full", "size=256k") as place:
+        job = Job(place)
+        assert job.run(command) == EXIT_LOG_FULL
+        outcome = json.loads((place / "outcome").read_text())
+        assert outcome["reason"] == "failed"
+        assert "ended with exit code 120, and its log does not fit" in outcome["message"]
+        assert f": 256 KiB of 256 KiB of the file system of {place} are used" in outcome["message"]
+        left = {path.name for path in place.iterdir() if not UNNEEDED.fullmatch(path.name)}
+        assert left == {"data", "fence", "output.log"}
+    other = tmp_path / "other"
+    other.mkdir()
+    job = Job(other)
+    assert job.run("exit 120") == 120
+    assert json.loads((other / "outcome").read_text())["message"] is None

@@ -9,6 +9,7 @@ import pytest
 from aitne.core.jobs.agent_protocol import (
     EXIT_DUPLICATE,
     EXIT_ENVIRONMENT,
+    EXIT_LOG_FULL,
     EXIT_NEVER_ANSWERED,
     EXIT_NOT_READY,
     EXIT_OUT_OF_MEMORY,
@@ -65,6 +66,18 @@ async def test_the_agents_sentence_is_the_jobs_message(bench: Any) -> None:
         assert (ended.state, ended.exit_code) == (JobState.FAILED, shown)
         assert ended.reason is TerminationReason.START_FAILED
         assert ended.message == "The image box:1.0 is missing on node n1: why."
+
+
+async def test_a_log_that_does_not_fit_is_the_jobs_message(bench: Any) -> None:
+    b = await bench()
+    told = {
+        "reason": "failed",
+        "message": "the program ended with exit code 120, and its log is cut",
+    }
+    ended = await _ended(b, await _submitted(b, make_job()), EXIT_LOG_FULL, **told)
+    assert (ended.state, ended.exit_code) == (JobState.FAILED, None)
+    assert ended.reason is TerminationReason.FAILED
+    assert ended.message == "The program ended with exit code 120, and its log is cut."
 
 
 async def test_container_termination_is_explained_in_job_message(bench: Any) -> None:

@@ -39,6 +39,8 @@ VERSION = 1
 OLDEST_VERSION = 1
 """Oldest version of agents that the platform serves."""
 
+EXIT_LOG_FULL = 116
+"""Exit code: the program failed, and its log does not fit on the disk; the outcome has its exit code."""
 EXIT_ENVIRONMENT = 118
 """Exit code: an entry of the job's ``environment`` could not be loaded; the log names it."""
 EXIT_OUT_OF_MEMORY = 119

@@ -24,7 +24,7 @@ OUTCOME = "outcome"
 UNNEEDED = re.compile(
     r"script\.sh|agent\.json|topology\.conf|notebook\.json|failure\.json|token|ssh-host-key"
     r"|(?:command|params)-[0-9]+(?:\.json)?"
-    r"|outcome(?:-[0-9]+)?|run(?:-[0-9]+)?|tls"
+    r"|outcome(?:-[0-9]+)?(?:\.reserved)?|run(?:-[0-9]+)?|tls"
 )
 """Names of files in the folder of an attempt that are no longer needed after the job has ended."""
 

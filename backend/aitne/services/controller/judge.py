@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from aitne.core.jobs.agent_protocol import (
     EXIT_ENVIRONMENT,
+    EXIT_LOG_FULL,
     EXIT_NEVER_ANSWERED,
     EXIT_NOT_READY,
     EXIT_OUT_OF_MEMORY,
@@ -27,11 +28,14 @@ from aitne.services.jobs.render import max_requeues
 _AGENTS_CODES = frozenset(
     {
         *(126, 127, EXIT_ENVIRONMENT, EXIT_NEVER_ANSWERED, EXIT_NOT_READY, EXIT_OUT_OF_MEMORY),
-        EXIT_PREEMPTED,
+        *(EXIT_PREEMPTED, EXIT_LOG_FULL),
     }
 )
 _INTERNAL_CODES = frozenset(
-    {EXIT_ENVIRONMENT, EXIT_NEVER_ANSWERED, EXIT_NOT_READY, EXIT_OUT_OF_MEMORY}
+    {
+        *(EXIT_ENVIRONMENT, EXIT_LOG_FULL, EXIT_NEVER_ANSWERED, EXIT_NOT_READY),
+        EXIT_OUT_OF_MEMORY,
+    }
 )
 """Exit codes that have a meaning between agent and platform only; users see the termination reason
 instead.
