@@ -462,7 +462,7 @@ def test_a_full_disk_makes_a_job_wait_and_no_other(bob: Person, alice: Person) -
             # Each further attempt is SUBMITTING for a moment, without a message.
             found = bob.job(job)
             assert found["state"] in ("PENDING_SUBMIT", "SUBMITTING"), found
-            return "No space" in (found["message"] or "")
+            return "too little space is left" in (found["message"] or "")
 
         eventually("it says why it waits", waits)
         alice.completed(alice.submit())

@@ -4,14 +4,19 @@ there.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 
-from aitne.core.errors import Unavailable
+from aitne.adapters.storage.posix import PosixStorage
+from aitne.core.errors import StorageFull, Unavailable
+from aitne.core.models.storage import Area, AreaKind
 from aitne.core.ports.files import JobLocation
+from aitne.core.sizes import describe_bytes
+from aitne.host.account import own_account_name
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -28,17 +33,47 @@ def job_part(place: JobLocation) -> str:
 
 @contextmanager
 def as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
-    """Convert an ``OSError`` in the ``with`` block to ``Unavailable``; ``what`` says what failed,
-    such as ``cannot be removed``.
+    """Convert an ``OSError`` in the ``with`` block to ``Unavailable``, or to ``StorageFull`` if the
+    user can make room; ``what`` says what failed, such as ``cannot be removed``.
     """
     try:
         yield
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull(
+                f"The job's folder {place.directory} {what}: {_use(place, error)}. Delete files there "
+                "that you no longer need, such as ended jobs (`aitne rm`); `aitne storage` shows your "
+                "folders, and the job starts when there is space."
+            ) from error
         raise Unavailable(
             f"The job's folder {place.directory} {what}: {error.strerror or error}"
             f"{'' if error.filename is None else f' ({error.filename})'}. Ask an administrator to "
             "check its file system."
         ) from error
+
+
+def _use(place: JobLocation, error: OSError) -> str:
+    """Return a clause that says how much is used where the job's folder is: of the user's quota if
+    that is known, otherwise of the file system.
+    """
+    folder = root_path(place)
+    while not os.path.isdir(folder) and folder != folder.parent:
+        folder = folder.parent
+    area = Area(name="home", kind=AreaKind.USER, path=str(folder))
+    facts = PosixStorage().look(area, user=place.account or own_account_name())
+    quota = facts.user_quota
+    if quota is not None and quota.limit_bytes and quota.used_bytes is not None:
+        used, limit = describe_bytes(quota.used_bytes), describe_bytes(quota.limit_bytes)
+        return f"your quota is used up ({used} of {limit} on the file system of {folder})"
+    if error.errno == errno.EDQUOT:
+        return f"your quota on the file system of {folder} is used up"
+    if facts.total_bytes is None or facts.free_bytes is None:
+        return f"too little space is left on the file system of {folder}"
+    used, total = (
+        describe_bytes(facts.total_bytes - facts.free_bytes),
+        describe_bytes(facts.total_bytes),
+    )
+    return f"too little space is left ({used} of {total} on the file system of {folder} are used)"
 
 
 @contextmanager

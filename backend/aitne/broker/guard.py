@@ -65,8 +65,8 @@ class Guard:
         """Return the Unix account that owns the job folder, after checking the folder's path.
 
         Raises:
-            NotAllowed: the path is not the one that ``slurm.jobs_dir`` defines for this job and
-                account.
+            NotAllowed: the path is not one that ``slurm.jobs_dir`` or ``slurm.spare_jobs_dir`` defines
+                for this job and account.
         """
         return self._owner(place.account, place.job_id, place.folder)
 
@@ -74,17 +74,18 @@ class Guard:
         self, account: str | None, job_id: UUID, folder: str, *, below: str = ""
     ) -> UnixUser:
         """Return the Unix account ``account`` after checking that ``folder`` is the folder that
-        this job must have, or with ``below`` (the attempt's number) the folder of that attempt.
+        this job may have, or with ``below`` (the attempt's number) the folder of that attempt.
 
         Raises ``NotAllowed`` if it is another folder.
         """
         user = self.account(account)
-        expected = jobs_folder(self._config.slurm.jobs_dir, user) / str(job_id) / below
-        if folder != str(expected):
+        patterns = filter(None, (self._config.slurm.jobs_dir, self._config.slurm.spare_jobs_dir))
+        expected = [str(jobs_folder(pattern, user) / str(job_id) / below) for pattern in patterns]
+        if folder not in expected:
             raise NotAllowed(
-                f"The files of {user.name}'s job {job_id} are in {expected}, not in {folder}; "
-                "other folders are not used. slurm.jobs_dir must be the same in the platform's "
-                "settings and in the broker's."
+                f"The files of {user.name}'s job {job_id} are in {' or '.join(expected)}, not in "
+                f"{folder}; other folders are not used. slurm.jobs_dir and slurm.spare_jobs_dir must be "
+                "the same in the platform's settings and in the broker's."
             )
         return user
 

@@ -190,6 +190,12 @@ class Unavailable(AitneError):
     code = "unavailable"
 
 
+class StorageFull(Unavailable):
+    """No space is left for files of a user, who can delete some."""
+
+    code = "storage_full"
+
+
 class StoreUnavailable(Unavailable):
     """The database does not answer, is full, read-only or damaged."""
 

@@ -403,6 +403,14 @@ class Settings(Strict):
         return self.data_dir / "trees"
 
     @property
+    def spare_jobs_dir(self) -> str | None:
+        """Pattern of the folder of a session's files where no space is left in ``slurm.jobs_dir``;
+        None: there is none.
+        """
+        here = "/var/tmp/aitne-{user}" if self.own_accounts else None  # noqa: S108 - the owner is checked
+        return self.slurm.spare_jobs_dir or here
+
+    @property
     def jobs_dir(self) -> Path:
         """Folder with a folder for each job, which contains a folder for each attempt."""
         return self.data_dir / "jobs"

@@ -13,11 +13,15 @@ It may import only the standard library and Jupyter, and no other module of this
 
 from __future__ import annotations
 
+import atexit
+import errno
 import gc
 import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,6 +46,8 @@ HUB_ONLY = (
     "sqlalchemy",
     "sqlalchemy.exc",
 )
+NEEDED_BYTES = 1 << 20
+"""Space in the user's home in bytes that the server's own files need."""
 PLAIN, NOTEBOOK = "--plain", "--notebook"
 LOGIN_CACHED_S = 60
 """Seconds for which the server caches a login. JupyterHub reports ended logins immediately, so this
@@ -115,6 +121,38 @@ def import_early(*, plain: bool) -> None:
     finally:
         for name in stand_ins:
             del sys.modules[name]
+
+
+def leave_full_home() -> list[str]:
+    """If no space is left in the user's home, keep the server's own files in a temporary folder, so
+    that the user can log in to delete files; return the options that this needs.
+
+    Deleted files then do not go to the trash, which is in the home, too.
+    """
+    home = os.path.expanduser("~")
+    try:
+        with tempfile.TemporaryFile(dir=home) as probe:
+            probe.write(b"\0" * NEEDED_BYTES)
+            probe.flush()
+            os.fsync(probe.fileno())
+        return []
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return []
+        reason = error.strerror
+    folder = tempfile.mkdtemp(prefix="aitne-session-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["JUPYTER_RUNTIME_DIR"] = f"{folder}/runtime"
+    os.environ["IPYTHONDIR"] = f"{folder}/ipython"
+    sys.stderr.write(
+        f"No space is left in your home {home} ({reason}; `aitne storage` shows quota and use). This "
+        f"session keeps its own files in {folder}. Delete files that you no longer need; what you "
+        "delete in it does not go to the trash.\n"
+    )
+    return [
+        "--FileContentsManager.delete_to_trash=False",
+        f"--LabApp.workspaces_dir={folder}/workspaces",
+    ]
 
 
 def workspace() -> list[str]:
@@ -210,6 +248,7 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
 
     os.environ.update(handover["env"])
+    full_home = leave_full_home()
     sys.path.append(str(SERVER))
     if NOTEBOOK in sys.argv:
         notebook = sys.argv[sys.argv.index(NOTEBOOK) + 1]
@@ -229,7 +268,7 @@ def main() -> None:
         f"--HubOAuth.base_url={os.environ['JUPYTERHUB_SERVICE_PREFIX']}",
         f"--HubOAuth.cache_max_age={LOGIN_CACHED_S}",
         *options,
-        *workspace(),
+        *(full_home or workspace()),
         *extensions(),
         f"--ServerApp.root_dir={os.getcwd()}",
         *root,

@@ -285,7 +285,10 @@ def _broker_config(settings: Settings) -> dict[str, Any]:
         **pam,
         "accounts": accounts,
         "local": values["local"],
-        "slurm": {"jobs_dir": settings.slurm.jobs_dir},
+        "slurm": {
+            "jobs_dir": settings.slurm.jobs_dir,
+            "spare_jobs_dir": settings.spare_jobs_dir,
+        },
         "storage": values["storage"],
     }
 

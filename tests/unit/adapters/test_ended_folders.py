@@ -11,8 +11,9 @@ import pytest
 
 from aitne.adapters import ended_folders, files
 from aitne.agent import fence
-from aitne.core.errors import InvalidInput, Unavailable
+from aitne.core.errors import InvalidInput, StorageFull, Unavailable
 from aitne.core.ports.files import FolderRemoval, FolderSize, JobLocation
+from tests.support.mounts import mounted
 
 
 @pytest.fixture
@@ -162,3 +163,18 @@ def test_file_of_a_job_is_read_in_parts_without_following_links(place: JobLocati
         files.read_file(place, "link", offset=0, limit=9)
     with pytest.raises(InvalidInput):
         files.read_file(place, "../result.0", offset=0, limit=9)
+
+
+def test_user_of_a_full_file_system_is_told_its_use_and_what_to_delete(tmp_path: Path) -> None:
+    job_id = uuid4()
+    with mounted(tmp_path / "home", "size=128k") as home:
+        (home / "data").write_bytes(b"x" * (64 << 10))
+        place = JobLocation(job_id=job_id, attempt=1, folder=f"{home}/.aitne/jobs/{job_id}")
+        with pytest.raises(StorageFull) as full:
+            files.create(place, {"script.sh": b"x" * (256 << 10)})
+    message = full.value.message
+    assert "cannot be written: too little space is left (" in message
+    assert f" of 128 KiB on the file system of {home}" in message
+    assert "Delete files there" in message
+    assert "`aitne rm`" in message
+    assert "administrator" not in message

@@ -140,8 +140,10 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
         *,
         database: Path | None = None,
         files: MemoryFiles | None = None,
+        **overrides: Any,
     ) -> Bench:
-        settings = Settings(data_dir=tmp_path / str(len(benches)) if benches else tmp_path)
+        data_dir = tmp_path / str(len(benches)) if benches else tmp_path
+        settings = Settings(data_dir=data_dir, **overrides)
         settings.data_dir.mkdir(exist_ok=True)
         shutil.copy(database or migrated, settings.data_dir / "aitne.db")
         store = SqlStore(settings.database_url, clock=clock)

@@ -10,7 +10,13 @@ from uuid import UUID
 
 import pytest
 
-from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, StaleEpoch, Unavailable
+from aitne.core.errors import (
+    SchedulerRejected,
+    SchedulerUnavailable,
+    StaleEpoch,
+    StorageFull,
+    Unavailable,
+)
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges, RetryPolicy
 from aitne.core.ports.files import CLOSED
@@ -135,6 +141,33 @@ async def test_of_files_that_cannot_be_written_the_scheduler_is_not_to_blame(ben
     await b.outbox.drain()
     waits = await b.job(job.id)
     assert (waits.state, waits.message) == (JobState.PENDING_SUBMIT, full)
+
+
+async def test_a_session_whose_folder_is_full_has_its_files_elsewhere(bench: Any) -> None:
+    """So its user can delete files; a batch job waits for space."""
+    b = await bench(slurm={"spare_jobs_dir": "/spare/{user}/jobs"})
+    full = "The job's folder cannot be written: no space is left."
+    submit = b.scheduler.submit
+
+    async def fail(request: SubmitRequest) -> str:
+        if not request.job_dir.startswith("/spare/"):
+            raise StorageFull(full)
+        scheduler_id: str = await submit(request)
+        return scheduler_id
+
+    b.scheduler.submit = fail
+    home = {"account": "ada", "folder": "/home/ada/jobs/1"}
+    session, job = make_session(**home), make_job(**home)
+    for each in (session, job):
+        await b.store.create_job(each)
+    await b.outbox.drain()
+    waits = await b.job(job.id)
+    assert (waits.state, waits.message) == (JobState.PENDING_SUBMIT, full)
+    assert waits.folder == "/home/ada/jobs/1"
+    runs = await b.job(session.id)
+    assert runs.state is JobState.QUEUED
+    assert runs.folder == f"/spare/ada/jobs/{session.id}"
+    assert [request.job_dir for request in b.scheduler.requests] == [f"{runs.folder}/1"]
 
 
 async def test_a_crash_after_the_scheduler_took_the_job_is_resolved_by_search(bench: Any) -> None:

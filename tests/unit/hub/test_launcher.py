@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,6 +13,7 @@ import pytest
 
 from aitne.hub import launcher
 from aitne.hub.launcher import workspace
+from tests.support.mounts import mounted
 
 
 def test_workspace_of_jupyterlab_is_kept_in_home_folder(
@@ -52,3 +55,28 @@ def test_environment_without_the_server_says_who_installed_it(
     missing = "No module named 'jupyterhub'"
     expected = f"The environment of sessions was changed: {missing}"
     assert last == (expected if by_the_platform else f"ModuleNotFoundError: {missing}")
+
+
+def test_full_home_keeps_its_own_files_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, "before")
+    with mounted(tmp_path / "home", "size=64k") as home:
+        monkeypatch.setenv("HOME", str(home))
+        options = launcher.leave_full_home()
+        assert list(home.iterdir()) == []
+    (folder,) = temporary.iterdir()
+    assert options == [
+        "--FileContentsManager.delete_to_trash=False",
+        f"--LabApp.workspaces_dir={folder}/workspaces",
+    ]
+    assert os.environ["JUPYTER_RUNTIME_DIR"] == f"{folder}/runtime"
+    assert os.environ["IPYTHONDIR"] == f"{folder}/ipython"
+    assert f"No space is left in your home {home}" in capsys.readouterr().err
+
+    monkeypatch.setenv("HOME", str(temporary))
+    assert launcher.leave_full_home() == []

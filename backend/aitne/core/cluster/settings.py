@@ -55,6 +55,12 @@ class SlurmSettings(Strict):
         description="Folder of a user's job folders, on a file system that all nodes share; "
         "`{home}` and `{user}` are filled in.",
     )
+    spare_jobs_dir: str | None = Field(
+        None,
+        description="Folder of a session's files where no space is left in `jobs_dir`, so that its user can "
+        "delete files: on another file system that all nodes share, such as "
+        "`/scratch/{user}/.aitne/jobs`. Unset: none; with accounts.mode own `/var/tmp/aitne-{user}`.",
+    )
     software_dir: Path | None = Field(
         None, description="Folder in which all nodes find the agent and the session environment."
     )

@@ -384,6 +384,7 @@ class JobChanges(Strict):
     """
 
     scheduler_id: str | None = None
+    folder: str | None = None
     attempt: int | None = None
     restart_count: int | None = None
     reason: TerminationReason | None = None

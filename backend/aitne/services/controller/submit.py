@@ -26,12 +26,13 @@ from aitne.core.errors import (
     NotSupported,
     SchedulerRejected,
     SchedulerUnavailable,
+    StorageFull,
     SubmitUncertain,
     SubmitUnclear,
     Unavailable,
 )
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.models.job import Job, JobChanges
+from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.platform.metric_names import SUBMISSIONS
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.scheduler import Scheduler, SubmitRequest
@@ -368,6 +369,9 @@ class Submitter:
             self._search.forget(job)
             changes = self._ended(TerminationReason.REJECTED, error.message)
             return SubmissionOutcome(item, job, JobState.FAILED, changes)
+        except StorageFull as error:
+            self._counts.add(SUBMISSIONS, "unavailable")
+            return self._elsewhere(item, job, error)
         except Unavailable as error:
             # One user's files that cannot be written must not delay the jobs of others.
             its_own = not isinstance(error, SchedulerUnavailable)
@@ -379,6 +383,17 @@ class Submitter:
         self._counts.add(SUBMISSIONS, "accepted")
         self._search.forget(job)
         return accepted(item, job, scheduler_id)
+
+    def _elsewhere(self, item: OutboxItem, job: Job, error: StorageFull) -> SubmissionOutcome:
+        """Return a session whose folder is full to the outbox with another folder, so that its user
+        can delete files in it; other jobs wait for space.
+        """
+        folder = self._renderer.spare_folder(job) if job.type is JobType.SESSION else None
+        if folder is None or folder == job.folder:
+            return self._put_back(item, job, error.message, its_own=True)
+        message = f"{error.message} This session has its files in {folder} instead."
+        changes = JobChanges(message=message, submitted_at=None, folder=folder)
+        return SubmissionOutcome(item, job, JobState.PENDING_SUBMIT, changes, _BEGUN, delay_s=0.0)
 
     def _is_probe(self) -> bool:
         return len(self._in_hand) <= 1

@@ -89,6 +89,16 @@ class Renderer:
             job_id=_run_id(job), attempt=job.attempt, folder=folder, account=job.account
         )
 
+    def spare_folder(self, job: Job) -> str | None:
+        """Return the folder for the job's files where no space is left in the usual one; None if the
+        site has none.
+        """
+        pattern = self._settings.spare_jobs_dir
+        if pattern is None or job.account is None:
+            return None
+        root = pattern.replace("{user}", job.account).replace("{home}", job.spec.home or "")
+        return f"{root}/{_run_id(job)}"
+
     def script(self, job: Job) -> str:
         """Return the exact batch script of the job's current attempt."""
         return render_script(

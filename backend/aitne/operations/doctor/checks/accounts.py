@@ -78,6 +78,7 @@ def broker_settings(host: CheckedHost) -> Finding:
             ("accounts.max_uid", ours.accounts.max_uid, theirs.accounts.max_uid),
             ("accounts.groups", sorted(ours.accounts.groups), sorted(theirs.accounts.groups)),
             ("slurm.jobs_dir", ours.slurm.jobs_dir, theirs.slurm.jobs_dir),
+            ("slurm.spare_jobs_dir", ours.spare_jobs_dir, theirs.slurm.spare_jobs_dir),
             ("storage.areas", ours.storage.areas, theirs.storage.areas),
         )
         if mine != other
