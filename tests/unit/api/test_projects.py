@@ -286,21 +286,21 @@ def held() -> Associations:
         accounts=(
             Association(account="root"),
             Association(account="ml", parent="root", limits=Limits(max_gpus=8)),
-            Association(account="9lives", parent="root"),
+            Association(account="+lives", parent="root"),
         ),
         members=(
             Association(account="ml", user="alice", limits=Limits(max_gpus=2)),
             Association(account="ml", user="bob"),
             Association(account="ml", user="operator"),
             Association(account="ml", user="daemon"),
-            Association(account="9lives", user="cat"),
+            Association(account="+lives", user="cat"),
         ),
         users=(
             SlurmUser(name="alice", default_account="ml"),
             SlurmUser(name="bob", default_account="ml"),
             SlurmUser(name="operator", default_account="ml", admin_level="Operator"),
             SlurmUser(name="daemon", default_account="ml"),
-            SlurmUser(name="cat", default_account="9lives"),
+            SlurmUser(name="cat", default_account="+lives"),
             SlurmUser(name="root", default_account="root", admin_level="Administrator"),
         ),
     )
@@ -324,6 +324,22 @@ async def test_slurms_users_become_users(stage: Stage) -> None:
     alices, bobs = await stage.store.memberships("ml")
     assert (alices.limits, bobs.limits) == (Limits(max_gpus=2), Limits())
     assert [each.name for each in await stage.store.list_projects(visible_to=None)] == ["ml"]
+
+
+async def test_slurms_names_are_imported_once_whatever_their_capitals(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    names, account = ("a.lovelace", "Bob", "bob"), "2024.phys"
+    stage.accounting.now = Associations(
+        cluster="dev",
+        accounts=(Association(account="root"), Association(account=account, parent="root")),
+        members=tuple(Association(account=account, user=name) for name in names),
+        users=tuple(SlurmUser(name=name, default_account=account) for name in names),
+    )
+    await importing(stage).run()
+    found = {user.name: user.default_project for user in (await stage.store.list_users()).items}
+    assert found == {"a.lovelace": account, "Bob": account}
+    assert "Slurm user bob is not imported" in caplog.text
 
 
 async def test_repeated_import_keeps_local_changes(stage: Stage) -> None:

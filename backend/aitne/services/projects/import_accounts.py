@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pydantic import TypeAdapter, ValidationError
 
-from aitne.core.errors import AitneError, NotSupported, SchedulerRejected, Unavailable
+from aitne.core.errors import AitneError, Conflict, NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.base import ProjectName, UserName
 from aitne.core.models.user import Project, User
 from aitne.core.ports.accounting import ROOT, Accounting, Associations
@@ -129,7 +129,11 @@ class AccountImport:
                 continue
             now = self._clock()
             user = User(name=name, default_project=default, created_at=now)
-            await self._store.create_user(user, None, Project(name=default, created_at=now))
+            try:
+                await self._store.create_user(user, None, Project(name=default, created_at=now))
+            except Conflict as error:
+                log.warning("Slurm user %s is not imported: %s", account, error.message)
+                continue
             log.info("Account %s was created from the Slurm user %s.", name, account)
 
     async def _make_members(
