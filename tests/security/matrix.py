@@ -260,6 +260,8 @@ ROUTES: dict[str, Route] = {
     "get_job_snapshot": reads(*SEEN, session=OWN),
     "get_job_files": reads(*SEEN, session=OWN),
     "get_job_result": reads(OWNER, session=OWN),
+    "get_file": reads(OWNER, session=OWN),
+    "head_file": reads(OWNER, session=OWN),
     "get_job_results": reads(*SEEN, session=OWN),
     "get_job_sweep": reads(*SEEN, kind="sweep", session=OWN),
     "stop_job_sweep": writes(OWNER, ADMIN, kind="sweep", session=OWN),

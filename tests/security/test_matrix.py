@@ -149,6 +149,8 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
         "version": "1.0",
         "other_id": str(job.id),
         "source": "nobody",
+        "area": "jobs",
+        "path": f"{job.id}/",
         **await _belongings(place),
     }
 

@@ -14,6 +14,7 @@ import httpx
 from argon2 import PasswordHasher
 from fastapi import FastAPI
 
+from aitne.adapters.account_files import OwnAccountFiles
 from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.image_files import ImagesFolder
@@ -43,6 +44,7 @@ from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.node_reports import NodeReports
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.cluster.topology_imports import TopologyImports
+from aitne.services.files import FileService
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.admission import Admission
 from aitne.services.jobs.advice import AdviceService
@@ -390,6 +392,7 @@ def make_stage(
         advice=AdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),
         job_results=JobResultService(store, files, renderer.place, settings.limits.max_result),
+        files=FileService(store, OwnAccountFiles(), renderer.place, OwnAccount(settings)),
         programs=ProgramService(store),
         preferences=PreferenceService(store),
         user_secrets=secrets,

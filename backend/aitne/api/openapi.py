@@ -42,6 +42,7 @@ _TAGS = {
     "projects": "Projects.",
     "jobs": "Batch jobs, array jobs and sessions.",
     "sessions": "Interactive jobs with an app.",
+    "files": "Files of jobs.",
     "images": "Container images of jobs and sessions.",
     "datasets": "Versioned data that jobs read.",
     "templates": "The entries of the launch form.",

@@ -25,6 +25,7 @@ from aitne.api.routers import (
     datasets,
     device_login,
     events,
+    files,
     health,
     images,
     internal,
@@ -86,6 +87,7 @@ def _routes() -> list[BaseRoute]:
             images,
             datasets,
             trees,
+            files,
             storage,
         ),
         *(

@@ -54,6 +54,8 @@ OPERATIONS = frozenset(
         "get_job_failure",
         "get_job_file",
         "get_job_files",
+        "get_file",
+        "head_file",
         "get_job_logs",
         "get_job_metrics",
         "get_job_notebook",

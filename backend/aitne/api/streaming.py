@@ -87,11 +87,12 @@ class StreamedResponse(Response):
         media_type: str,
         headers: Mapping[str, str] | None = None,
         size: int | None = None,
+        status: int = 200,
     ) -> None:
         """Create a response that streams ``chunks`` to ``actor``; ``size`` is their size in bytes,
         None: it is not known. Raises ``RateLimited`` if the user has too many open streams."""
         streams.check(actor.name)
-        super().__init__(media_type=media_type, headers=headers)
+        super().__init__(status_code=status, media_type=media_type, headers=headers)
         del self.headers["content-length"]
         if size is not None:
             self.headers["content-length"] = str(size)
@@ -102,7 +103,11 @@ class StreamedResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the chunks until the generator ends, the client disconnects or the server stops."""
         await send(
-            {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
+            {
+                "type": "http.response.start",
+                "status": self.status_code,
+                "headers": self.raw_headers,
+            },
         )
         pump = asyncio.create_task(self._pump(send))
         self._streams.add(pump, self._actor)

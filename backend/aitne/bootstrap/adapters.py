@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from aitne.adapters.account_files import OwnAccountFiles
 from aitne.adapters.accounts import OwnAccount, UnixAccounts, user_account
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
@@ -20,6 +21,7 @@ from aitne.adapters.schedulers._slurm.site import Site
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.platform.registry import Registry
+from aitne.core.ports.account_files import AccountFiles
 from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.attach import Attacher
@@ -197,6 +199,17 @@ def job_files(settings: Settings) -> JobFiles:
 
         return BrokerFiles(settings)
     return OwnFiles()
+
+
+def account_files(settings: Settings) -> AccountFiles:
+    """Create the access to files of users: through the broker process if there is one, otherwise
+    directly in the calling process.
+    """
+    if settings.broker.socket is not None:
+        from aitne.adapters.broker_account_files import BrokerAccountFiles
+
+        return BrokerAccountFiles(settings)
+    return OwnAccountFiles()
 
 
 def job_accounts(settings: Settings) -> Accounts:

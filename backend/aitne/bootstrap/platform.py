@@ -21,6 +21,7 @@ from aitne.adapters.store.sql import SqlStore
 from aitne.adapters.trees import TreeFolder
 from aitne.bootstrap.adapters import (
     CHANNELS,
+    account_files,
     identity_sources,
     job_accounts,
     job_files,
@@ -50,6 +51,7 @@ from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.cluster.topology_imports import TopologyImports
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.datasets.paths import DatasetPaths
+from aitne.services.files import FileService
 from aitne.services.images.choice import ImageChooser
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.admission import Admission
@@ -169,6 +171,7 @@ class PlatformServices:
     advice: AdviceService
     failures: FailureService
     job_results: JobResultService
+    files: FileService
     programs: ProgramService
     preferences: PreferenceService
     user_secrets: UserSecretService
@@ -360,6 +363,7 @@ def build(settings: Settings) -> PlatformServices:
         advice=AdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),
         job_results=JobResultService(store, files, renderer.place, settings.limits.max_result),
+        files=FileService(store, account_files(settings), renderer.place, unix_accounts),
         programs=ProgramService(store),
         preferences=PreferenceService(store),
         user_secrets=secrets,

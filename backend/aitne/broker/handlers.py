@@ -20,6 +20,7 @@ from aitne.broker.guard import Guard
 from aitne.broker.helpers import Helpers
 from aitne.broker.polls import Generations, SharedQuery
 from aitne.broker.seal import LogSeal
+from aitne.core.broker.account_files import FileArgs, ListFolderArgs, ReadPartArgs, ReadPartResult
 from aitne.core.broker.arguments import Args, EmptyResult, NoArgs
 from aitne.core.broker.identity import CheckPasswordArgs, CheckPasswordResult
 from aitne.core.broker.outside import (
@@ -75,6 +76,7 @@ from aitne.core.broker.storage import (
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected
 from aitne.core.models.limits import LimitUsage
 from aitne.core.models.node import Cluster
+from aitne.core.models.stored_file import FileList, StoredFile
 from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.ports.files import FolderRemoval
@@ -369,6 +371,18 @@ class Handlers:
         """
         return await self._by_looker("paths", args, PathsResult)
 
+    async def look_at_file(self, args: FileArgs) -> StoredFile:
+        """Return an entry of a folder under the account, in a third per-user helper."""
+        return await self._by_reader("look_at_file", args, StoredFile)
+
+    async def list_folder(self, args: ListFolderArgs) -> FileList:
+        """List a folder under the account, in the same helper as ``look_at_file``."""
+        return await self._by_reader("list_folder", args, FileList)
+
+    async def read_part(self, args: ReadPartArgs) -> ReadPartResult:
+        """Read a part of a file under the account, in the same helper as ``look_at_file``."""
+        return await self._by_reader("read_part", args, ReadPartResult)
+
     async def make_areas(self, args: AreasArgs) -> MakeAreasResult:
         """Create the folders of storage areas as root, but only those that the broker's own
         settings define for the account.
@@ -438,6 +452,10 @@ class Handlers:
     async def _by_looker(self, verb: str, args: AccountArgs, answer: type[A]) -> A:
         user = await asyncio.to_thread(self._guard.account, args.account)
         return await self._helpers.look(user, verb, args.model_dump(mode="json"), answer)
+
+    async def _by_reader(self, verb: str, args: FileArgs, answer: type[A]) -> A:
+        user = await asyncio.to_thread(self._guard.account, args.root.account)
+        return await self._helpers.read_files(user, verb, args.model_dump(mode="json"), answer)
 
     async def _by_helper(self, verb: str, args: JobLocationArgs, answer: type[A]) -> A:
         return await self._helpers.call(verb, args.model_dump(mode="json"), answer)

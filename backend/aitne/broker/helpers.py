@@ -34,7 +34,7 @@ _END_S = 1.0
 
 A = TypeVar("A", bound=BaseModel)
 _Key = tuple[str, str]
-"""Account, and purpose of the helper: files of jobs, or storage areas."""
+"""Account, and purpose of the helper: files of jobs, storage areas, or files of the user's own."""
 
 
 class Helpers:
@@ -109,6 +109,18 @@ class Helpers:
             return answer.model_validate(response.get("ok"))
         except ValidationError as error:
             raise Unavailable(f"The helper of {user.name} gave an invalid answer.") from error
+
+    async def read_files(
+        self, user: UnixUser, verb: str, args: dict[str, Any], answer: type[A]
+    ) -> A:
+        """Execute a verb in the user's third helper, for files of the user's own; return its
+        result. A file system that hangs, or a long transfer, hides no log and no storage area.
+
+        Raises:
+            Unavailable: the helper does not answer.
+            AitneError: the error that the helper reported.
+        """
+        return await self._ask(user, "own files", verb, args, answer)
 
     async def close_idle(self) -> None:
         """Close the helpers that have not been used for some time, and remove those that have

@@ -22,8 +22,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from aitne.adapters import ended_folders, files
+from aitne.adapters import account_files, ended_folders, files
 from aitne.adapters.looking import TimeoutExecutor, look_at, look_at_paths
+from aitne.core.broker.account_files import FileArgs, ListFolderArgs, ReadPartArgs, ReadPartResult
 from aitne.core.broker.arguments import EmptyResult
 from aitne.core.broker.errors import error_to_wire
 from aitne.core.broker.outside import OutsideLogArgs
@@ -131,6 +132,8 @@ class _Work:
         if verb == "paths":
             paths = PathsArgs.model_validate(args)
             return PathsResult(paths=look_at_paths(self._patience, paths.paths))
+        if verb in ("look_at_file", "list_folder", "read_part"):
+            return _do_own_files(verb, args)
         return _do_files(verb, args)
 
 
@@ -270,6 +273,24 @@ def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
     if verb == "outcome":
         return OutcomeResult(outcome=files.read_outcome(task.place, task.task))
     raise InvalidInput(f"A helper has no verb {verb!r}.")
+
+
+def _do_own_files(verb: str, args: dict[str, Any]) -> BaseModel:
+    if verb == "look_at_file":
+        look = FileArgs.model_validate(args)
+        return account_files.look(look.root.folder, look.path)
+    if verb == "list_folder":
+        of = ListFolderArgs.model_validate(args)
+        return account_files.list_folder(of.root.folder, of.path, after=of.after, limit=of.limit)
+    part = ReadPartArgs.model_validate(args)
+    data = account_files.read_part(
+        part.root.folder,
+        part.path,
+        etag=part.etag,
+        offset=part.offset,
+        limit=min(part.limit, MAX_READ_BYTES),
+    )
+    return ReadPartResult(data=base64.b64encode(data))
 
 
 def _piece(chunk: LogChunk) -> ReadLogResult:

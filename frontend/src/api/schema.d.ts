@@ -2491,6 +2491,33 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/files/{area}/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the content of a file or, for an address that ends in a slash, the list of a folder
+         * @description Return the content of a file or, for an address that ends in a slash, the list of a folder.
+         *
+         *     Files are read under the Unix account of their owner. `Range` with one range, and `If-Range`
+         *     with the entity tag, resume a download. The connection breaks if the file is changed meanwhile.
+         */
+        get: operations["get_file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        /**
+         * Return the headers of a file or folder, such as its size and entity tag, without content
+         * @description Return the headers of a file or folder, such as its size and entity tag, without content.
+         */
+        head: operations["head_file"];
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/storage": {
         parameters: {
             query?: never;
@@ -4680,6 +4707,18 @@ export interface components {
             value: string | null;
             /** @description Allowed values; null if the message describes them. */
             allowed: string | null;
+        };
+        /**
+         * @description Kind of an entry of a folder. For a link it is the kind of what the link leads to.
+         * @enum {string}
+         */
+        FileKind: "file" | "folder" | "other";
+        /** @description One page of the entries of a folder, in the order of their names' bytes. */
+        FileList: {
+            /** @description Entries of this page. */
+            items: components["schemas"]["StoredFile"][];
+            /** @description Value of `cursor` for the next page; null: this is the last page. */
+            next_cursor?: string | null;
         };
         /** @description Number of GPUs of one type that are free from a time on, in a forecast. */
         FreeGpus: {
@@ -8900,6 +8939,26 @@ export interface components {
              * @description Time at which the data was read.
              */
             as_of: string;
+        };
+        /** @description Entry of a folder. */
+        StoredFile: {
+            /** @description Name for people: what cannot be shown in one line is replaced by U+FFFD. */
+            name: string;
+            /** @description Name as a percent-encoded segment of an address, which is exact for each name. */
+            path: string;
+            /** @description Kind; for a link the kind of what it leads to. */
+            kind: components["schemas"]["FileKind"];
+            /**
+             * @description Whether the entry is a symbolic link.
+             * @default false
+             */
+            link: boolean;
+            /** @description Size of a file; null for other kinds. */
+            size_bytes?: number | null;
+            /** @description Time of the last change, by the file system's clock; null: unknown. */
+            modified_at?: string | null;
+            /** @description Entity tag of a file, which changes with its content; null otherwise. */
+            etag?: string | null;
         };
         /** @description The straggler: the rank for which the others wait. */
         Straggler: {
@@ -16130,6 +16189,107 @@ export interface operations {
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
             413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_file: {
+        parameters: {
+            query?: {
+                /** @description Folders: the maximum number of entries of a page. */
+                limit?: number;
+                /** @description Folders: `next_cursor` of the previous page. */
+                cursor?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description Area of the files: `jobs`. */
+                area: string;
+                /** @description Path in the area, percent-encoded. In the area `jobs`: the id of a job, one of its folders (`workdir`, `checkpoints`, `metrics`), and the path below that. With a final slash: a folder. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The list of the folder, or the content of the file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                    "application/json": components["schemas"]["FileList"];
+                };
+            };
+            /** @description The requested part of the file. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            /** @description The file has no byte in the requested range. */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    head_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Area of the files: `jobs`. */
+                area: string;
+                /** @description Path in the area, percent-encoded. In the area `jobs`: the id of a job, one of its folders (`workdir`, `checkpoints`, `metrics`), and the path below that. With a final slash: a folder. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["InvalidInput"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];

@@ -54,7 +54,7 @@ def error_from_wire(fields: Mapping[str, Any]) -> AitneError:
     if code == RateLimited.code:
         return RateLimited(message, float(fields.get("retry_after_s") or 1.0))
     if code == NotFound.code:
-        return NotFound(str(fields.get("kind")), fields.get("name"))
+        return NotFound(str(fields.get("kind")), fields.get("name"), message)
     error_class = _CLASSES.get(str(code))
     return Unavailable(f"{message} ({code})") if error_class is None else error_class(message)
 

@@ -19,6 +19,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, PrivateAttr
 
 from aitne.core import units
+from aitne.core.broker.account_files import (
+    FileArgs,
+    ListFolderArgs,
+    ReadPartArgs,
+    ReadPartResult,
+)
 from aitne.core.broker.arguments import AbsolutePath, Args, EmptyResult, NoArgs
 from aitne.core.broker.identity import CheckPasswordArgs, CheckPasswordResult
 from aitne.core.broker.outside import (
@@ -41,6 +47,7 @@ from aitne.core.models.job_options import MOST_DEPENDENCIES
 from aitne.core.models.limits import HeldLimit, HeldLimits, LimitUsage, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
+from aitne.core.models.stored_file import FileList, StoredFile
 from aitne.core.ports.accounting import Associations, Change, JobEnergy
 from aitne.core.ports.files import (
     Fence,
@@ -469,6 +476,9 @@ VERBS: Mapping[str, Verb] = {
         Verb("areas", AreasArgs, AreasResult, 30, Unavailable, audited="refused"),
         Verb("paths", PathsArgs, PathsResult, 30, Unavailable, audited="refused"),
         Verb("make_areas", AreasArgs, MakeAreasResult, 30, Unavailable),
+        Verb("look_at_file", FileArgs, StoredFile, 15, Unavailable, audited="refused"),
+        Verb("list_folder", ListFolderArgs, FileList, 30, Unavailable, audited="refused"),
+        Verb("read_part", ReadPartArgs, ReadPartResult, 15, Unavailable, "refused", bulk=True),
         Verb("accounting_read", NoArgs, Associations, 100, Unavailable, "refused", bulk=True),
         Verb("accounting_apply", AccountingArgs, EmptyResult, 600, Unavailable, bulk=True),
         Verb("accounting_usage", UsageArgs, UsageResult, 150, Unavailable, "refused", bulk=True),

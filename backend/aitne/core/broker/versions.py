@@ -32,6 +32,7 @@ VERBS_SINCE: Mapping[str, int] = dict.fromkeys(
     (
         *("changed", "hold", "release", "throttle", "hold_limits", "tidy", "remove"),
         "read_file",
+        *("look_at_file", "list_folder", "read_part"),
         *("topology", "accounting_energy"),
         *("outside_list", "outside_ended", "outside_act", "outside_log"),
     ),

@@ -16,6 +16,8 @@ Pattern = Annotated[str, Field(pattern=r"^[/{][^\x00-\x1f\x7f]{0,400}$")]
 PLACEHOLDER = re.compile(r"\{(home|user|uid|project)\}")
 HOME = "home"
 """Name of the storage area that every user has."""
+RESERVED = frozenset({"jobs", "datasets"})
+"""Names below ``/api/v1/files`` that are no storage areas of the settings."""
 
 
 class ContainerSettings(Strict):
@@ -86,6 +88,10 @@ class AreaSettings(Strict):
             )
         if self.name == HOME:
             raise ValueError(f"every user has a {HOME} already; choose another name")
+        if self.name in RESERVED:
+            raise ValueError(
+                f"{self.name} names files of the platform in addresses; choose another name"
+            )
         return self
 
 

@@ -50,6 +50,8 @@ class PolicyAction(StrEnum):
     """Read what the job's function returned: a pickle, which runs code where it is loaded. Only the
     owner may do so.
     """
+    JOB_FILES = "job.files"
+    """Read files of the job's folders under its owner's account; only the owner may do so."""
     JOB_RESUBMIT = "job.resubmit"
     """Submit a new job with the same commands, which belongs to the actor."""
     CLUSTER_READ = "cluster.read"
@@ -154,6 +156,7 @@ TABLE: dict[PolicyAction, Rule] = {
     PolicyAction.JOB_OPEN: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),
     PolicyAction.JOB_ATTACH: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),
     PolicyAction.JOB_RESULT: Rule(frozenset({_R.OWNER}), Scope.READ, PolicyAction.JOB_READ),
+    PolicyAction.JOB_FILES: Rule(frozenset({_R.OWNER}), Scope.READ, PolicyAction.JOB_READ),
     PolicyAction.JOB_RESUBMIT: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),
     PolicyAction.CLUSTER_READ: Rule(_ALL, Scope.READ),
     PolicyAction.NODE_ADMINISTER: Rule(
@@ -225,9 +228,14 @@ IMPERSONATED: frozenset[PolicyAction] = frozenset(
         PolicyAction.JOB_CANCEL,
         PolicyAction.JOB_EXTEND,
     }
-) - {PolicyAction.TOKEN_READ, PolicyAction.SIGN_IN_READ, PolicyAction.JOB_RESULT}
-"""Actions that an administrator may take while impersonating a user: reading, and changes that run
-no program as the user.
+) - {
+    PolicyAction.TOKEN_READ,
+    PolicyAction.SIGN_IN_READ,
+    PolicyAction.JOB_RESULT,
+    PolicyAction.JOB_FILES,
+}
+"""Actions that an administrator may take while impersonating a user: reading, except the user's own
+files, and changes that run no program as the user.
 """
 
 
@@ -240,6 +248,7 @@ IN_SESSIONS: frozenset[PolicyAction] = frozenset(
         PolicyAction.JOB_OPEN,
         PolicyAction.JOB_RESUBMIT,
         PolicyAction.JOB_RESULT,
+        PolicyAction.JOB_FILES,
         PolicyAction.CLUSTER_READ,
         PolicyAction.PROJECT_READ,
         PolicyAction.IMAGE_READ,
@@ -256,6 +265,7 @@ _OWN_IN_SESSIONS = frozenset(
         PolicyAction.JOB_READ,
         PolicyAction.JOB_CANCEL,
         PolicyAction.JOB_RESULT,
+        PolicyAction.JOB_FILES,
         PolicyAction.JOB_HOLD,
         PolicyAction.JOB_OPEN,
         PolicyAction.JOB_RESUBMIT,

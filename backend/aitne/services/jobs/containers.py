@@ -105,8 +105,12 @@ def tree_of(job: Job, folder: str) -> AgentTree | None:
     return None
 
 
-def _named_workdir(job: Job, folder: str) -> str:
-    """Return the job's working folder as an absolute path or relative to the home folder."""
+def named_workdir(job: Job, folder: str) -> str:
+    """Return the job's working folder, as an absolute path or one that begins with ``~``.
+
+    Args:
+        folder: path of the job folder.
+    """
     tree = tree_of(job, folder)
     if tree is None:
         return job.spec.workdir or "~"
@@ -118,7 +122,7 @@ def agents_workdir(job: Job, folder: str, box: ContainerSpec) -> str:
     ``/`` if that directory exists only inside the container ``box``. ``folder`` is the job folder.
     """
     if box.image is None:
-        return _named_workdir(job, folder)
+        return named_workdir(job, folder)
     shared_paths = [bind.source for bind in box.binds if bind.source == bind.target]
     return box.workdir if within(box.workdir, shared_paths) else "/"
 
@@ -191,7 +195,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def _workdir(job: Job, folder: str, home: str) -> str:
-    workdir = _named_workdir(job, folder)
+    workdir = named_workdir(job, folder)
     if workdir == "~":
         return home
     path = home.rstrip("/") + workdir[1:] if workdir.startswith("~/") else workdir

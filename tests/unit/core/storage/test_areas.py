@@ -107,6 +107,8 @@ def test_the_platforms_own_account_has_a_name_too() -> None:
         ({"name": "x", "path": "/x/{project}"}, 'needs kind = "project"'),
         ({"name": "x", "path": "/x"}, "the same for all users"),
         ({"name": "home", "path": "/x/{user}"}, "every user has a home already"),
+        ({"name": "jobs", "path": "/x/{user}"}, "names files of the platform"),
+        ({"name": "datasets", "path": "/x/{user}"}, "names files of the platform"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(area: dict[str, object], said: str) -> None:
