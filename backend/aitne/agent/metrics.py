@@ -142,7 +142,7 @@ class MetricsWatch:
             for name in ("metrics.json", "metrics.jsonl"):
                 path = f"{self._workdir}/{name}"
                 try:
-                    if os.lstat(path).st_mtime >= self._since:
+                    if os.lstat(path).st_ctime >= self._since:
                         yield path
                 except OSError:
                     continue

@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from aitne.agent.snapshot import SnapshotTaker
 
 _CLOCKS_S = 2.0
-"""Maximum number of seconds by which the clock of a file server may be behind the node's clock."""
+"""Maximum number of seconds by which the clock of a file server whose time cannot be asked may be
+behind the node's clock."""
 _SNAPSHOT_S = 1.0
 """Maximum number of seconds for which an ended job waits for its snapshot."""
 _LEFT_S = 3.0
@@ -35,12 +36,11 @@ class Observer:
         self._reporter = reporter
         self._programs = programs
         self._begun = False
-        self._began_at = time.time()
         self._workdir = os.getcwd()  # a program may remove it
+        self._began_at = self._time()
         self._profile: ProfileWatch | None = None
         self._metrics: MetricsWatch | None = None
         self._snapshot: SnapshotTaker | None = None
-        self._given = self._given_files()
 
     def begin(self) -> None:
         """Report that the job has started, and start measuring. Further calls have no effect."""
@@ -90,8 +90,7 @@ class Observer:
         if not spec.apps:
             # The tasks of an array share their folder, so its files belong to no single task.
             workdir = self._workdir if spec.task is None else None
-            since = self._began_at - _CLOCKS_S
-            self._metrics = MetricsWatch(self._reporter, spec.metrics, workdir, since)
+            self._metrics = MetricsWatch(self._reporter, spec.metrics, workdir, self._began_at)
             self._metrics.start()
 
     def last_look(self) -> None:
@@ -115,15 +114,14 @@ class Observer:
 
         if self._metrics is not None:
             self._metrics.last_look()
-        files = written.look(self._workdir, self._began_at - _CLOCKS_S, self._given)
-        self._reporter.tell("files", files)
+        self._reporter.tell("files", written.look(self._workdir, self._began_at))
 
-    def _given_files(self) -> set[tuple[float, str, int]]:
-        """Return the files that were just placed in the job's folder, which the job has not
-        written."""
+    def _time(self) -> float:
+        """Return the time before which the files of the job's folder were changed by others: the
+        program has not started yet."""
         spec = self._spec
-        if spec.tree is None or spec.node_rank or not spec.platform_url:
-            return set()
+        if not spec.platform_url or spec.node_rank:
+            return time.time()  # nothing is reported
         from aitne.agent import written
 
-        return written.stamps(self._workdir, self._began_at - _CLOCKS_S)
+        return written.time_of(self._workdir) or time.time() - _CLOCKS_S

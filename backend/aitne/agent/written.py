@@ -8,7 +8,6 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
-    from collections.abc import Collection
     from typing import Any
 
 MOST_FILES = 1_000
@@ -20,27 +19,41 @@ _MOST_NAMES = 80_000
 _PASSED_OVER = frozenset({"__pycache__", "node_modules"})
 
 
-def stamps(folder: str, since: float) -> set[tuple[float, str, int]]:
-    """Return the files that ``look`` would return now: modification time, path and size of each.
+def time_of(folder: str) -> float | None:
+    """Return the present time by the clock of the folder's file system, in seconds since 1970; None
+    if no file can be created there.
 
-    Called before the job starts, so that files that the job was given can be omitted later.
+    The clock of a file server differs from the node's, and only its own tells whether a file was
+    changed before the job or by it.
     """
-    return set(_newest(folder, since, (), most=_MOST_LOOKED_AT)[0])
+    try:
+        file = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError:  # also a file system, such as NFS, that has no files without a name
+        path = os.path.join(folder, f".aitne-{os.urandom(8).hex()}")
+        try:
+            file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            os.unlink(path)
+        except OSError:
+            return None
+    try:
+        return os.fstat(file).st_ctime
+    except OSError:
+        return None
+    finally:
+        os.close(file)
 
 
-def look(
-    folder: str, since: float, given: Collection[tuple[float, str, int]] = ()
-) -> dict[str, Any]:
+def look(folder: str, since: float) -> dict[str, Any]:
     """Return the newest files in a folder, in the format of ``core.models.snapshot.WrittenFiles``.
 
     Links, and files and folders whose names begin with a dot, are omitted.
 
     Args:
         folder: the folder, which is searched with its subfolders.
-        since: earliest modification time, in seconds since 1970.
-        given: result of ``stamps``; files that have not changed since are omitted.
+        since: earliest time of the last change, in seconds since 1970. It is compared with
+            ``st_ctime``, which no program can set: a copy may keep the old ``st_mtime``.
     """
-    newest, cut = _newest(folder, since, given, most=MOST_FILES)
+    newest, cut = _newest(folder, since)
     files, length = [], 0
     for modified, path, size in sorted(newest, reverse=True):
         length += len(path)
@@ -51,11 +64,9 @@ def look(
     return {"schema": 1, "folder": _clean(folder), "files": files, "cut": cut}
 
 
-def _newest(
-    folder: str, since: float, given: Collection[tuple[float, str, int]], *, most: int
-) -> tuple[list[tuple[float, str, int]], bool]:
-    """Return the ``most`` newest files of ``folder``, and whether there may be more, because of
-    this limit or because the search took too long. Arguments are those of ``look``."""
+def _newest(folder: str, since: float) -> tuple[list[tuple[float, str, int]], bool]:
+    """Return the newest files of ``folder`` (modification time, path and size), and whether there
+    may be more, because of the limits. Arguments are those of ``look``."""
     newest: list[tuple[float, str, int]] = []
     deadline, looked_at, late, more = time.monotonic() + _LONGEST_S, 0, False, False
     waiting = [""]
@@ -85,9 +96,9 @@ def _newest(
                 except OSError:
                     continue
                 found = (facts.st_mtime, path, facts.st_size)
-                if facts.st_mtime >= since and found not in given:
+                if facts.st_ctime >= since:
                     heapq.heappush(newest, found)
-                    if len(newest) > most:
+                    if len(newest) > MOST_FILES:
                         heapq.heappop(newest)
                         more = True
     return newest, late or more

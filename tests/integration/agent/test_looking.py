@@ -216,7 +216,6 @@ def test_an_old_file_in_the_folder_is_no_result_of_this_job(
     job: Job, platform: Platform, work: Path
 ) -> None:
     (work / "metrics.json").write_text('{"loss": 1}')
-    os.utime(work / "metrics.json", (1, 1))
     assert job.run("true", url=platform.url, workdir=str(work)) == 0
     reports = platform.until(lambda found: found[-1].phase == "finished")
     assert all(each.results is None for each in reports)
@@ -262,14 +261,19 @@ def test_a_task_of_a_sweep_is_given_its_setting(job: Job, platform: Platform, wo
 
 
 def test_the_files_that_were_written(job: Job, platform: Platform, work: Path) -> None:
-    (work / "old").write_text("")
+    """Files saved just before the job are none of them; a copy that keeps an old time is one."""
+    (work / "train.py").write_text("")
+    (work / "old").write_text("1")
     os.utime(work / "old", (1, 1))
     command = (
-        "mkdir -p out .cache && echo hello > out/model.bin; touch .cache/x; ln -s out/model.bin l"
+        "mkdir -p out .cache && echo hello > out/model.bin; touch .cache/x; ln -s out/model.bin l; "
+        "cp -p old out/copy"
     )
     assert job.run(command, url=platform.url, workdir=str(work)) == 0
     found = WrittenFiles.model_validate(last(platform, "files"))
-    assert [(each.path, each.size_bytes) for each in found.files] == [("out/model.bin", 6)]
+    written = [("out/model.bin", 6), ("out/copy", 1)]
+    assert [(each.path, each.size_bytes) for each in found.files] == written
+    assert {path.name for path in work.iterdir()} == {"train.py", "old", "out", ".cache", "l"}
     assert (found.folder, found.cut) == (str(work), False)
 
 

@@ -10,31 +10,54 @@ import pytest
 from aitne.agent import written
 
 
-def _write(path: Path, content: str, modified: float) -> None:
-    path.write_text(content)
-    os.utime(path, (modified, modified))
+def _start(folder: Path) -> float:
+    """Return the time of the file system after the last change in the folder."""
+    last = max(path.stat().st_ctime for path in folder.iterdir())
+    while (began := written.time_of(str(folder)) or 0.0) <= last:
+        continue
+    return began
 
 
-def _names(folder: Path, given: set[tuple[float, str, int]]) -> list[str]:
-    return [file["path"] for file in written.look(str(folder), 1_000, given)["files"]]
+def _names(folder: Path, since: float) -> list[str]:
+    return [file["path"] for file in written.look(str(folder), since)["files"]]
 
 
-def test_uploaded_sources_are_not_outputs(tmp_path: Path) -> None:
-    _write(tmp_path / "train.py", "import torch", 1_001)
-    _write(tmp_path / "config.yml", "lr: 1", 1_001)
-    given = written.stamps(str(tmp_path), 1_000)
-    _write(tmp_path / "weights.pt", "0", 1_003)
-    _write(tmp_path / "config.yml", "lr: 2", 1_002)
-    assert _names(tmp_path, given) == ["weights.pt", "config.yml"]
-    assert _names(tmp_path, set()) == ["weights.pt", "config.yml", "train.py"]
+def test_files_from_before_the_job_are_not_outputs(tmp_path: Path) -> None:
+    for name in ("train.py", "config.yml", "script.sh"):
+        (tmp_path / name).write_text("lr: 1")
+    began = _start(tmp_path)
+    (tmp_path / "weights.pt").write_text("0")
+    (tmp_path / "config.yml").write_text("lr: 2")
+    assert sorted(_names(tmp_path, began)) == ["config.yml", "weights.pt"]
 
 
-def test_all_files_of_a_large_tree_are_inputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_keeps_an_old_time_is_an_output(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    began = _start(tmp_path)
+    (tmp_path / "unpacked").touch()
+    os.utime(tmp_path / "unpacked", (1, 1))
+    assert _names(tmp_path, began) == ["unpacked"]
+
+
+@pytest.mark.parametrize("flags", [os.O_TMPFILE, 1 << 30])
+def test_the_time_is_that_of_the_file_system_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int
 ) -> None:
+    monkeypatch.setattr(os, "O_TMPFILE", flags)
+    (tmp_path / "before").touch()
+    first = written.time_of(str(tmp_path)) or 0.0
+    (tmp_path / "after").touch()
+    assert (tmp_path / "before").stat().st_ctime <= first <= (tmp_path / "after").stat().st_ctime
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["after", "before"]
+
+
+def test_a_folder_without_room_for_a_file_has_no_time(tmp_path: Path) -> None:
+    assert written.time_of(str(tmp_path / "none")) is None
+
+
+def test_a_long_list_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written, "MOST_FILES", 2)
-    for number in range(5):
-        _write(tmp_path / f"{number}.py", "", 1_001 + number)
-    given = written.stamps(str(tmp_path), 1_000)
-    _write(tmp_path / "out", "1", 1_001)
-    assert _names(tmp_path, given) == ["out"]
+    for number in range(3):
+        (tmp_path / f"{number}").touch()
+    found = written.look(str(tmp_path), 0.0)
+    assert (len(found["files"]), found["cut"]) == (2, True)
