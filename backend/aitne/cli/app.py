@@ -18,6 +18,12 @@ ALIASES = {"run": "apply", "submit": "apply", "cancel": "stop", "kill": "stop", 
 """Names of commands that users know from other programs, with the command of this one. The help
 does not list them."""
 
+RESERVED = {
+    "files": "`aitne files` is reserved for files of users. The output files of a job are listed by "
+    "`aitne get JOB --list` and downloaded by `aitne get JOB`."
+}
+"""Names of commands of earlier or later releases, with the sentence that answers them."""
+
 EXAMPLES = """
 aitne up --detach                            start a platform here
 aitne session start jupyterlab --yes --wait  a notebook
@@ -55,6 +61,19 @@ class LazyCommand(typer.core.TyperCommand):
         """Import the command and return its context. Typer calls this method for the command that
         was typed."""
         return self.load().make_context(*arguments, **options)
+
+
+class ReservedCommand(typer.core.TyperCommand):
+    """Command that only says which other one to use. The help does not list it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, hidden=True)
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Raise ``InvalidInput`` with the sentence for this name."""
+        from aitne.core.errors import InvalidInput
+
+        raise InvalidInput(RESERVED[str(self.name)])
 
 
 def _below(group: str) -> dict[str, Any]:
@@ -97,4 +116,6 @@ def command() -> Any:
     group.commands = _below("")
     for alias, words in ALIASES.items():
         group.commands[alias] = LazyCommand(words, hidden=True)
+    for name in RESERVED:
+        group.commands[name] = ReservedCommand(name)
     return group

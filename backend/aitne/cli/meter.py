@@ -1,4 +1,4 @@
-"""Progress of reading a dataset or uploading a working tree: a bar on a terminal, otherwise one
+"""Progress of reading a dataset, uploading a working tree or downloading files: a bar on a terminal, otherwise one
 line every 30 seconds."""
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 
 LINE_S = 30.0
 """Seconds between two progress lines if the output is not a terminal."""
-_VERBS = {"read": ("Reading", "read"), "send": ("Uploading", "uploaded")}
-"""Words for the two stages that count bytes: of an ongoing stage, and of one that has ended."""
+_VERBS = {
+    "read": ("Reading", "read"),
+    "send": ("Uploading", "uploaded"),
+    "receive": ("Downloading", "downloaded"),
+}
+"""Words for the stages that count bytes: of an ongoing stage, and of one that has ended."""
 
 
 class ProgressMeter:

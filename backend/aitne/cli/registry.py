@@ -19,8 +19,8 @@ WORK, LOOK, OPERATE = "Work", "Look", "Operate"
 
 ORDER = (
     *("session", "ranks", "open", "extend", "keep", "apply", "batch", "plan", "import", "attach"),
-    *("ssh-config", "ssh-proxy", "resubmit", "hold", "release", "throttle", "stop", "rm"),
-    *("ps", "logs", "show", "watch", "snapshot", "files", "compare", "sweep", "profile"),
+    *("ssh-config", "ssh-proxy", "get", "resubmit", "hold", "release", "throttle", "stop", "rm"),
+    *("ps", "logs", "show", "watch", "snapshot", "compare", "sweep", "profile"),
     *("template", "node", "topology", "image", "dataset", "secret", "project", "usage"),
     *("announce", "notifications", "webhook", "storage"),
     *("up", "down", "restart", "status", "login", "account", "admin", "dev"),

@@ -47,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Work",
         "Forward one SSH connection to a running job. The lines of `aitne ssh-config` call it.",
     ),
+    "get": ("aitne.cli.commands.get", "Work", "Download files of a job, or list them."),
     "resubmit": (
         "aitne.cli.commands.run",
         "Work",
@@ -82,11 +83,6 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Watch a job until it ends, or a session until it is ready.",
     ),
     "snapshot": ("aitne.cli.commands.run", "Look", "Show the code, environment and host of a job."),
-    "files": (
-        "aitne.cli.commands.run",
-        "Look",
-        "List the files that were changed in a job's folder while it ran.",
-    ),
     "compare": (
         "aitne.cli.commands.run",
         "Look",

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from aitne.client.catalog import Nodes, Templates
     from aitne.client.datasets import DatasetRecord, Datasets
     from aitne.client.discovery import Platform
+    from aitne.client.downloads import Download
     from aitne.client.functions import Functions, Item, T
     from aitne.client.futures import Future, FutureArray
     from aitne.client.images import ArtifactRecord, ImageRecord, Images
+    from aitne.client.job_files import StoredFileRecord
     from aitne.client.jobs import Jobs
     from aitne.client.manifests import Progress
     from aitne.client.notifications import (
@@ -282,9 +284,6 @@ class AsyncJobs:
     async def result(self, job_id: str, *, rank: int | None = None) -> bytes:
         return await call(self._sync.result, job_id, rank=rank)
 
-    async def files(self, job_id: str) -> WrittenFilesRecord:
-        return await call(self._sync.files, job_id)
-
     async def results(self, job_id: str) -> ResultsRecord:
         return await call(self._sync.results, job_id)
 
@@ -305,6 +304,27 @@ class AsyncJobs:
 
     def watch_sweep(self, job_id: str) -> AsyncIterator[SweepRecord]:
         return stream(self._sync.watch_sweep, job_id)
+
+    async def files(self, job_id: str) -> WrittenFilesRecord:
+        return await call(self._sync.files, job_id)
+
+    def list_folder(
+        self, job_id: str, path: str = "", *, folder: str = "workdir"
+    ) -> AsyncIterator[StoredFileRecord]:
+        return stream(self._sync.list_folder, job_id, path, folder=folder)
+
+    async def download(
+        self,
+        job_id: str,
+        *paths: str,
+        to: str | os.PathLike[str] = ".",
+        folder: str = "workdir",
+        replace: bool = False,
+        heard: Callable[[Progress], None] | None = None,
+    ) -> Download:
+        return await call(
+            self._sync.download, job_id, *paths, to=to, folder=folder, replace=replace, heard=heard
+        )
 
     def logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None

@@ -7,6 +7,7 @@ import json
 
 from aitne.client.deprecation import limit_of, warn_renamed
 from aitne.client.events import events
+from aitne.client.job_files import FilesOfJobs
 from aitne.client.job_logs import JobLogs
 from aitne.client.record import LIVE
 from aitne.client.records import AdviceRecord, Event, FailureRecord, Job, Plan, QueuePositionRecord
@@ -28,7 +29,7 @@ BYTES_AT_ONCE = 900_000
 """Maximum number of job files, and maximum total size in bytes, in one request."""
 
 
-class Jobs(Runs, JobLogs):
+class Jobs(Runs, FilesOfJobs, JobLogs):
     """Operations on jobs, as ``client.jobs``. Sessions are jobs too: all of these methods accept
     them."""
 

@@ -53,7 +53,8 @@ class Progress:
 
     def __init__(self) -> None:
         self.stage = "list"
-        """Current stage: ``list``, ``read``, then ``check``; for an upload ``send``."""
+        """Current stage: ``list``, ``read``, then ``check``; for an upload ``send``, for a
+        download ``receive``."""
         self.found = 0
         """Number of files and folders found so far."""
         self.files = 0

@@ -140,9 +140,7 @@ class ComparisonRecord(Record):
 
 
 class Runs:
-    """Operations on the results of jobs, as methods of ``client.jobs``: snapshots, files, metrics,
-    sweeps.
-    """
+    """Operations on the results of jobs, as methods of ``client.jobs``: snapshots, metrics, sweeps."""
 
     _session: ApiSession
 
@@ -162,11 +160,6 @@ class Runs:
         """
         path = f"/jobs/{segment(job_id)}/result"
         return self._session.read("GET", path, query={"rank": rank}, timeout_s=RESULT_S)[1]
-
-    def files(self, job_id: str) -> WrittenFilesRecord:
-        """Return the files in the job's folder that were changed while it ran. Raises ``NotFound``
-        until the job has ended and they are listed."""
-        return WrittenFilesRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/files"))
 
     def results(self, job_id: str) -> ResultsRecord:
         """Return the metrics that the job's program recorded. Raises ``NotFound`` if there are none

@@ -1,4 +1,4 @@
-"""``snapshot``, ``files``, ``resubmit``, ``compare`` and ``sweep``: runs of jobs."""
+"""``snapshot``, ``resubmit``, ``compare`` and ``sweep``: runs of jobs."""
 
 from __future__ import annotations
 
@@ -48,22 +48,6 @@ def snapshot(
         view.show_packages(job_snapshot)
     else:
         view.show_snapshot(job_snapshot)
-    return 0
-
-
-@command("files", LOOK, example="aitne files 1a2b3c4d")
-def files(
-    job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
-) -> int:
-    """List the files that were changed in a job's folder while it ran."""
-    from aitne.cli.views import run as view
-
-    client = connect(url, data_dir)
-    changed_files = client.jobs.files(find_job(client, job).id)
-    if as_json:
-        output.answer_json(changed_files.raw)
-    else:
-        view.show_files(changed_files)
     return 0
 
 
