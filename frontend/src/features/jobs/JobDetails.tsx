@@ -1,9 +1,10 @@
-import { Anchor, Text } from "@mantine/core";
+import { Anchor, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import { jobQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
+import { CopyButton } from "@/components/CopyButton";
 import { DetailRow, Identifier } from "@/components/DetailRow";
 import { NodeLinks } from "@/components/NodeLinks";
 import { RelativeTime } from "@/components/Time";
@@ -62,7 +63,10 @@ export function JobDetails({ job }: { job: Job }) {
         {job.origin !== "outside" && <JobSoftware job={job} />}
         {job.workdir !== null && (
           <DetailRow name={t("Folder")}>
-            <span className="mono">{job.workdir}</span>
+            <Group gap={4} wrap="nowrap">
+              <span className="mono">{job.workdir}</span>
+              <CopyButton text={job.workdir} what={t("Folder")} />
+            </Group>
           </DetailRow>
         )}
         {job.tree !== null && (

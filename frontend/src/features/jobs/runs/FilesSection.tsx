@@ -1,6 +1,7 @@
 import { Skeleton, Text, Title } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
+import { meQuery } from "@/api/queries";
 import { filesQuery } from "@/api/runs";
 import type { Job } from "@/api/types";
 import { CodeText } from "@/components/CodeText";
@@ -8,6 +9,7 @@ import { PageError } from "@/components/PageError";
 import { RelativeTime } from "@/components/Time";
 import tableClasses from "@/components/table.module.css";
 import { formatBytes } from "@/lib/units";
+import { FileLink } from "./FileLink";
 import classes from "./SnapshotPanel.module.css";
 
 const MAX_ROWS = 100;
@@ -18,6 +20,9 @@ export function FilesSection({ job }: { job: Job }) {
   const query = useQuery(filesQuery(job.id, job.ended_at !== null));
   const result = query.data;
   const files = result?.files ?? [];
+  const { data: me } = useSuspenseQuery(meQuery);
+  // Others may see the list, but files are read as their owner.
+  const mayRead = me.user.name === job.owner && me.impersonation === null;
   return (
     <section className={classes.section} aria-label={t("Output files")} data-testid="files-written">
       <Title order={2} size="h6">
@@ -61,7 +66,7 @@ export function FilesSection({ job }: { job: Job }) {
                 {result.files.slice(0, MAX_ROWS).map((file) => (
                   <tr key={file.path}>
                     <td className="mono" style={{ fontSize: 12.5, overflowWrap: "anywhere" }}>
-                      {file.path}
+                      {mayRead ? <FileLink jobId={job.id} path={file.path} /> : <bdi>{file.path}</bdi>}
                     </td>
                     <td data-label={t("Size")} className={tableClasses.num}>
                       {formatBytes(file.size_bytes)}
@@ -76,7 +81,7 @@ export function FilesSection({ job }: { job: Job }) {
           </div>
           {result.files.length > MAX_ROWS && (
             <Text size="sm" c="dimmed">
-              <CodeText>{t("{{count}} more. Run `aitne files` to list all.", { count: result.files.length - MAX_ROWS })}</CodeText>
+              <CodeText>{t("{{count}} more. Run `aitne get --list` to list all.", { count: result.files.length - MAX_ROWS })}</CodeText>
             </Text>
           )}
         </>
