@@ -32,7 +32,7 @@ async def test_the_owner_and_administrators_read_which_jobs_are_in_the_way(stage
         await stage.store.transition(each.id, JobState.RUNNING, JobChanges(nodes=("node01",)))
     async with stage.client(await stage.token(ada)) as client:
         advice = (await client.get(path)).json()["advice"]
-        assert advice[0]["text"].startswith("With at most 2 CPUs")
+        assert advice[0]["text"].startswith("With 2 CPUs")
         assert [UUID(each["id"]) for each in advice[1]["jobs"]] == [lab.id]
         assert (await client.get(f"/api/v1/jobs/{lab.id}/queue")).json()["advice"] == []
     async with stage.client(await stage.token(root)) as other:

@@ -8,13 +8,23 @@ import httpx
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
+from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Role
 from aitne.topology.parts import TopologyPart
 from aitne.topology.record import to_record
-from tests.support.jobs import make_session
+from tests.support.jobs import CREATED_AT, make_session
 from tests.support.stage import Stage
 
+NODE = Node(
+    name="node01",
+    state=NodeState.MIXED,
+    cpu_total=2,
+    cpu_used=1,
+    memory_total_bytes=16 << 30,
+    memory_used_bytes=1 << 30,
+    seen_at=CREATED_AT,
+)
 RUNNING = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
 SPEC: dict[str, Any] = {"env": {"LR": "0.1", "AITNE_PARAM_ROOT": "~"}, "workdir": "/tmp"}
 
@@ -202,3 +212,23 @@ async def test_ranks_belong_to_the_owner_and_administrators_may_cancel_them(stag
         assert (await client.post(f"{path}/release")).status_code == 403
         cancelled = await client.post(f"/api/v1/jobs/{group['id']}/cancel")
         assert cancelled.json()["message"] == "Cancelled by root."
+
+
+async def test_ranks_that_can_never_start_beside_their_session_are_refused(stage: Stage) -> None:
+    epoch = await stage.add_node()
+    cluster = Cluster(nodes=(NODE,))
+    await stage.store.save_cluster(cluster, epoch=epoch)
+    ada = await stage.add_user("ada")
+    session = await session_of(stage, ada, *RUNNING, nodes=("node01",))
+    path = f"/api/v1/sessions/{session.id}/ranks"
+    async with stage.client(await stage.token(ada)) as client:
+        for target in (path, f"{path}:plan"):
+            refused = problems(await client.post(target, json={"ranks": 2}))
+            assert refused == {
+                "ranks": (
+                    "2 ranks cannot start while session look runs, which holds a part of what they "
+                    "need; 1 rank can",
+                    "1 to 1",
+                )
+            }
+        assert (await client.post(path, json={"ranks": 1})).status_code == 201

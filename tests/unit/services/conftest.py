@@ -103,12 +103,13 @@ class Oracle(FakeScheduler):
     def __init__(self) -> None:
         super().__init__()
         self.refuses: str | None = None
+        self.starts_at: datetime | None = None
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """Return no forecast, or refuse the job."""
+        """Return a forecast if the test has set a start, or refuse the job."""
         if self.refuses is not None:
             raise SchedulerRejected(self.refuses)
-        return None
+        return None if self.starts_at is None else Forecast(starts_at=self.starts_at)
 
 
 @dataclass

@@ -79,7 +79,7 @@ def advise(
         all_users: whether the advice may name jobs of other users.
     """
     if before:
-        return (Advice(text="It starts when these have completed:", jobs=_named(before, job)),)
+        return (Advice(text="It waits for these jobs:", jobs=_named(before, job)),)
     resources = job.spec.resources
     match = fit(resources, nodes)
     if not match.fits:
@@ -89,6 +89,8 @@ def advise(
             if problem.allowed
         )
         return (Advice(text=f"No node is large enough now. What would fit: {allowed}."),)
+    # The end of its session would end a rank group too.
+    running = [other for other in running if other.id != job.session_id]
     if limit is not None:
         same_project = [other for other in running if other.project == job.project]
         return (Advice(text=limit), *_largest_running(job, same_project, all_users=all_users))
@@ -175,7 +177,5 @@ def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
         best = max(best or (0.0, 0, 0), (share, cpu, memory))
     if best is not None:
         _, cpu, memory = best
-        memory_text = describe_bytes(memory, "down")
-        yield Advice(
-            text=f"With at most {cpu} CPUs and {memory_text} it would fit into what is free now."
-        )
+        cpus = "1 CPU" if cpu == 1 else f"{cpu} CPUs"
+        yield Advice(text=f"With {cpus} and {describe_bytes(memory, 'down')} it could start now.")

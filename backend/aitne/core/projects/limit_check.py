@@ -51,9 +51,16 @@ class LimitVerdict:
     """Limit that would keep the job pending now, as a sentence; None: no such limit."""
 
 
-def compare(request: LimitRequest, look: LimitUsage) -> LimitVerdict:
-    """Compare a job with the limits that are enforced; ``look`` contains the limits and their
-    current use.
+def compare(
+    request: LimitRequest, look: LimitUsage, beside: LimitRequest | None = None
+) -> LimitVerdict:
+    """Compare a job with the limits that are enforced.
+
+    Args:
+        request: the job.
+        look: limits and their current use.
+        beside: job during which this one must run, such as the session of a rank group; None: no
+            such job.
     """
     project, user = request.project, request.user
     if "associations" in look.enforced and look.of(project, user) is None:
@@ -67,6 +74,8 @@ def compare(request: LimitRequest, look: LimitUsage) -> LimitVerdict:
     for association in look.chain(project, user):
         # The limits of the account also apply to the user; they are reported as the account's.
         never[:0] = _never(association, amounts, request, safe=safe)
+        if beside is not None and association in look.chain(beside.project, beside.user):
+            never += _never_beside(association, amounts, _amounts(beside))
         waits += _waits(association, amounts, request, look, safe=safe)
     for qos in look.qos:
         if qos.name == (request.qos or DEFAULT_QOS):
@@ -157,13 +166,16 @@ _Never = tuple[int, FieldProblem]
 """Maximum that the limit permits, and the problem with the job's request."""
 
 
-def _too_many(name: str, what: str, tres: str, count: int, maximum: int) -> _Never:
-    return maximum, FieldProblem(
+def _too_many(
+    name: str, what: str, tres: str, count: int, maximum: int, allowed: int | None = None
+) -> _Never:
+    allowed = maximum if allowed is None else allowed
+    return allowed, FieldProblem(
         _field(tres),
         f"it asks for {_amount(tres, count)} {_things(tres)}, and {name} may use "
         f"{_amount(tres, maximum)} {what}",
         _amount(tres, count),
-        f"at most {_amount(tres, maximum)}",
+        f"at most {_amount(tres, allowed)}",
     )
 
 
@@ -211,6 +223,22 @@ def _never(
                     f"at most {remaining} now",
                 ),
             )
+
+
+def _never_beside(
+    association: AssociationUse, amounts: Mapping[str, int], held: Mapping[str, int]
+) -> Iterator[_Never]:
+    """Yield the limits that leave no room for the job while the job that holds ``held`` runs."""
+    name = named(association)
+    for tres, count in amounts.items():
+        gauge, own = association.tres.get(tres), held.get(tres, 0)
+        if gauge is not None and gauge.limit is not None and own and count + own > gauge.limit:
+            what = f"at once, of which the session holds {_amount(tres, own)}"
+            yield _too_many(name, what, tres, count, gauge.limit, max(0, gauge.limit - own))
+    for gauge in (association.grp_jobs, association.max_jobs):
+        if gauge.limit == 1:
+            text = f"{name} may run 1 job at once, which the session is"
+            yield 0, FieldProblem("project", text, association.account, None)
 
 
 def _too_long(name: str, asked_s: int, most_s: int) -> _Never:

@@ -69,6 +69,10 @@ EXPECTED_START_PART = 0.2
 """Minimum change of an expected start that is stored, as a fraction of the time left until that
 start.
 """
+_TOO_LATE = (
+    "A start is expected only after its session ends, which cancels it: extend the session, or "
+    "request less."
+)
 PRIORITY_NOISE = 0.1
 """Minimum relative change of a priority that is stored if nothing else has changed."""
 
@@ -209,9 +213,14 @@ def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
     return f"Node {words[0]}" if len(words) == 1 else f"One of its nodes ({', '.join(words)})"
 
 
-def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
+def progress(
+    job: Job, record: SchedulerJob, now: datetime, cancelled_at: datetime | None = None
+) -> tuple[JobState, JobChanges]:
     """Return the current state of a live job according to the scheduler's record, and the fields of
     the record that differ from the job's database row.
+
+    ``cancelled_at`` is the end of the session with which a rank group is cancelled at the latest;
+    None: unknown, or another job. A start that is expected only then is none.
     """
     values: dict[str, object] = {}
     state = record.state
@@ -256,10 +265,15 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
         if job.state is not JobState.QUEUED:
             # A requeue resets what the previous run had reached.
             values |= dict.fromkeys(_OF_ONE_RUN)
-        if record.pending_reason != job.message and not ending:
-            values["message"] = record.pending_reason
         expected, stored = record.expected_start_at, job.expected_start_at
-        if _start_moved(stored, expected, now):
+        too_late = expected and cancelled_at and expected >= cancelled_at - EXPECTED_START_NOISE
+        if too_late:
+            expected = None
+        parts = (record.pending_reason, _TOO_LATE if too_late else None)
+        reason = " ".join(filter(None, parts)) or None
+        if reason != job.message and not ending:
+            values["message"] = reason
+        if _start_moved(stored, expected, now) or (too_late and stored is not None):
             values["expected_start_at"] = expected
     # Priorities change slightly with every poll: alone they justify no update of each waiting job.
     if (values or state is not job.state or _moved(job.priority, record.priority)) and (

@@ -386,7 +386,9 @@ class Poller:
             await self._scheduler.cancel(run_of(job))
             self._end(job, JobState.NODE_FAILED, lost)
             return
-        state, changes = progress(job, record, self._clock())
+        session = None if job.session_id is None else self._live.get(job.session_id)
+        ends = None if session is None else session.job.expires_at
+        state, changes = progress(job, record, self._clock(), ends)
         self.behind |= record.state.active and not state.active
         if job.scheduler_id is not None and record.scheduler_id != job.scheduler_id:
             # Of several runs of one attempt this is the one that counts.

@@ -27,6 +27,7 @@ from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
 from aitne.core.users.policy import PolicyAction, decide, not_in_session, require
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.jobs.beside_session import session_problems
 from aitne.services.jobs.cluster_check import (
     ClusterRequest,
     Problems,
@@ -143,6 +144,9 @@ class Admission:
             spec = spec.model_copy(update={"rank_group": rank_group, "commands": ()})
         problems = Problems()
         problems.extend(await self._secrets.missing(actor.name, spec.secrets))
+        if rank_group is not None:
+            session = await self._store.get_job(rank_group.session)
+            problems.extend(session_problems(spec, session, fitting.able))
         problems.check()
         return await self._admitted(actor, JobRequest(spec, account, fitting, cluster))
 
@@ -272,7 +276,9 @@ class Admission:
         Raises:
             InvalidInput: the job could never run within the limits.
         """
-        verdict = await self._limits.check(job.spec, job.owner, job.account)
+        session = None if job.session_id is None else await self._store.get_job(job.session_id)
+        beside = None if session is None else session.spec
+        verdict = await self._limits.check(job.spec, job.owner, job.account, beside)
         problems = Problems()
         problems.extend(verdict.problems)
         problems.check()

@@ -10,6 +10,7 @@ from aitne.core.errors import NotFound
 from aitne.core.jobs.advice import Advice, advise
 from aitne.core.jobs.states import ACTIVE, JobState
 from aitne.core.models.job import Job, JobFilter
+from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import Store
@@ -78,7 +79,8 @@ class AdviceService:
 
     async def _before(self, job: Job) -> Sequence[Job]:
         dependencies = []
-        for dependency_id in job.spec.after[:_MOST_NAMED]:
+        ids = [job_id for kind in DEPENDENCIES for job_id in getattr(job.spec, kind)]
+        for dependency_id in ids[:_MOST_NAMED]:
             try:
                 other = await self._store.get_job(dependency_id)
             except NotFound:

@@ -81,6 +81,8 @@ class JobService:
         spec, fitting = admitted.spec, admitted.fitting
         waiting = [job for job in admitted.after if not job.state.terminal]
         draft = self._admission.draft(actor, admitted)
+        if spec.singleton and (namesake := await self._store.first_namesake(draft)):
+            waiting.append(namesake)
         by_limits = await self._admission.within_limits(draft)
         window, now = await self._store.maintenance(), self._clock()
         hold_reason = held_because(window, now)
@@ -114,7 +116,7 @@ class JobService:
             starts_now=fitting.starts_now and pending_reason is None,
             pending_reason=pending_reason,
             warnings=(*fitting.notes, *admitted.unseen, *forecast.warnings, *filter(None, [ahead])),
-            expected_start_at=None if spec.hold else forecast.starts_at,
+            expected_start_at=None if spec.hold or waiting else forecast.starts_at,
             enforcement=admitted.limits,
             script=self._renderer.script(draft),
             placement=await self._advice(admitted, now),

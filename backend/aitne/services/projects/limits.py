@@ -69,11 +69,17 @@ class LimitCheck:
         self._look: LimitUsage | None = None
         self._read_at: datetime | None = None
 
-    async def check(self, spec: JobSpec, owner: str, account: str | None) -> LimitVerdict:
+    async def check(
+        self, spec: JobSpec, owner: str, account: str | None, beside: JobSpec | None = None
+    ) -> LimitVerdict:
         """Compare the job with the limits that the scheduler enforces, and with the state and
         budget of its project and of the project that is charged.
 
-        ``account`` is the Unix account of the job of the user ``owner``.
+        Args:
+            spec: specification of the job.
+            owner: its user.
+            account: its Unix account.
+            beside: specification of the same user's job during which it must run; None: none.
         """
         now = self._clock()
         gpus = spec.resources.gpu.count > 0
@@ -88,10 +94,12 @@ class LimitCheck:
             self._look, self._read_at = None if reading is None else reading[0], now
         if self._look is None:
             return LimitVerdict()
-        return judge(spec, self._look, account or self._own or owner)
+        return judge(spec, self._look, account or self._own or owner, beside)
 
 
-def judge(spec: JobSpec, look: LimitUsage, user: str) -> LimitVerdict:
+def judge(
+    spec: JobSpec, look: LimitUsage, user: str, beside: JobSpec | None = None
+) -> LimitVerdict:
     """Compare the resources of a job with the scheduler's limits. Returns the problems of a job
     that could never run, and the limit because of which it would be pending now. Has no side
     effects.
@@ -99,8 +107,14 @@ def judge(spec: JobSpec, look: LimitUsage, user: str) -> LimitVerdict:
     Args:
         look: limits and their current use.
         user: user to whom the job is charged.
+        beside: specification of the same user's job during which it must run; None: none.
     """
-    request = LimitRequest(
+    other = None if beside is None else _request(beside, user)
+    return compare(_request(spec, user), look, other)
+
+
+def _request(spec: JobSpec, user: str) -> LimitRequest:
+    return LimitRequest(
         project=spec.slurm.account or spec.project,
         user=user,
         resources=spec.resources,
@@ -108,4 +122,3 @@ def judge(spec: JobSpec, look: LimitUsage, user: str) -> LimitVerdict:
         array=spec.array,
         qos=spec.slurm.qos,
     )
-    return compare(request, look)

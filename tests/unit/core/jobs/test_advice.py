@@ -74,10 +74,21 @@ def test_advice_names_free_resources_and_own_jobs_on_nodes() -> None:
     job, lab, away = waiting(cpu=8, memory=4 * G), running("lab", "n1"), running("far", "n9")
     task = lab.model_copy(update={"array_task_id": 3})
     smaller, held = said(job, node("n1", cpu=8, used=5), running=(task, away))
-    assert smaller.text == "With at most 3 CPUs and 4 GiB it would fit into what is free now."
+    assert smaller.text == "With 3 CPUs and 4 GiB it could start now."
     assert [each.name for each in held.jobs] == ["lab"]
     assert [each.array_task_id for each in held.jobs] == [3]
+    (one_cpu,) = said(job, node("n1", cpu=8, used=7), running=(away,))
+    assert one_cpu.text == "With 1 CPU and 4 GiB it could start now."
     assert said(job, node("n1", cpu=8, used=8), running=(away,)) == []
+
+
+def test_a_rank_group_is_not_told_to_wait_for_the_end_of_its_own_session() -> None:
+    lab = running("lab", "n1")
+    group = waiting(cpu=8).model_copy(update={"session_id": lab.id})
+    full = node("n1", cpu=8, used=8)
+    assert said(group, full, running=(lab,)) == []
+    (limited,) = said(group, full, running=(lab,), limit="The project is at its limit.")
+    assert limited.text == "The project is at its limit."
 
 
 def test_advice_names_dependency_first() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -281,6 +282,21 @@ async def test_plan_says_why_it_would_wait(bench: Bench) -> None:
         "The commands run on the first of the 2 nodes; they must start the programs on the others "
         "themselves, or the job file must set distributed.",
     )
+
+
+@pytest.mark.parametrize("kind", ["after", "afterany", "afternotok", "aftercorr", "singleton"])
+async def test_plan_gives_no_start_to_what_waits_for_another_job(bench: Bench, kind: str) -> None:
+    bench.scheduler.starts_at = bench.clock()
+    first = await bench.create(name="chain", array="0-1" if kind == "aftercorr" else None)
+    bench.clock.now += timedelta(seconds=1)
+    fields = {"singleton": True} if kind == "singleton" else {kind: [first.id]}
+    if kind == "aftercorr":
+        fields["array"] = "0-1"
+    plan = await bench.jobs.plan(ADA, job_file(name="chain", **fields))
+    assert plan.pending_reason == "Waits for one other job to complete."
+    assert (plan.starts_now, plan.expected_start_at) == (False, None)
+    alone = await bench.jobs.plan(ADA, job_file(name="other"))
+    assert alone.expected_start_at == bench.scheduler.starts_at
 
 
 async def test_plan_without_slurm_says_that_there_is_no_srun(bench: Bench) -> None:

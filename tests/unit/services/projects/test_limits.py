@@ -192,3 +192,23 @@ async def test_plan_and_create_say_it(bench: Bench) -> None:
     assert not plan.starts_now
     assert "1 of 2 CPUs in use by root 1" in (plan.pending_reason or "")
     assert (await bench.jobs.create(ADA, narrow)).job.spec.resources.cpu == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "job", "held", "allowed"),
+    [
+        ({"tres": {GPUS: Gauge(limit=4, used=1)}}, {"gpu": 4}, {"gpu": 1}, "at most 3"),
+        ({"tres": {"cpu": Gauge(limit=2, used=1)}}, {"nodes": 2}, {}, "at most 1"),
+        ({"grp_jobs": Gauge(limit=1, used=1)}, {}, {}, None),
+        ({"max_jobs": Gauge(limit=1, used=1)}, {}, {}, None),
+    ],
+)
+def test_what_must_run_beside_a_job_never_runs_where_the_limit_has_room_for_one(
+    limit: dict[str, Any], job: dict[str, Any], held: dict[str, Any], allowed: str | None
+) -> None:
+    use_now = look(use("vision", **limit))
+    assert judge(spec(**job), use_now, "alice").problems == (), "the other job may end first"
+    [problem] = judge(spec(**job), use_now, "alice", spec(**held)).problems
+    assert problem.allowed == allowed
+    elsewhere = spec(**held).model_copy(update={"project": "maths"})
+    assert judge(spec(**job), use_now, "alice", elsewhere).problems == ()
