@@ -82,6 +82,10 @@ class RemoteError(AitneError):
         super().__init__(message)
         self.type_name = type_name
 
+    def _render_traceback_(self) -> list[str]:
+        traceback = [str(self.__cause__)] if isinstance(self.__cause__, RemoteTraceback) else []
+        return [*traceback, *super()._render_traceback_()]
+
 
 class RemoteTraceback(Exception):
     """Traceback of an exception in its job, as text. It is the exception's ``__cause__``."""

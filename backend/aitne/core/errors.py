@@ -60,6 +60,10 @@ class AitneError(Exception):
         super().__init__(message)
         self.message = message
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows instead of a traceback, whose frames are the platform's own."""
+        return [f"{type(self).__name__}: {self.message}"]
+
 
 class InvalidInput(AitneError):
     """Invalid request; ``problems`` name each field, its value and what is allowed."""
@@ -69,6 +73,10 @@ class InvalidInput(AitneError):
     def __init__(self, message: str, problems: Sequence[FieldProblem] = ()) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
+
+    def _render_traceback_(self) -> list[str]:
+        allowed = [f"  {p.field}: allowed: {p.allowed}" for p in self.problems if p.allowed]
+        return [*super()._render_traceback_(), *allowed]
 
     @classmethod
     def field(

@@ -12,6 +12,7 @@ import platform
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from aitne.notebook import connection, parallel, values
 AGREED = ("torch", "numpy", "ipyparallel", "aitne")
 """Packages whose versions kernel and ranks should agree on."""
 _LOOK_S = 0.1
+_AGAIN_S = 1.0
+"""Seconds between attempts to reach a platform that does not answer."""
 _READY_S = 120.0
 _END_S = 30.0
 _LOST_S = 20.0
@@ -294,7 +297,26 @@ class SessionRanks:
         Raises:
             RanksError: the group ended before it was ready, or its ranks did not start in time.
         """
+        from aitne.client.errors import CertificateInvalid
+        from aitne.core.errors import Unavailable
+
         folder = connection.groups_folder() / group
+        while True:
+            try:
+                return self._started(group, folder, say)
+            except CertificateInvalid:
+                raise
+            except Unavailable:
+                # The group waits or runs on while the platform is restarted.
+                with contextlib.suppress(FileNotFoundError, connection.ConnectionFilesError):
+                    if connection.read_status(folder).state != "ending":
+                        return self.wait_started(folder, say)
+                say("The platform does not answer. Waiting for the ranks continues.")
+                time.sleep(_AGAIN_S)
+
+    def _started(self, group: str, folder: Path, say: Callable[[str], None]) -> Path:
+        """Wait as ``wait`` does while the platform answers. Raises its errors, and
+        ``Unavailable``."""
         for job in self.client.jobs.watch(group):
             if job.ended:
                 raise RanksError(
@@ -382,10 +404,11 @@ class SessionRanks:
 def _stage(job: Any) -> str:
     """Return a line that describes the state of a group's job."""
     if job.state == "RUNNING":
-        return f"running on {', '.join(job.nodes)}: its ranks start"
-    line = f"{job.state.lower()}: {job.reason}" if job.reason else job.state.lower()
-    if job.message:
-        line += f" - {job.message}"
+        return f"Running on {', '.join(job.nodes)}. The ranks start."
+    state = job.state.replace("_", " ").capitalize()
+    parts = [f"{state}: {job.reason}" if job.reason else state, job.message or ""]
     if job.expected_start_at is not None:
-        line += f"; expected start {job.expected_start_at.astimezone():%Y-%m-%d %H:%M}"
-    return line
+        start, today = job.expected_start_at.astimezone(), datetime.now().astimezone().date()
+        day = "" if start.date() == today else f"{start:%Y-%m-%d} "
+        parts.append(f"Expected start: {day}{start:%H:%M %Z}")
+    return " ".join(f"{part.rstrip('.')}." for part in parts if part)

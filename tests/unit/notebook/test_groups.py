@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from aitne.notebook.groups import SessionRanks
-from tests.support.fake_api import JOB_ID, FakeApi, event, job, serve, sse
+from aitne.notebook import connection
+from aitne.notebook.groups import RanksError, SessionRanks
+from tests.support.fake_api import JOB_ID, Answer, FakeApi, event, job, problem, serve, sse
 
 SESSION = "11111111-0000-4000-8000-000000000001"
 LIMIT = "The time limit of 2h was reached."
@@ -51,6 +53,99 @@ def test_platform_that_does_not_answer_hides_no_error(ranks: SessionRanks, api: 
     api.on("GET", f"/jobs/{JOB_ID}", job("RUNNING"))
     api.on("GET", "/events", sse())
     assert ranks.why_ended(JOB_ID, wait_s=0.1) is None
+
+
+def test_wait_survives_a_restart_of_the_platform_and_says_so_once(
+    ranks: SessionRanks, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = connection.groups_folder() / JOB_ID
+    away = problem(500, "unavailable", "The platform does not answer.")
+
+    def started(_: object) -> Answer:
+        connection.create(folder)
+        connection.write_status(folder, connection.Status(JOB_ID, SESSION, "ready", 2, 2))
+        return away
+
+    api.on("GET", f"/jobs/{JOB_ID}", job("QUEUED", message="Waits for 2 CPUs."), away, started)
+    api.on("GET", "/events", sse(event(8)))
+    said: list[str] = []
+    assert ranks.wait(JOB_ID, said.append) == folder
+    assert said == [
+        "Queued. Waits for 2 CPUs.",
+        "The platform does not answer. Waiting for the ranks continues.",
+    ]
+
+
+def test_group_that_ended_while_the_platform_was_away_is_reported(
+    ranks: SessionRanks, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    away = problem(500, "unavailable", "The platform does not answer.")
+    api.on("GET", f"/jobs/{JOB_ID}", away, job("TIMED_OUT", message=LIMIT))
+    with pytest.raises(RanksError, match=LIMIT):
+        ranks.wait(JOB_ID, lambda text: None)
+
+
+def test_expected_start_is_shown_in_local_time(ranks: SessionRanks, api: FakeApi) -> None:
+    start = datetime(2031, 1, 2, 19, 2, tzinfo=UTC)
+    waits = "Waits for 2 CPUs: 1 of 2 is free."
+    api.on(
+        "GET",
+        f"/jobs/{JOB_ID}",
+        job("QUEUED", message=waits, expected_start_at=start.isoformat()),
+        job("CANCELLED", message="Released.", version=2),
+    )
+    api.on("GET", "/events", sse(event(8)))
+    said: list[str] = []
+    with pytest.raises(RanksError, match="Released"):
+        ranks.wait(JOB_ID, said.append)
+    assert said == [f"Queued. {waits} Expected start: {start.astimezone():%Y-%m-%d %H:%M %Z}."]
+
+
+REFUSED = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for cell in (
+    "%load_ext aitne.notebook",
+    "%ranks start 3 --nodes 2",
+    "%ranks",
+    "import aitne, threading",
+    "aitne.Client().jobs.create({'commands': ['true']})",
+    "aitne.submit(len, threading.Lock())",
+):
+    shell.run_cell(cell)
+"""
+
+
+def test_refusals_are_one_sentence_in_a_notebook(api: FakeApi, tmp_path: Path) -> None:
+    field = {"field": "nodes", "message": "3 ranks on 2 nodes", "allowed": "1, 3 nodes"}
+    refusal = problem(422, "invalid_input", "nodes: 3 ranks on 2 nodes", field)
+    api.on("POST", f"/sessions/{SESSION}/ranks", refusal)
+    api.on("GET", f"/jobs/{SESSION}", job("RUNNING"))
+    api.on("POST", "/jobs", problem(422, "invalid_input", "nodes: no GPU"))
+    with serve(api) as url:
+        done = subprocess.run(
+            [sys.executable, "-u", "-c", REFUSED],
+            env={
+                **os.environ,
+                "AITNE_URL": url,
+                "AITNE_TOKEN": "secret",
+                "AITNE_SESSION": SESSION,
+                "IPYTHONDIR": str(tmp_path),
+                "HOME": str(tmp_path),
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    shown = (done.stdout + done.stderr).splitlines()
+    assert shown[:2] == ["InvalidInput: nodes: 3 ranks on 2 nodes", "  nodes: allowed: 1, 3 nodes"]
+    assert shown[2].startswith("RanksError: No ranks are attached")
+    assert shown[3] == "InvalidInput: nodes: no GPU"
+    assert shown[4].startswith("InvalidInput: args[0] (_thread.lock)")
+    assert len(shown) == 5, shown
 
 
 NOTEBOOK = """
