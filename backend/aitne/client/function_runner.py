@@ -140,8 +140,8 @@ def _load(folder: str, call: "dict[str, Any]", pickling: "Any") -> "Any":
     except ImportError as error:
         _refuse(
             f"The function or its arguments need what the job's Python does not have: {error}. "
-            "Submit it with `sync=` and the folder of the module, or install the package in the "
-            "job's image or environment."
+            "Submit it with `sync=` and the folder of the module, or with `python=` or `image=` and a "
+            "Python or image that has the package."
         )
     return function, args, kwargs
 

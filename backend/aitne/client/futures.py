@@ -34,6 +34,11 @@ LOG_BYTES = 1 << 20
 QUOTED_BYTES, QUOTED_LINES = 8_192, 20
 """Maximum size and number of lines of the end of a log that an error quotes."""
 
+_OTHER_PYTHON = (
+    'The job\'s Python does not have it. Submit the function with python="/path/to/venv/bin/python", or image="NAME"; '
+    'sync="FOLDER" sends the modules of a folder with it.'
+)
+
 
 class Future(concurrent.futures.Future[T]):
     """Result of a function that runs in a job.
@@ -278,4 +283,6 @@ def _raised(header: dict[str, Any], data: bytes) -> BaseException:
     except Exception as failure:  # noqa: BLE001 - an exception's own code may raise anything
         error = RemoteError(f"{name}: {message} (it cannot be loaded here: {failure})", name)
     error.__cause__ = RemoteTraceback(str(header.get("traceback")))
+    if isinstance(error, ModuleNotFoundError):
+        error.add_note(_OTHER_PYTHON)
     return error

@@ -12,6 +12,7 @@ from typing import Any
 
 from aitne.notebook import communication, recovery
 from aitne.notebook.display import CellDisplay, span
+from aitne.notebook.groups import OTHER_PYTHON
 from aitne.notebook.link import GroupConnection, RankAnswerError, RankEvent, RankRequest
 
 KILL_S = 5.0
@@ -75,6 +76,8 @@ class RankCellError(Exception):
         for (name, text), ranks in groups.items():
             first_line = text.splitlines()[0][:300] if text else ""
             lines.append(f"[{span(ranks)}] {name}: {first_line}")
+        if any(each.name == "ModuleNotFoundError" for each in self.failures):
+            lines.append(OTHER_PYTHON)
         return lines
 
 

@@ -20,6 +20,11 @@ from aitne.notebook import connection, parallel, values
 
 AGREED = ("torch", "numpy", "ipyparallel", "aitne")
 """Packages whose versions kernel and ranks should agree on."""
+OTHER_PYTHON = (
+    "Ranks with another Python: `%ranks stop`, then `%ranks start N --python /path/to/venv/bin/python`; those of a "
+    "notebook that runs as a job: `aitne batch … --venv /path/to/venv`, or `--image`."
+)
+"""Sentence on what to do if the ranks' Python lacks a package."""
 _LOOK_S = 0.1
 _AGAIN_S = 1.0
 """Seconds between attempts to reach a platform that does not answer."""
@@ -119,6 +124,14 @@ class RankGroup:
                     "may not be readable for the other."
                 )
         return found
+
+    @property
+    def lacks_torch(self) -> str | None:
+        """Return a sentence if the Python of a rank has no PyTorch, which most cells on ranks use;
+        None if all have it."""
+        if all("torch" in rank.versions for rank in self.link.ranks.values()):
+            return None
+        return f"The ranks' Python has no PyTorch. {OTHER_PYTHON}"
 
     @property
     def same_python(self) -> bool:

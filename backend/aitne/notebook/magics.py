@@ -228,6 +228,8 @@ class RankMagics(Magics):
             value = getattr(options, name)
             if value is not None:
                 body[name] = value
+        if "python" in body:
+            body["python"] = _interpreter(body["python"])
         if "partition" in body:
             body["slurm"] = {"partition": body.pop("partition")}
         self._waits = self._session.start(options.ranks, **body)
@@ -260,6 +262,8 @@ class RankMagics(Magics):
                 f"{len(attached.ranks)} ranks are attached already: `%ranks stop` releases them"
             )
         sys.stdout.write(f"{count} ranks are attached already.\n")
+        if lacks := attached.lacks_torch:
+            sys.stdout.write(f"{lacks}\n")
         return True
 
     def _wait(self, group: str) -> None:
@@ -276,7 +280,8 @@ class RankMagics(Magics):
             self._waits = None
             raise
         nodes = sorted({rank.node for rank in attached.link.ranks.values()})
-        say(f"{len(attached.ranks)} ranks are ready on {', '.join(nodes)}.")
+        count = "1 rank is" if len(attached.ranks) == 1 else f"{len(attached.ranks)} ranks are"
+        say(" ".join(filter(None, [f"{count} ready on {', '.join(nodes)}.", attached.lacks_torch])))
 
     def _show(self) -> None:
         if self._table is not None:
@@ -297,6 +302,15 @@ class RankMagics(Magics):
         self._waits = None
         self._detach()
         sys.stdout.write("The ranks are released. The variables of this notebook are kept.\n")
+
+
+def _interpreter(path: str) -> str:
+    """Return the absolute path of the ranks' interpreter. Raises ``UsageError`` if ``path`` is
+    relative to the notebook's folder or home and names nothing there."""
+    absolute = os.path.abspath(os.path.expanduser(path))
+    if path != absolute and not os.path.exists(absolute):
+        raise UsageError(f"%ranks start: --python: there is no {absolute}")
+    return absolute
 
 
 class _Line:

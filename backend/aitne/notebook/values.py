@@ -3,7 +3,7 @@ anything else with pickle.
 
 A value becomes a description in JSON and a list of buffers. Arrays and tensors are not copied into
 the description; their bytes are buffers of their own. torch and NumPy are used only if the value's
-program has imported them.
+program has imported them. A tensor becomes a NumPy array where torch is not installed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Encoder:
                 return self._array(value, numpy)
         elif (
             (torch := sys.modules.get("torch")) is not None
-            and kind is torch.Tensor
+            and kind in (torch.Tensor, torch.nn.Parameter)
             and value.layout == torch.strided
             and not value.is_quantized
         ):
@@ -105,6 +105,7 @@ class Encoder:
             "dtype": str(own.dtype).removeprefix("torch."),
             "shape": list(own.shape),
             "requires_grad": bool(value.requires_grad),
+            "parameter": type(value) is torch.nn.Parameter,
             "buffer": self._buffer(own.reshape(-1).view(torch.uint8).numpy().data),
         }
 
@@ -133,6 +134,10 @@ def decode(description: Any, buffers: Sequence[Any]) -> Any:
         return _decode(description, buffers)
     except ValueTransferError:
         raise
+    except ModuleNotFoundError as error:
+        raise ValueTransferError(
+            f"the value needs the package {error.name}, which this Python ({sys.executable}) does not have"
+        ) from error
     except Exception as error:
         raise ValueTransferError(f"the value cannot be read here: {error!r}") from error
 
@@ -158,14 +163,46 @@ def _decode(description: Any, buffers: Sequence[Any]) -> Any:
         dtype = numpy.lib.format.descr_to_dtype(_tuples(description["dtype"]))
         return numpy.frombuffer(bytearray(buffer), dtype).reshape(description["shape"])
     if kind == "tensor":
-        import torch
-
-        dtype = getattr(torch, description["dtype"])
-        flat = torch.empty(0, dtype=dtype)
-        if buffer.nbytes:
-            flat = torch.frombuffer(bytearray(buffer), dtype=dtype)
-        return flat.reshape(description["shape"]).requires_grad_(description["requires_grad"])
+        return _tensor(description, buffer)
     return pickle.loads(buffer)  # noqa: S301 - a process of the same user has sent it
+
+
+def _tensor(description: Any, buffer: memoryview) -> Any:
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return _array_of_tensor(description, buffer)
+    dtype = getattr(torch, description["dtype"])
+    flat = torch.empty(0, dtype=dtype)
+    if buffer.nbytes:
+        flat = torch.frombuffer(bytearray(buffer), dtype=dtype)
+    shaped = flat.reshape(description["shape"])
+    if description["parameter"]:
+        return torch.nn.Parameter(shaped, description["requires_grad"])
+    return shaped.requires_grad_(description["requires_grad"])
+
+
+def _array_of_tensor(description: Any, buffer: memoryview) -> Any:
+    """Return the elements of a tensor as a NumPy array, bfloat16 as float32.
+
+    Raises ``ValueTransferError`` if NumPy has no such type.
+    """
+    import numpy
+
+    name = description["dtype"]
+    if name == "bfloat16":
+        wide = numpy.frombuffer(buffer, numpy.uint16).astype(numpy.uint32) << 16
+        return wide.view(numpy.float32).reshape(description["shape"])
+    try:
+        dtype = numpy.dtype(name)
+    except TypeError:
+        raise ValueTransferError(
+            f"NumPy has no type {name}, and PyTorch is not installed here: convert the tensor first, for "
+            "example with `.float()`"
+        ) from None
+    return numpy.frombuffer(bytearray(buffer), dtype).reshape(description["shape"])
 
 
 def _tuples(descr: Any) -> Any:

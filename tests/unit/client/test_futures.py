@@ -162,6 +162,19 @@ def test_exception_of_the_function_is_raised_each_time(client: Client, api: Fake
 
 
 @pytest.mark.usefixtures("stream")
+def test_a_missing_module_names_the_way_to_another_python(client: Client, api: FakeApi) -> None:
+    missing = ModuleNotFoundError("No module named 'torch'", name="torch")
+    answers(api, job("FAILED"), result=content(missing, "exception", traceback="line 1\n"))
+    future = client.functions.future(JOB_ID)
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError) as caught:
+            future.result(WAIT_S)
+    (note,) = caught.value.__notes__
+    assert "python=" in note
+    assert "image=" in note
+
+
+@pytest.mark.usefixtures("stream")
 def test_future_can_be_awaited(client: Client, api: FakeApi) -> None:
     answers(api, job("COMPLETED"), result=content(42))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import struct
+import sys
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -132,3 +134,32 @@ def test_a_list_that_contains_itself_arrives() -> None:
 def test_a_damaged_description_is_refused() -> None:
     with pytest.raises(ValueTransferError, match="cannot be read here"):
         decode({"is": "bytes", "buffer": 3}, [])
+
+
+def _tensor(dtype: str, content: bytes, shape: list[int]) -> Any:
+    description = {"is": "tensor", "dtype": dtype, "shape": shape, "requires_grad": True}
+    return decode({**description, "parameter": True, "buffer": 0}, [content])
+
+
+def test_tensors_arrive_as_arrays_where_pytorch_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numpy = pytest.importorskip("numpy")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    weights = _tensor("float32", numpy.arange(6, dtype="float32").tobytes(), [2, 3])
+    assert isinstance(weights, numpy.ndarray)
+    assert weights.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    weights += 1  # as writable as a tensor
+    half = _tensor("bfloat16", struct.pack("<HH", 0x3FC0, 0xC000), [2])
+    assert (half.dtype, half.tolist()) == (numpy.dtype("float32"), [1.5, -2.0])
+    assert _tensor("int64", b"", [0]).shape == (0,)
+    assert _tensor("bool", b"\x01", []).item() is True
+    with pytest.raises(ValueTransferError, match="NumPy has no type float8_e4m3fn"):
+        _tensor("float8_e4m3fn", b"\x01", [1])
+
+
+def test_a_missing_package_is_named_with_the_python_that_lacks_it() -> None:
+    pickled = b"cno_such_package\nthing\n."
+    with pytest.raises(ValueTransferError, match="needs the package no_such_package") as failed:
+        decode({"is": "pickle", "buffer": 0}, [pickled])
+    assert sys.executable in str(failed.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -289,7 +290,7 @@ async def test_plan_gives_no_start_to_what_waits_for_another_job(bench: Bench, k
     bench.scheduler.starts_at = bench.clock()
     first = await bench.create(name="chain", array="0-1" if kind == "aftercorr" else None)
     bench.clock.now += timedelta(seconds=1)
-    fields = {"singleton": True} if kind == "singleton" else {kind: [first.id]}
+    fields: dict[str, Any] = {"singleton": True} if kind == "singleton" else {kind: [first.id]}
     if kind == "aftercorr":
         fields["array"] = "0-1"
     plan = await bench.jobs.plan(ADA, job_file(name="chain", **fields))
