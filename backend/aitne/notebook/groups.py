@@ -289,6 +289,14 @@ class SessionRanks:
         """Return the folders of the groups of this session that can execute cells."""
         return [folder for folder, status in self.statuses() if status.state == "ready"]
 
+    def starting(self) -> str | None:
+        """Return the ID of a group of this session that waits in the queue or starts, for example
+        one whose request was interrupted; None: there is none, or no platform."""
+        if not self._with_platform or self.of_job:
+            return None
+        groups = self.client.sessions.ranks(self.session, live=True)
+        return next((str(group.id) for group in groups if not group.cancel_requested), None)
+
     def start(self, ranks: int, **options: Any) -> str:
         """Request a rank group with ``ranks`` ranks for this session, and return its ID.
 

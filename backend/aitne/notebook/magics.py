@@ -111,8 +111,8 @@ class RankMagics(Magics):
             self._attached().interrupt()
         elif options.verb == "output":
             sys.stdout.write("".join(self._printed) or "No cell has printed anything.\n")
-        elif self._waits is not None:
-            self._wait(self._waits)
+        elif (group := self._waits or self._unattached()) is not None:
+            self._wait(group)
         else:
             self._show()
 
@@ -137,7 +137,7 @@ class RankMagics(Magics):
             self._detach()
             why = self._session.why_ended(group.id, wait_s=_WHY_S)
             if why and why not in str(error):
-                raise RanksLostError(f"{error}. The platform says: {why}") from None
+                raise RanksLostError(f"{why} ({error})") from None
             raise
 
     @line_magic
@@ -194,6 +194,13 @@ class RankMagics(Magics):
                 f"{starting[0].registered} of {starting[0].size} ranks have started: `%ranks` waits for them"
             )
         raise RanksError(f"{why}No ranks are attached: `%ranks start 4` starts four")
+
+    def _unattached(self) -> str | None:
+        """Return the ID of a group of this session that has not started yet, if no ranks are
+        attached and none are ready; None: there is none."""
+        if (self._group is not None and not self._group.ended) or self._session.ready():
+            return None
+        return self._session.starting()
 
     def _attach(self, folder: Any) -> RankGroup:
         self._group = RankGroup(folder, self._noticed)

@@ -14,7 +14,7 @@ import pytest
 
 from aitne.notebook import connection
 from aitne.notebook.groups import RanksError, SessionRanks
-from tests.support.fake_api import JOB_ID, Answer, FakeApi, event, job, problem, serve, sse
+from tests.support.fake_api import JOB_ID, Answer, FakeApi, event, job, page, problem, serve, sse
 
 SESSION = "11111111-0000-4000-8000-000000000001"
 LIMIT = "The time limit of 2h was reached."
@@ -87,6 +87,13 @@ def test_group_that_ended_while_the_platform_was_away_is_reported(
         ranks.wait(JOB_ID, lambda text: None)
 
 
+def test_group_whose_request_was_interrupted_is_found(ranks: SessionRanks, api: FakeApi) -> None:
+    released = job("QUEUED", id="22222222-0000-4000-8000-000000000002", cancel_requested=True)
+    api.on("GET", f"/sessions/{SESSION}/ranks", page(released, job("QUEUED")), page(released))
+    assert ranks.starting() == JOB_ID
+    assert ranks.starting() is None
+
+
 def test_expected_start_is_shown_in_local_time(ranks: SessionRanks, api: FakeApi) -> None:
     start = datetime(2031, 1, 2, 19, 2, tzinfo=UTC)
     waits = "Waits for 2 CPUs: 1 of 2 is free."
@@ -123,6 +130,7 @@ def test_refusals_are_one_sentence_in_a_notebook(api: FakeApi, tmp_path: Path) -
     refusal = problem(422, "invalid_input", "nodes: 3 ranks on 2 nodes", field)
     api.on("POST", f"/sessions/{SESSION}/ranks", refusal)
     api.on("GET", f"/jobs/{SESSION}", job("RUNNING"))
+    api.on("GET", f"/sessions/{SESSION}/ranks", page())
     api.on("POST", "/jobs", problem(422, "invalid_input", "nodes: no GPU"))
     with serve(api) as url:
         done = subprocess.run(
