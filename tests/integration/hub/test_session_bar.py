@@ -49,6 +49,8 @@ class Platform:
     def __init__(self) -> None:
         self.events: Queue[tuple[str, dict[str, Any]] | None] = Queue()
         self.refusal: int | None = None
+        self.answers: dict[str, Any] = {}
+        self.submitted: list[dict[str, Any]] = []
         platform = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -56,6 +58,9 @@ class Platform:
 
             def do_GET(self) -> None:
                 """Send the events until None."""
+                if (answer := platform.answers.get(self.path)) is not None:
+                    self.answer(answer)
+                    return
                 known = self.headers["Authorization"] == f"Bearer {TOKEN}"
                 if platform.refusal is not None or not known:
                     self.send_response(platform.refusal or 401)
@@ -70,6 +75,19 @@ class Platform:
                     text = f"id: 1\nevent: {kind}\ndata: {json.dumps(data)}\n\n"
                     self.wfile.write(f"{len(text):x}\r\n{text}\r\n".encode())
                 self.wfile.write(b"0\r\n\r\n")
+
+            def do_POST(self) -> None:
+                """Record a job that is submitted."""
+                size = int(self.headers["Content-Length"])
+                platform.submitted.append(json.loads(self.rfile.read(size)))
+                self.answer({"id": str(uuid4()), "name": platform.submitted[-1]["name"]})
+
+            def answer(self, content: Any) -> None:
+                body = json.dumps(content).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
                 """Suppress the log of requests."""
@@ -138,3 +156,51 @@ def test_page_is_told_of_its_session_and_its_ranks_only(
     platform.refusal = 401
     assert page.get("/aitne/changes").status_code == 401
     assert httpx.get(f"{page.base_url}/aitne/changes", trust_env=False).status_code == 403
+
+
+def test_notebook_runs_as_a_job_with_name_parameters_and_the_attached_ranks(
+    platform: Platform, page: httpx.Client, tmp_path: Path
+) -> None:
+    (tmp_path / "train.ipynb").write_text("{}")
+    group = str(uuid4())
+    own = {"project": "vision", "resources": {"cpu": 2, "memory": "1.5G"}, "max_duration": "4h"}
+    attached = {
+        "resources": {
+            "nodes": 2,
+            "cpu": 4,
+            "memory_bytes": 8 << 30,
+            "gpu": {"count": 2, "type": "a100"},
+        },
+        "distributed": {"ranks_per_node": 2},
+    }
+    platform.answers = {
+        f"/api/v1/jobs/{SESSION}/file": own,
+        f"/api/v1/jobs/{group}": attached,
+    }
+    chosen: dict[str, Any] = {
+        "path": "train.ipynb",
+        "name": "night",
+        "nodes": 2,
+        "ranks_per_node": 3,
+        "group": group,
+        "parameters": "lr=0.1\n\nname = a b\nsteps=[1, 2]",
+    }
+    answer = page.post("/aitne/batch", json=chosen)
+    assert answer.json()["name"] == "night", answer.text
+    (job,) = platform.submitted
+    memory = (3 << 29) + (12 << 30)
+    assert job["resources"] == {"cpu": 8, "memory": memory, "nodes": 2, "gpu": "a100:3"}
+    assert job["distributed"] == {"ranks_per_node": 3}
+    path = str(tmp_path / "train.ipynb")
+    assert job["notebook"] == {
+        "path": path,
+        "parameters": {"lr": 0.1, "name": "a b", "steps": [1, 2]},
+    }
+    refused = page.post("/aitne/batch", json={**chosen, "parameters": "lr 0.1"})
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == "Not submitted: the parameter lr 0.1 is not NAME=VALUE."
+    page.post("/aitne/batch", json={"path": "train.ipynb"})
+    alone = platform.submitted[-1]
+    assert (alone["name"], alone["resources"]) == ("train.ipynb", own["resources"])
+    assert "distributed" not in alone
+    assert "parameters" not in alone["notebook"]

@@ -42,6 +42,7 @@ async def test_a_session_knows_its_end_and_what_it_uses(stage: Stage) -> None:
         status = (await inside.get(url)).json()
         assert status["name"] == "lab"
         assert status["portal_url"] == f"{stage.settings.portal_url}/jobs/{job.id}"
+        assert status["cancel_requested"] is False
         assert status["expires_at"] == f"{job.expires_at:%Y-%m-%dT%H:%M:%S}Z"
         assert (status["memory_bytes"], status["gpu_utilization"]) == (None, None)
         gpus = [{"index": n, "utilization": n / 2, "memory_bytes": 1} for n in range(2)]
@@ -60,6 +61,8 @@ async def test_a_session_knows_its_end_and_what_it_uses(stage: Stage) -> None:
         # What was measured long ago is not in use now.
         stage.clock.move(600)
         assert (await inside.get(url)).json()["memory_bytes"] is None
+        await stage.store.request_cancel(job.id, stage.clock.now, "Stopped by ada.")
+        assert (await inside.get(url)).json()["cancel_requested"] is True
 
 
 async def test_session_knows_its_rank_groups_that_have_not_ended(stage: Stage) -> None:

@@ -347,6 +347,8 @@ class SessionStatus(Frozen):
     name: str
     portal_url: str
     """URL of the session's page in the portal."""
+    cancel_requested: bool
+    """Whether its end was requested; it then ends in a moment."""
     expires_at: UtcTime | None
     memory_bytes: int | None
     """Memory in use in the last sample, in bytes; None: not measured yet."""

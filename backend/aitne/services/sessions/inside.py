@@ -52,6 +52,7 @@ class InsideService:
         return SessionStatus(
             name=job.spec.name,
             portal_url=f"{self._portal_url}/jobs/{job.id}",
+            cancel_requested=job.cancel_requested_at is not None,
             expires_at=job.expires_at,
             memory_bytes=None if last is None else last.memory_bytes,
             memory_limit_bytes=resources.memory_bytes,

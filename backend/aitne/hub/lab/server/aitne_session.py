@@ -36,6 +36,8 @@ every 15 s."""
 _MOST_STREAMS = 8
 _MOST_BYTES = 1 << 20
 _EXTENSION_S = 3_600
+_RANK_MEMORY = 2 << 30
+"""Memory in bytes of a rank whose request names none."""
 _OK = 200
 _threads = ThreadPoolExecutor(2, thread_name_prefix="aitne-session")
 _streams = threading.BoundedSemaphore(_MOST_STREAMS)
@@ -130,25 +132,82 @@ def configure(url: str, token: str, authority: str | None) -> None:
         _platform["jobs"] = PlatformApi(f"{base.rstrip('/')}/api/v1", own, authority)
 
 
-def batch_file(session: dict[str, Any], notebook: str, options: dict[str, Any]) -> dict[str, Any]:
+def batch_file(
+    session: dict[str, Any],
+    notebook: str,
+    options: dict[str, Any],
+    group: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return a job file that runs ``notebook`` with the software, data and resources of the
     session. The working folder is the folder of the notebook.
 
-    ``session`` is the session's job file. ``options`` are the page's choices ``nodes``, ``gpu`` and
-    ``max_duration``; omitted or None: as in the session.
+    Args:
+        session: the session's job file.
+        notebook: absolute path of the notebook.
+        options: the page's choices ``name``, ``nodes``, ``gpu``, ``max_duration``, ``parameters``
+            (lines ``NAME=VALUE``) and ``ranks_per_node``; omitted or None: as in the session, no
+            parameters, no ranks.
+        group: record of the rank group whose ranks have what each rank of the job gets, beside the
+            session's own resources; None: one CPU and 2 GiB for each.
+
+    Raises ``ValueError`` if the parameters are invalid.
     """
     resources = dict(session.get("resources") or {})
     resources |= {name: options[name] for name in ("nodes", "gpu") if options.get(name) is not None}
     inherited = {name: session[name] for name in _INHERITED if session.get(name)}
     limit = options.get("max_duration") or session.get("max_duration")
+    ranks = options.get("ranks_per_node")
+    if isinstance(ranks, int):
+        cpu, memory, gpus, kind = _of_each_rank(group)
+        resources["cpu"] = int(resources.get("cpu") or 1) + ranks * cpu
+        # The file has the memory as text, such as 2G, and the platform adds what one node needs.
+        resources["memory"] = _bytes(resources.get("memory")) + ranks * memory
+        if gpus and options.get("gpu") is None:
+            resources["gpu"] = f"{kind}:{ranks * gpus}" if kind else ranks * gpus
+    parameters = _parameters(str(options.get("parameters") or ""))
     return inherited | {
         "type": "job",
-        "name": os.path.basename(notebook),
+        "name": options.get("name") or os.path.basename(notebook),
         "workdir": os.path.dirname(notebook),
-        "notebook": {"path": notebook},
+        "notebook": {"path": notebook, **({"parameters": parameters} if parameters else {})},
         "resources": resources,
+        **({} if ranks is None else {"distributed": {"ranks_per_node": ranks}}),
         **({} if limit is None else {"max_duration": limit}),
     }
+
+
+def _of_each_rank(group: dict[str, Any] | None) -> tuple[int, int, int, str | None]:
+    """Return the CPUs, the bytes of memory, the GPUs and their type of each rank of the group."""
+    if group is None:
+        return 1, _RANK_MEMORY, 0, None
+    per_node = int((group.get("distributed") or {}).get("ranks_per_node") or 1)
+    resources = group["resources"]
+    cpu, memory = resources["cpu"] // per_node or 1, resources["memory_bytes"] // per_node
+    gpu = resources.get("gpu") or {}
+    return cpu, memory, gpu.get("count", 0) // per_node, gpu.get("type")
+
+
+def _bytes(memory: Any) -> int:
+    """Return the bytes of a size in a job file, such as ``2G``; 0 for None."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?", str(memory or 0).strip())
+    if match is None:
+        raise ValueError(f"the memory {memory} of the session cannot be read")
+    return int(float(match[1]) * 1024 ** " KMGTP".index(match[2] or " "))
+
+
+def _parameters(text: str) -> dict[str, Any]:
+    """Return the values of ``NAME=VALUE`` lines by name: JSON, such as ``0.1`` or ``"a b"``, or else
+    the text itself. Raises ``ValueError`` for another line."""
+    values: dict[str, Any] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals or not name.isidentifier():
+            raise ValueError(f"the parameter {line} is not NAME=VALUE")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+    return values
 
 
 def submit(api: PlatformApi, session: str, root: str, options: dict[str, Any]) -> tuple[int, bytes]:
@@ -164,7 +223,15 @@ def submit(api: PlatformApi, session: str, root: str, options: dict[str, Any]) -
     status, body = api.ask(f"/jobs/{session}/file")
     if status != _OK:
         return status, body
-    return api.ask("/jobs", batch_file(json.loads(body), notebook, options), _key(options))
+    group, attached = str(options.get("group")), None
+    if _ID.fullmatch(group) is not None:
+        status, record = api.ask(f"/jobs/{group}")
+        attached = json.loads(record) if status == _OK else None
+    try:
+        file = batch_file(json.loads(body), notebook, options, attached)
+    except ValueError as error:
+        return 422, json.dumps({"detail": f"Not submitted: {error}."}).encode()
+    return api.ask("/jobs", file, _key(options))
 
 
 def _key(options: dict[str, Any]) -> str | None:

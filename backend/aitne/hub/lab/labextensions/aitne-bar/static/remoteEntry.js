@@ -6,12 +6,21 @@
   const REFRESH_MS = 60_000;
   const RECONNECT_MS = 15_000;
   const CHANGE_MS = 300;
+  const CHECK_MS = 3_000;
+  const STALE_MS = 150_000;
+  // JupyterHub answers so for a server that does not run, for a moment also after its own restart.
+  const GONE = [404, 410, 424];
+  const GONE_TIMES = 6;
   const TICK_MS = 1_000;
   const SOON_MS = 15 * 60_000;
   const GERMAN = {
     "Back to the portal": "Zurück zum Portal",
     "{time} left": "noch {time}",
     "Time limit reached": "Zeitlimit erreicht",
+    "This session has ended.": "Diese Sitzung ist beendet.",
+    "This session is ending.": "Diese Sitzung wird beendet.",
+    "The session has not answered for {time}.": "Die Sitzung antwortet seit {time} nicht.",
+    "Continue": "Fortsetzen",
     "Extend by 1 h": "Um 1 h verlängern",
     "Memory {used} of {limit}": "Speicher {used} von {limit}",
     "GPU {share}": "GPU {share}",
@@ -42,6 +51,10 @@
     "GPUs on each node, such as a100:2": "GPUs auf jedem Knoten, etwa a100:2",
     "It runs with the software, data and resources of this session.": "Es läuft mit Software, Daten und Ressourcen dieser Sitzung.",
     "Submitted as {name}.": "Als {name} eingereicht.",
+    "Name": "Name",
+    "Parameters, such as lr=0.1, one on each line": "Parameter, etwa lr=0.1, einer je Zeile",
+    "Defaults: {text}": "Vorgaben: {text}",
+    "Ranks on each node": "Ranks je Knoten",
     "Open job": "Job öffnen",
   };
   const german = navigator.language.toLowerCase().startsWith("de");
@@ -70,23 +83,26 @@
   };
   const ask = async (path, method, fields) => {
     const response = await send(path, method, fields);
-    const body = await response.json().catch(() => ({}));
-    if (!response.ok) throw new Error(sentence(body));
+    const body = await response.json().catch(() => undefined);
+    // A login page is no answer of the session either.
+    if (!response.ok || body === undefined) throw Object.assign(new Error(sentence(body ?? {})), { status: response.status });
     const date = Date.parse(response.headers.get("Date"));
     return { ...body, ahead: Number.isNaN(date) ? 0 : Date.now() - date };
   };
 
-  /** Calls `changed` for each change of the session or its ranks, from wherever it comes; it ends where the platform refuses to tell. */
+  /** Calls `changed` for each change of the session or its ranks, from wherever it comes, and when the stream breaks; it ends where the
+   * platform refuses to tell. */
   const follow = async (changed) => {
     for (;;) {
       try {
         const response = await send("changes", "GET");
-        if (response.status >= 400 && response.status < 500 && response.status !== 429) return;
+        if (response.status >= 400 && response.status < 500 && response.status !== 429) return changed();
         const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
         for (let part = await reader.read(); response.ok && !part.done; part = await reader.read()) if (part.value.trim() !== "") changed();
       } catch {
         // The connection broke: the next one begins with what changed meanwhile.
       }
+      changed();
       await new Promise((over) => window.setTimeout(over, RECONNECT_MS));
     }
   };
@@ -110,12 +126,13 @@
     #aitne-bar form { display: grid; grid-template-columns: 1fr 1fr; gap: 10px; }
     #aitne-bar form > .whole { grid-column: 1 / -1; margin: 0; }
     #aitne-bar label { display: grid; gap: 3px; align-content: end; }
-    #aitne-bar input { padding: 4px 6px; border: 1px solid var(--jp-border-color1); border-radius: 4px; background: var(--jp-layout-color0);
+    #aitne-bar input, #aitne-bar textarea { padding: 4px 6px; border: 1px solid var(--jp-border-color1); border-radius: 4px; background: var(--jp-layout-color0);
       color: inherit; font: inherit; }
+    #aitne-bar label.whole { align-content: start; }
     #aitne-bar form .buttons { display: flex; gap: 8px; justify-content: flex-end; }
     #aitne-bar .problem { color: var(--jp-error-color0); }
     @media (max-width: 900px) { #aitne-bar .use { display: none; } }
-    @media (max-width: 700px) { #aitne-bar .batch, #aitne-bar .portal { display: none; } }`;
+    @media (max-width: 700px) { #aitne-bar .batch, #aitne-bar .again[hidden] + .portal { display: none; } }`;
 
   const make = (name, properties = {}, ...children) => {
     const element = Object.assign(document.createElement(name), properties);
@@ -133,12 +150,17 @@
     return left === null ? shape : `${shape} · ${left > 0 ? t("{time} left", { time: duration(left) }) : t("Time limit reached")}`;
   };
 
-  /** A form in a dialog; `send` gets its fields that are not empty, and a promise that fails shows why. */
+  /** A form in a dialog; `send` gets its fields that are not empty, and a promise that fails shows why. If it returns true, the form is
+   * done: it cannot be sent again until `reset`. */
   const formDialog = (title, fields, action, send) => {
     const problem = make("p", { className: "problem whole" });
     problem.setAttribute("role", "alert");
     const above = make("div", { className: "whole" });
-    const inputs = fields.map(({ label, ...properties }) => make("label", {}, t(label), make("input", { autocomplete: "off", ...properties })));
+    const inputs = fields.map(({ label, rows, ...properties }) =>
+      rows === undefined
+        ? make("label", {}, t(label), make("input", { autocomplete: "off", ...properties }))
+        : make("label", { className: "whole" }, t(label), make("textarea", { autocomplete: "off", rows, ...properties })),
+    );
     const submit = make("button", { type: "submit", textContent: t(action) });
     const close = make("button", { type: "button", textContent: t("Close") });
     const form = make("form", {}, above, ...inputs, problem, make("div", { className: "buttons whole" }, close, submit));
@@ -154,17 +176,34 @@
       event.preventDefault();
       submit.disabled = true;
       problem.textContent = "";
+      let done = false;
       const filled = [...form.elements].filter(({ name, value }) => name !== "" && value.trim() !== "");
       try {
         const values = Object.fromEntries(filled.map(({ name, type, value }) => [name, type === "number" ? Number(value) : value.trim()]));
-        await send({ ...values, key });
+        done = (await send({ ...values, key })) === true;
         key = newKey();
       } catch (error) {
         problem.textContent = error.message;
       }
       submit.disabled = false;
+      show(!done);
+      if (done) close.focus();
     });
-    return { dialog, above, problem };
+    const show = (editable) => {
+      for (const element of [...inputs, submit]) element.hidden = !editable;
+    };
+    const reset = (values) => {
+      problem.textContent = "";
+      show(true);
+      for (const { name, value } of values) form.elements.namedItem(name).value = value;
+    };
+    return { dialog, above, problem, reset };
+  };
+  /** The lines of the notebook's cell with the tag `parameters`, which has their defaults. */
+  const defaultsOf = (document) => {
+    const cells = document?.model?.toJSON?.().cells ?? [];
+    const { source = "" } = cells.find(({ metadata }) => metadata?.tags?.includes("parameters")) ?? {};
+    return [source].flat().join("").split("\n").filter((line) => line.includes("=")).join("; ");
   };
   const number = (label, name, value) => ({ label, name, value, type: "number", min: 1, required: true });
   const text = (label, name, value = "") => ({ label, name, value, type: "text" });
@@ -193,13 +232,21 @@
     extend.textContent = t("Extend by 1 h");
     const note = part("span", "note");
     note.setAttribute("role", "status");
-    const portal = part("a", "portal");
-    portal.textContent = t("Back to the portal");
-    portal.target = "_blank";
-    portal.rel = "noreferrer";
+    const link = (look, text) => {
+      const element = part("a", look);
+      element.textContent = t(text);
+      element.target = "_blank";
+      element.rel = "noreferrer";
+      return element;
+    };
+    const again = link("again", "Continue");
+    const portal = link("portal", "Back to the portal");
 
     let status;
     let askedAt = 0;
+    let answeredAt = 0;
+    let gone = 0;
+    let ended = false;
     const now = () => Date.now() - status.ahead;
     const drawRanks = () => {
       ranks.hidden = status.ranks === undefined;
@@ -210,8 +257,22 @@
     const draw = () => {
       node.hidden = status === undefined;
       if (status === undefined) return;
+      const silent = Date.now() - answeredAt;
+      const lives = !ended && !status.cancel_requested && silent < STALE_MS;
+      again.hidden = !ended;
+      again.href = status.portal_url;
+      portal.href = ended ? new URL("/", status.portal_url).href : status.portal_url;
+      if (!lives) {
+        // What was in use and the time left are not shown without their age.
+        for (const element of [memory, gpu, ranks, batch, extend]) element.hidden = true;
+        left.hidden = false;
+        left.classList.add("soon");
+        if (ended) left.textContent = t("This session has ended.");
+        else if (status.cancel_requested) left.textContent = t("This session is ending.");
+        else left.textContent = t("The session has not answered for {time}.", { time: duration(silent) });
+        return;
+      }
       drawRanks();
-      portal.href = status.portal_url;
       memory.hidden = status.memory_bytes === null;
       memory.textContent = t("Memory {used} of {limit}", { used: gigabytes(status.memory_bytes ?? 0), limit: gigabytes(status.memory_limit_bytes) });
       gpu.hidden = status.gpu_utilization === null || status.gpus === 0;
@@ -224,8 +285,18 @@
     };
     const refresh = async () => {
       askedAt = Date.now();
-      // Without an answer the last one stays; the time left goes on.
-      status = await ask("session", "GET").catch(() => status);
+      try {
+        status = await ask("session", "GET");
+        answeredAt = Date.now();
+        gone = 0;
+        ended = false;
+      } catch (error) {
+        // Without an answer the last one stays for a while: the platform may only be restarted.
+        gone = GONE.includes(error.status) ? gone + 1 : 0;
+        const over = status !== undefined && (status.cancel_requested || (status.expires_at !== null && Date.parse(status.expires_at) < now()));
+        ended ||= gone >= GONE_TIMES || (over && error.status !== undefined);
+      }
+      if (!ended && (gone > 0 || status?.cancel_requested)) window.setTimeout(refresh, CHECK_MS);
       draw();
     };
     extend.addEventListener("click", async () => {
@@ -297,22 +368,42 @@
 
     const run = formDialog(
       "Run as batch job",
-      [number("Nodes", "nodes", 1), text("GPUs on each node, such as a100:2", "gpu"), text("Time limit", "max_duration")],
+      [
+        text("Name", "name"),
+        number("Nodes", "nodes", 1),
+        { ...number("Ranks on each node", "ranks_per_node", ""), required: false },
+        text("GPUs on each node, such as a100:2", "gpu"),
+        text("Time limit", "max_duration"),
+        { label: "Parameters, such as lr=0.1, one on each line", name: "parameters", rows: 3 },
+      ],
       "Run as batch job",
       async (fields) => {
         const document = notebook();
         if (document === undefined) return;
         await document.save();
-        const job = await ask("batch", "POST", { ...fields, path: document.path });
-        const link = make("a", { href: status.portal_url.replace(/[^/]*$/, job.id), target: "_blank", rel: "noreferrer", textContent: t("Open job") });
-        run.above.replaceChildren(make("p", { textContent: t("Submitted as {name}.", { name: job.name }) }), link);
+        const group = attached();
+        const job = await ask("batch", "POST", { ...fields, path: document.path, ...(group === undefined ? {} : { group: group.job_id }) });
+        const open = make("a", { href: status.portal_url.replace(/[^/]*$/, job.id), target: "_blank", rel: "noreferrer", textContent: t("Open job") });
+        run.above.replaceChildren(make("p", { textContent: t("Submitted as {name}.", { name: job.name }) }), open);
+        return true;
       },
     );
+    /** The ranks that the notebook uses here, and has as a job too. */
+    const attached = () => (status.ranks ?? []).find((group) => group.state === "RUNNING" && !group.cancel_requested);
     batch.addEventListener("click", () => {
-      run.problem.textContent = "";
+      const path = notebook()?.path ?? "";
+      const group = attached();
+      run.reset([
+        { name: "name", value: path.replace(/^.*\//, "") },
+        { name: "nodes", value: group?.nodes ?? 1 },
+        { name: "ranks_per_node", value: group === undefined ? "" : group.ranks / group.nodes },
+        { name: "parameters", value: "" },
+      ]);
+      const defaults = defaultsOf(notebook());
       run.above.replaceChildren(
-        make("strong", { textContent: notebook()?.path ?? "" }),
+        make("strong", { textContent: path }),
         make("p", { textContent: t("It runs with the software, data and resources of this session.") }),
+        ...(defaults === "" ? [] : [make("p", { textContent: t("Defaults: {text}", { text: defaults }) })]),
       );
       run.dialog.showModal();
     });
