@@ -57,11 +57,6 @@ def main(make: MakeScheduler | None = None) -> int:
         return 1
 
 
-def run() -> None:
-    """Run the command ``aitne-broker`` and exit with its status."""
-    sys.exit(main())
-
-
 def _run(config: BrokerConfig, make: MakeScheduler | None) -> int:
     if os.geteuid() != 0:
         raise SetupError(
