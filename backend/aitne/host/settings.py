@@ -19,7 +19,7 @@ from aitne.core.models.base import as_written
 from aitne.core.platform.dev_cluster import DEV_CLUSTER_SCHEDULERS
 from aitne.core.settings import BrokerClientSettings, Settings
 from aitne.core.validation import explain
-from aitne.host.dev_cluster import find_dev_cluster
+from aitne.host.dev_cluster import choose_dev_cluster, find_dev_cluster, running_dev_clusters
 from aitne.host.folders import default_data_dir
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def _on_dev_cluster(settings: Settings) -> Settings:
     is configured, the settings of that cluster are added.
 
     Raises:
-        SetupError: there is no Slurm cluster, not even a development cluster.
+        SetupError: there is no Slurm cluster, not even a development cluster, or there are several
+            development clusters and none is named.
     """
     slurm = settings.slurm
     configured = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
@@ -76,7 +77,7 @@ def _on_dev_cluster(settings: Settings) -> Settings:
         configured and slurm.dev_cluster is None
     ):
         return settings
-    name = slurm.dev_cluster or "dev"
+    name = slurm.dev_cluster or choose_dev_cluster(running_dev_clusters())
     cluster = find_dev_cluster(name)
     if cluster is None:
         raise SetupError(

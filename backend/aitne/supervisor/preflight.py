@@ -21,6 +21,7 @@ from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.core.users.settings import is_loopback
 from aitne.host.account import own_account_name
+from aitne.host.dev_cluster import find_dev_cluster, running_dev_clusters
 from aitne.services.platform.restoration import refuse_half_restored
 from aitne.supervisor import own_accounts
 from aitne.supervisor.identity import ProcessAccount, acting_as
@@ -67,7 +68,7 @@ def notes(settings: Settings) -> list[str]:
     """Return notes about the settings for the user who starts the platform. They do not prevent the
     start.
     """
-    messages = behind_a_proxy(settings)
+    messages = [*_dev_cluster(settings), *behind_a_proxy(settings)]
     if settings.capabilities.remote:
         messages += unreachable(settings)
     if settings.own_accounts:
@@ -76,10 +77,21 @@ def notes(settings: Settings) -> list[str]:
         messages += _as_whom(settings)
     elif os.geteuid() == 0:
         messages.append(
-            "All jobs run as root on this machine. Let each user's jobs run as the user's own Unix account: "
-            'set mode = "own" under [accounts] in aitne.toml (docs/howto/one-machine.md).'
+            "All jobs run as root. To run them as each user's own Unix account, set "
+            'mode = "own" under [accounts] in aitne.toml (docs/howto/one-machine.md).'
         )
     return messages
+
+
+def _dev_cluster(settings: Settings) -> list[str]:
+    """Return a note with the name of the development cluster that the platform uses, if it uses
+    one; otherwise an empty list.
+    """
+    for name in running_dev_clusters():
+        cluster = find_dev_cluster(name)
+        if cluster is not None and cluster.slurm_conf == settings.slurm.conf:
+            return [f"Slurm: development cluster {name} ({len(cluster.nodes)} nodes)."]
+    return []
 
 
 def behind_a_proxy(settings: Settings) -> list[str]:

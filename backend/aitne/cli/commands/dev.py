@@ -89,7 +89,8 @@ def cluster_up(
     else:
         output.answer(f"export SLURM_CONF={dev_cluster.slurm_conf}")
         output.say(
-            f"`aitne dev cluster shell{_option(name)}` opens a shell on it, `down` removes it."
+            f"`aitne dev cluster shell{_option(name)}` opens a shell on it, `down` removes it. A platform uses it "
+            f"with `AITNE_SLURM__DEV_CLUSTER={name} aitne up --scheduler slurm`."
         )
     return 0
 
