@@ -10,11 +10,13 @@ const FEATURES = ["images", "storage", "audit", "notifications", "datasets", "pr
 /** What composes the features; nothing below imports it. */
 const ABOVE = ["@/pages/**", "@/shell/**", "@/router", "@/main"];
 
+const DIALOGS = [{ name: "@mantine/core", importNames: ["Modal", "Drawer"], message: "Take @/components/Modal or Drawer, which return the focus." }];
+
 const layer = (files, forbidden, message) => ({
   files,
   ignores: ["**/*.test.ts"],
   rules: {
-    "no-restricted-imports": ["error", { patterns: [{ group: [...ABOVE, ...forbidden], message }, { group: ["../*"], message: "Import from another folder by @/." }] }],
+    "no-restricted-imports": ["error", { paths: DIALOGS, patterns: [{ group: [...ABOVE, ...forbidden], message }, { group: ["../*"], message: "Import from another folder by @/." }] }],
   },
 });
 
@@ -47,6 +49,8 @@ export default tseslint.config(
   ...FEATURES.map((name, at) =>
     layer([`src/features/${name}/**`], FEATURES.slice(at + 1).map((later) => `@/features/${later}/**`), "A feature imports those before it in FEATURES only."),
   ),
+  { files: ["src/{pages,shell}/**"], rules: { "no-restricted-imports": ["error", { paths: DIALOGS }] } },
+  { files: ["src/components/{Modal,Drawer}.tsx"], rules: { "no-restricted-imports": "off" } },
   {
     files: ["scripts/**/*.mjs", "public/**/*.js"],
     languageOptions: { globals: { ...globals.node, ...globals.browser } },

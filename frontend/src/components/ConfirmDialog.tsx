@@ -1,6 +1,7 @@
-import { Button, Group, Modal, Text } from "@mantine/core";
+import { Button, Group, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
+import { Modal } from "@/components/Modal";
 
 export interface ConfirmProps {
   opened: boolean;

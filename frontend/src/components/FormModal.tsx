@@ -1,7 +1,8 @@
-import { Modal, Stack } from "@mantine/core";
+import { Stack } from "@mantine/core";
 import type { ReactNode, SubmitEvent } from "react";
 import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
+import { Modal } from "@/components/Modal";
 
 interface Props {
   title: string;

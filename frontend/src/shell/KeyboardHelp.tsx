@@ -1,8 +1,9 @@
-import { Kbd, Modal, Switch } from "@mantine/core";
+import { Kbd, Switch } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { Fragment, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { meQuery } from "@/api/queries";
+import { Modal } from "@/components/Modal";
 import { pagesFor } from "@/lib/pages";
 import { setSingleKeys, singleKeys } from "@/hooks/use-shortcuts";
 import classes from "./KeyboardHelp.module.css";

@@ -1,8 +1,9 @@
-import { Modal, TextInput } from "@mantine/core";
+import { TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { Search } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { Modal } from "@/components/Modal";
 import { type Command, useCommands } from "@/shell/use-commands";
 import classes from "./Palette.module.css";
 

@@ -1,10 +1,11 @@
-import { Alert, Badge, Button, Group, Modal, Stack, Text, Title } from "@mantine/core";
+import { Alert, Badge, Button, Group, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { ShieldCheck, ShieldPlus } from "lucide-react";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
+import { Modal } from "@/components/Modal";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { RelativeTime } from "@/components/Time";
 import {

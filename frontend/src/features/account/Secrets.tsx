@@ -1,4 +1,4 @@
-import { Alert, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { Alert, Group, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { LockKeyhole, Plus } from "lucide-react";
 import { type SubmitEvent, useState } from "react";
@@ -8,6 +8,7 @@ import { ChangeButton } from "@/components/ChangeButton";
 import { CodeText } from "@/components/CodeText";
 import { Confirm } from "@/components/Confirm";
 import { EmptyState } from "@/components/EmptyState";
+import { Modal } from "@/components/Modal";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { QueryCard } from "@/components/QueryCard";
 import { RelativeTime } from "@/components/Time";

@@ -1,4 +1,4 @@
-import { Alert, Button, Checkbox, Code, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Code, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { KeyRound, Plus } from "lucide-react";
 import { type SubmitEvent, useState } from "react";
@@ -12,6 +12,7 @@ import { CodeText } from "@/components/CodeText";
 import { Confirm } from "@/components/Confirm";
 import { CopyButton } from "@/components/CopyButton";
 import { EmptyState } from "@/components/EmptyState";
+import { Modal } from "@/components/Modal";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { QueryCard } from "@/components/QueryCard";
 import { msg } from "@/i18n/msg";

@@ -1,4 +1,4 @@
-import { Alert, Button, Checkbox, Group, Menu, Modal, Select, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, Menu, Select, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useInfiniteQuery, useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -7,6 +7,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type AuditCheck, type AuditEntry, auditExport, type AuditFilters, auditQuery, checkAudit, type Outcome } from "@/api/admin";
 import { EmptyState } from "@/components/EmptyState";
+import { Modal } from "@/components/Modal";
 import { notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";

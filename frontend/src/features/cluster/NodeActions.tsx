@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Text, TextInput } from "@mantine/core";
+import { Button, Group, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -6,6 +6,7 @@ import { drainNode, resumeNode } from "@/api/actions";
 import { keys } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
+import { Modal } from "@/components/Modal";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { CLOSED } from "./nodes";
 

@@ -1,10 +1,11 @@
-import { Anchor, Drawer, Text, Title } from "@mantine/core";
+import { Anchor, Text, Title } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { ClusterTopology, TopologyNode } from "@/api/topology";
 import { DetailRow } from "@/components/DetailRow";
+import { Drawer } from "@/components/Drawer";
 import { ToneBadge } from "@/components/ToneBadge";
 import { nodeLook } from "./nodes";
 import { pathOf, USAGES, usageOf } from "./topology";

@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Modal, MultiSelect, Radio, Stack } from "@mantine/core";
+import { Alert, Button, Group, MultiSelect, Radio, Stack } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,6 +7,7 @@ import { messageOf } from "@/api/problem";
 import { projectsQuery } from "@/api/projects";
 import { ChangeButton } from "@/components/ChangeButton";
 import { CodeText } from "@/components/CodeText";
+import { Modal } from "@/components/Modal";
 import { notifyDone } from "@/components/notify";
 
 /** The visibility of an image: all users, or the members of selected projects. */

@@ -1,4 +1,4 @@
-import { Alert, Button, Code, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Code, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -20,6 +20,7 @@ import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { CopyButton } from "@/components/CopyButton";
 import { FormProblem } from "@/components/FormProblem";
+import { Modal } from "@/components/Modal";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";

@@ -1,4 +1,4 @@
-import { Button, Group, Modal, NumberInput, Select, Stack, Text, Title } from "@mantine/core";
+import { Button, Group, NumberInput, Select, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -6,6 +6,7 @@ import { createInvitation, type Invitation, invitationsQuery, type ProjectRole, 
 import { ChangeButton } from "@/components/ChangeButton";
 import { CopyButton } from "@/components/CopyButton";
 import { FormProblem } from "@/components/FormProblem";
+import { Modal } from "@/components/Modal";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { RelativeTime } from "@/components/Time";

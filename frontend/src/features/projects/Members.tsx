@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Group, Menu, Modal, Text, TextInput, Title, Tooltip } from "@mantine/core";
+import { ActionIcon, Button, Group, Menu, Text, TextInput, Title, Tooltip } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import i18next from "i18next";
@@ -10,6 +10,7 @@ import { meQuery } from "@/api/queries";
 import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { FormModal } from "@/components/FormModal";
+import { Modal } from "@/components/Modal";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import { TableSkeleton } from "@/components/TableSkeleton";

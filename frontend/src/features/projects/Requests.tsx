@@ -1,4 +1,4 @@
-import { Group, Modal, NumberInput, Select, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
+import { Group, NumberInput, Select, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import { approveProject, declineProject, pendingProjectsQuery, type Project, projectKeys, setProjectEnd } from "@/api/projects";
 import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
+import { Modal } from "@/components/Modal";
 import { notifyDone } from "@/components/notify";
 import { RelativeTime } from "@/components/Time";
 import { dayAhead, dayInput, dayOf, fromDayInput } from "./projects";

@@ -1,10 +1,11 @@
-import { Modal, Stack, Textarea, TextInput } from "@mantine/core";
+import { Stack, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { askForTime, type Project, projectKeys, setProjectEnd } from "@/api/projects";
 import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
+import { Modal } from "@/components/Modal";
 import { notifyDone } from "@/components/notify";
 import { dayAhead, dayInput } from "./projects";
 

@@ -1,4 +1,4 @@
-import { Alert, Drawer, Group, Select, Skeleton, Stack, Text } from "@mantine/core";
+import { Alert, Group, Select, Skeleton, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Eye, KeyRound, LockOpen, LogOut, ShieldOff, UserX } from "lucide-react";
@@ -11,6 +11,7 @@ import type { User } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { CopyButton } from "@/components/CopyButton";
+import { Drawer } from "@/components/Drawer";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import { formatMoment } from "@/lib/time";

@@ -1,4 +1,3 @@
-import { Drawer } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -6,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { lastLaunchQuery, type Preset } from "@/api/preferences";
 import { meQuery, nodesQuery } from "@/api/queries";
 import type { JobFile, Template } from "@/api/types";
+import { Drawer } from "@/components/Drawer";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { TemplateIcon } from "@/components/TemplateIcon";
 import { LaunchForm } from "./LaunchForm";

@@ -1,9 +1,10 @@
-import { Alert, Button, Group, Modal, Skeleton, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, GitCommitHorizontal, Info, OctagonX } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { rerunQuery } from "@/api/runs";
 import type { Job } from "@/api/types";
+import { Modal } from "@/components/Modal";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
 import { nameOfJob } from "@/lib/describe";
