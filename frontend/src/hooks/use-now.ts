@@ -1,6 +1,8 @@
 import { useSyncExternalStore } from "react";
 import { platformNow } from "@/api/client";
 
+const STALE_MS = 1_000;
+
 /** A shared clock for the page's relative times; it stops while the page is hidden. */
 class Ticker {
   private listeners = new Set<() => void>();
@@ -15,6 +17,9 @@ class Ticker {
       this.tick();
       this.timer = window.setInterval(this.tick, this.everyMs);
       document.addEventListener("visibilitychange", this.tick);
+    } else if (platformNow().getTime() - this.now.getTime() > STALE_MS) {
+      // Else what was created since the last tick would lie in the future.
+      this.tick();
     }
     return () => {
       this.listeners.delete(listener);
