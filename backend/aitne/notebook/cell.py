@@ -438,7 +438,7 @@ class DistributedCell:
         replies = [message["content"] for message in self._progress.replied.values()]
         profiles = [each["communication"] for each in replies if each.get("communication")]
         if line := communication.describe(profiles):
-            self._display.line(line)
+            self._display.line(line, "stdout")
 
     def _why_lost(self, lost: set[int]) -> str:
         text = self._link.message or next(

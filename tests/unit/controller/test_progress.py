@@ -1,4 +1,4 @@
-"""What a poll concludes about jobs that wait: their reason and their expected start."""
+"""Conclusions of a poll about jobs that wait: their reason and their expected start."""
 
 from __future__ import annotations
 

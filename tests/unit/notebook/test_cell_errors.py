@@ -1,4 +1,4 @@
-"""What a notebook shows of a cell that failed on ranks."""
+"""Display of a cell that failed on ranks."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ async def test_plan_and_create_say_it(bench: Bench) -> None:
         ({"max_jobs": Gauge(limit=1, used=1)}, {}, {}, None),
     ],
 )
-def test_what_must_run_beside_a_job_never_runs_where_the_limit_has_room_for_one(
+def test_job_that_must_run_beside_another_never_runs_where_the_limit_has_room_for_one(
     limit: dict[str, Any], job: dict[str, Any], held: dict[str, Any], allowed: str | None
 ) -> None:
     use_now = look(use("vision", **limit))
