@@ -63,6 +63,15 @@ class LiveJob:
         """Copy of the row that has no differences from ``record``."""
         self.put(job, tick)
 
+    def covers(self, record: SchedulerJob) -> bool:
+        """Return whether the scheduler's record is of exactly the tasks of the job, so that no update is
+        needed while the record does not change.
+        """
+        task = self.job.array_task_id
+        if self.job.is_task_group:
+            return record.array_task_ids is not None and indices_of(record) == self.tasks
+        return task is None or record.array_task_id == task
+
     def put(self, job: Job, tick: int) -> None:
         """Replace the copy of the job's database row with a newer one. ``tick`` is the value of
         ``LiveJobs.tick`` at this change.

@@ -49,7 +49,6 @@ from aitne.services.controller.phantoms import OrphanedJobs
 from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.runs import (
     best,
-    indices_of,
     is_of,
     records_by_job,
     run_of,
@@ -395,7 +394,7 @@ class Poller:
             changes = changes.model_copy(update={"scheduler_id": record.scheduler_id})
         if state is not job.state or changes.model_fields_set:
             self._moves.append(TransitionRequest(job.id, state, changes, version=job.version))
-        elif state is not JobState.STARTING and _holds_for(entry, record):
+        elif state is not JobState.STARTING and entry.covers(record):
             # Entries that change with time alone are judged in every poll.
             entry.record, entry.settled = record, job
             self._settled[id(record)] = entry
@@ -490,13 +489,3 @@ class Poller:
             return
         self._cluster_due = now + CLUSTER_EVERY_S
         await self._store.save_cluster(self._cluster, epoch=self._leader.epoch)
-
-
-def _holds_for(entry: LiveJob, record: SchedulerJob) -> bool:
-    """Return whether the scheduler's record covers exactly the tasks of the entry's job, so that no
-    update is needed while the record does not change.
-    """
-    task = entry.job.array_task_id
-    if entry.job.is_task_group:
-        return record.array_task_ids is not None and indices_of(record) == entry.tasks
-    return task is None or record.array_task_id == task
