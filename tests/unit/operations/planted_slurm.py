@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.unit.operations.planted import Site
+    from tests.unit.operations.doctor_site import Site
 
 SLURM = Path(__file__).parents[2] / "assets" / "slurm" / "24.11" / "cli" / "config.txt"
 

@@ -39,19 +39,18 @@ from aitne.services.platform.doctor_report import read_report
 from aitne.supervisor.planning import make_plan
 from tests.support.certificates import Authority
 from tests.support.slurm import root_or_skip
+from tests.unit.operations.doctor_site import Site, site
 from tests.unit.operations.planted import (
     AT_ONCE,
     FAILED,
     FAULTS,
     WARNING,
-    Site,
     add_user,
     broker,
     broker_permits_other_uids,
     database_is_of_a_newer_release,
     folder_is_missing,
     secret_is_readable,
-    site,
     write_was_interrupted,
 )
 from tests.unit.operations.planted_servers import tls_server
