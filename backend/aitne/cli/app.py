@@ -67,7 +67,7 @@ class ReservedCommand(typer.core.TyperCommand):
     """Command that only says which other one to use. The help does not list it."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, hidden=True)
+        super().__init__(name, hidden=True, help=RESERVED[name])
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Raise ``InvalidInput`` with the sentence for this name."""

@@ -218,11 +218,11 @@ async def test_a_batch_script_becomes_a_job_file(stage: Stage) -> None:
     async with stage.client(await stage.token(ada)) as client:
         found = (await client.post("/api/v1/jobs:import", json={"script": script})).json()
         assert found["file"] == {
-            "commands": ["python a.py"],
+            "commands": [script],
             "max_duration": "1h30m",
-            "log_files": ["x"],
+            "log_files": ["slurm-%j.out", "x"],
         }
-        assert found["yaml"].startswith("commands:\n  - python a.py\n")
+        assert found["yaml"].startswith("commands:\n  - |\n    #!/bin/bash\n")
         noted = [(note["line"], note["option"]) for note in found["notes"]]
         assert noted == [(1, "workdir"), (3, "--error")]
         bad = await client.post("/api/v1/jobs:import", json={"script": "\0"})

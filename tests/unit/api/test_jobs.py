@@ -59,6 +59,7 @@ async def test_a_job_is_made_and_shown_flat(stage: Stage) -> None:
             "memory_bytes": 1 << 30,
             "gpu": {"count": 0, "type": None},
             "gres": {},
+            "sbatch_options": [],
         }
         assert job["max_duration_s"] == 3_600
         assert job["actions"] == ["cancel", "hold"]

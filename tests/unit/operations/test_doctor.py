@@ -285,7 +285,9 @@ def test_root_acts_as_the_owner_of_the_data_directory(monkeypatch: pytest.Monkey
         broker_toml = Path(parent, "data-broker", "broker.toml")
         broker_toml.parent.mkdir()
         broker_toml.touch(mode=0o600)
-        broker_toml.write_text('peers = ["nobody"]\n')
+        broker_toml.write_text(
+            'peers = ["nobody"]\n[slurm]\nspare_jobs_dir = "/var/tmp/aitne-{user}"\n'
+        )
         make_plan(load_settings(data_dir)).write(broker_toml.parent)
         monkeypatch.delenv("AITNE_CONFIG")  # the plan of the last start names the settings
         words = ["admin", "doctor", "--data-dir", str(data_dir), "--fix", "--json"]

@@ -117,8 +117,8 @@ _EXCEPTIONS = (
     _Pattern(
         _C.MODULE_NOT_FOUND,
         re.compile(r"^ModuleNotFoundError: No module named '?(?P<name>[\w.]+)'?"),
-        "The Python module {name} is not installed in the job's environment. One that has it is chosen with "
-        "`--venv` or `--image`, for a function with `python=`.",
+        "The Python module {name} is not installed in the job's environment: choose one that has it with "
+        "`--venv` or `--image`, or with `python=` for a function.",
     ),
     _Pattern(
         _C.LIBRARY_NOT_FOUND,

@@ -112,7 +112,10 @@ def noted(*lines: str) -> list[str]:
         ("--gres=gpu:a100", {"resources": {"gpu": "a100:1"}}),
         ("--gres=gpu:a100:2(S:0-1)", {"resources": {"gpu": "a100:2"}}),
         ("--gres=gres/gpu:1g.10gb+me:2", {"resources": {"gpu": "1g.10gb+me:2"}}),
-        ("--gres=gpu:2 --gpus-per-node=a100:2", {"resources": {"gpu": "a100:2"}}),
+        (
+            "--gres=gpu:2 --gpus-per-node=a100:2",
+            {"resources": {"gpu": "a100:2", "sbatch_options": ["gpus-per-node"]}},
+        ),
         ("--gres=gpu::2,lscratch:1G", {"resources": {"gpu": 2, "gres": {"lscratch": 1 << 30}}}),
         (
             "--gres=gpu:2,shard:8,fpga:u280:1",
@@ -127,7 +130,6 @@ def noted(*lines: str) -> list[str]:
             "--gpus-per-node=a100:3",
             {"resources": {"gpu": "a100:3", "sbatch_options": ["gpus-per-node"]}},
         ),
-        ("--gpus-per-node=3 --gres=gpu:2", {"resources": {"gpu": 2}}),
         (
             "-N1 -n4 -G 8 --gpus-per-task=2 --mem=1G",
             {

@@ -29,6 +29,7 @@ EXPECTED: dict[PolicyAction, tuple[str, Scope]] = {
     PolicyAction.JOB_OPEN: ("yes no no no no", Scope.WRITE),
     PolicyAction.JOB_ATTACH: ("yes no no no no", Scope.WRITE),
     PolicyAction.JOB_RESULT: ("yes no no no no", Scope.READ),
+    PolicyAction.JOB_FILES: ("yes no no no no", Scope.READ),
     PolicyAction.JOB_RESUBMIT: ("yes no no no no", Scope.WRITE),
     PolicyAction.CLUSTER_READ: ("yes yes yes yes yes", Scope.READ),
     PolicyAction.NODE_ADMINISTER: ("no no no yes no", Scope.ADMIN),
@@ -168,6 +169,7 @@ def test_impersonating_administrator_may_read_and_stop_only() -> None:
         PolicyAction.TOKEN_READ,
         PolicyAction.SIGN_IN_READ,
         PolicyAction.JOB_RESULT,
+        PolicyAction.JOB_FILES,
     }
     with pytest.raises(NotAllowed, match="root impersonates ada"):
         require(PolicyAction.JOB_OPEN, seen, "job", 7, owner="ada", project="vision")
