@@ -111,7 +111,7 @@ async def test_a_browser_that_names_no_origin_is_known_by_its_site(stage: Stage)
 @pytest.mark.parametrize("page", [each for each in FOREIGN if FOREIGN[each]])
 async def test_a_foreign_page_cannot_log_a_visitor_in(stage: Stage, page: str) -> None:
     await stage.add_user("ada")
-    link = await stage.platform.identity.create_login_link(await stage.add_user("bob"))
+    link = await stage.platform.identity.links.create(await stage.add_user("bob"))
     async with stage.client() as client:
         client.headers.update(FOREIGN[page])
         bodies: list[tuple[str, dict[str, Any]]] = [

@@ -15,13 +15,7 @@ from tests.support.stage import PASSWORD, Stage
 
 async def sign_in_by_token(program: httpx.AsyncClient, browser: httpx.AsyncClient) -> None:
     """Log a browser in by a login link that is made with the token of ``program``."""
-    link = (await program.post("/api/v1/auth/login-links")).json()
-    browser.headers["Origin"] = str(browser.base_url).rstrip("/")
-    answer = await browser.post(
-        "/api/v1/auth/login-link", json={"token": link["url"].partition("#link=")[2]}
-    )
-    assert answer.status_code == 200, answer.text
-    browser.headers["X-CSRF-Token"] = answer.json()["csrf_token"]
+    await open_link(browser, await link_of(program))
 
 
 async def security_events(stage: Stage, owner: str) -> list[dict[str, Any]]:
@@ -212,6 +206,76 @@ async def test_new_credentials_need_a_recent_authentication(
         assert (await browser.request(method, path, json=body)).is_success
     async with stage.client(await stage.token(ada)) as program:
         assert (await program.post(proof, json={"password": PASSWORD})).status_code == 409
+
+
+async def link_of(client: httpx.AsyncClient) -> str:
+    link = await client.post("/api/v1/auth/login-links")
+    assert link.status_code == 201, link.text
+    return str(link.json()["url"])
+
+
+async def open_link(browser: httpx.AsyncClient, url: str) -> None:
+    browser.headers["Origin"] = str(browser.base_url).rstrip("/")
+    body = {"token": url.partition("#link=")[2]}
+    answer = await browser.post("/api/v1/auth/login-link", json=body)
+    assert answer.status_code == 200, answer.text
+    browser.headers["X-CSRF-Token"] = answer.json()["csrf_token"]
+
+
+async def test_a_login_by_an_old_browsers_link_is_as_old_as_that_browsers(stage: Stage) -> None:
+    await stage.add_user("ada")
+    async with stage.browser("ada") as browser, stage.client() as other:
+        await open_link(other, await link_of(browser))
+        assert (await other.post("/api/v1/tokens", json={"name": "x"})).status_code == 201
+        stage.clock.move(REAUTHENTICATION_S + 1)
+        await open_link(other, await link_of(browser))
+        refused = await other.post("/api/v1/tokens", json={"name": "y"})
+        assert refused.json()["code"] == "reauthentication_required"
+
+
+async def test_a_new_login_link_confirms_an_administrator_without_a_password(stage: Stage) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    await stage.add_user("ada", Role.ADMIN)
+    ada = stage.actor("ada", Role.ADMIN)
+    proof = "/api/v1/account/reauthenticate"
+    async with (
+        stage.client(await stage.token(root)) as program,
+        stage.client(await stage.token(ada)) as of_another,
+        stage.client() as browser,
+    ):
+        await open_link(browser, await link_of(program))
+        stage.clock.move(REAUTHENTICATION_S + 1)
+        used = await link_of(program)
+        await open_link(browser, used)
+        stage.clock.move(REAUTHENTICATION_S + 1)
+        assert (await browser.post("/api/v1/tokens", json={"name": "x"})).status_code == 403
+        for wrong in (used, await link_of(of_another), await link_of(browser), "x", "#link="):
+            answer = await browser.post(proof, json={"link": wrong})
+            assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed"), wrong
+        assert (await browser.get("/api/v1/me")).status_code == 200, "still logged in"
+        fresh = await link_of(program)
+        assert (await browser.post(proof, json={"link": f" {fresh}\n"})).status_code == 204
+        assert (await browser.post("/api/v1/tokens", json={"name": "x"})).status_code == 201
+        assert (await browser.post(proof, json={"link": fresh})).status_code == 403, "used once"
+        bare = (await link_of(program)).partition("#link=")[2]
+        assert (await browser.post(proof, json={"link": bare})).status_code == 204
+
+
+@pytest.mark.parametrize("way", ["user", "ends", "revoked"])
+async def test_a_login_link_that_may_not_lead_to_credentials_confirms_nothing(
+    stage: Stage, way: str
+) -> None:
+    ada = await stage.add_user("ada", Role.USER if way == "user" else Role.ADMIN)
+    async with (
+        stage.client(await stage.token(ada, lifetime_s=60 if way == "ends" else None)) as program,
+        stage.browser("ada") as browser,
+    ):
+        link = await link_of(program)
+        if way == "revoked":
+            (token,) = (await browser.get("/api/v1/tokens")).json()["items"]
+            assert (await browser.delete(f"/api/v1/tokens/{token['id']}")).status_code == 204
+        answer = await browser.post("/api/v1/account/reauthenticate", json={"link": link})
+        assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
 
 
 async def test_guesses_of_the_password_at_a_login_are_limited(stage: Stage) -> None:

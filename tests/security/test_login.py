@@ -253,7 +253,7 @@ async def test_passwords_are_kept_as_argon2id() -> None:
 async def test_no_secret_is_in_the_database(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     secrets = [PASSWORD, await stage.token(ada)]
-    link = await stage.platform.identity.create_login_link(ada)
+    link = await stage.platform.identity.links.create(ada)
     secrets.append(link.url.partition("#link=")[2])
     async with stage.browser("ada") as client:
         secrets.append(client.cookies[stage.cookie])

@@ -205,7 +205,7 @@ async def test_the_rule_has_administrators_set_one_up_on_the_way_in(strict: Stag
 
 async def test_links_and_tokens_are_not_asked(strict: Stage) -> None:
     root = await strict.add_user("root", Role.ADMIN)
-    link = await strict.platform.identity.create_login_link(root)
+    link = await strict.platform.identity.links.create(root)
     async with strict.client() as client:
         token = link.url.partition("#link=")[2]
         answer = await client.post("/api/v1/auth/login-link", json={"token": token})

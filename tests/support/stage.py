@@ -101,6 +101,7 @@ from aitne.services.users.arrivals import LoginService
 from aitne.services.users.device_logins import DeviceLoginService
 from aitne.services.users.hub_logins import HubLogouts
 from aitne.services.users.identity import IdentityService
+from aitne.services.users.login_links import LoginLinks
 from aitne.services.users.oauth import OAuthService
 from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import KEY_NAME, SecondFactors
@@ -278,6 +279,7 @@ def make_stage(
     accounts = PasswordIdentity(hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     audit = AuditService(store, clock)
     factors = SecondFactors(store, settings, clock)
+    login_links = LoginLinks(store, settings, clock)
     arrivals = LoginService(store, settings, clock, [accounts, *sources(settings, clock)])
     files = MemoryFiles()
     runtimes = {"bare": BareRuntime(settings), "apptainer": FakeRuntime("apptainer")}
@@ -365,8 +367,8 @@ def make_stage(
         sessions=SessionService(jobs, extensions, store, clock),
         ranks=RankGroupService(jobs, store, clock),
         extensions=extensions,
-        identity=IdentityService(store, settings, clock, arrivals, factors, audit),
-        account=AccountService(store, settings, clock, accounts, factors, arrivals),
+        identity=IdentityService(store, settings, clock, arrivals, factors, audit, login_links),
+        account=AccountService(store, settings, clock, accounts, factors, arrivals, login_links),
         users=users,
         projects=ProjectService(store, clock, support, {}),
         project_life=ProjectLife(store, settings.projects, support, clock),

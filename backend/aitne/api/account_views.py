@@ -147,6 +147,18 @@ class IdentityProof(Strict):
     password: str | None = Field(None, max_length=1_024, description="The user's own password.")
 
 
+class LoginProof(IdentityProof):
+    """Proof of the identity of a logged-in user: a code, the password or a new login link."""
+
+    link: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1_024,
+        description="Address of a one-time login link that an administrator's token has created for "
+        "the same user, or its part after `#link=`.",
+    )
+
+
 class RecoveryCodes(Frozen):
     """Recovery codes for a user who has lost the device. Each works once; they are shown only
     once."""

@@ -113,6 +113,7 @@ from aitne.services.users.arrivals import LoginService
 from aitne.services.users.device_logins import DeviceLoginService
 from aitne.services.users.hub_logins import HubLogouts
 from aitne.services.users.identity import IdentityService
+from aitne.services.users.login_links import LoginLinks
 from aitne.services.users.oauth import OAuthService
 from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import SecondFactors
@@ -214,6 +215,7 @@ def build(settings: Settings) -> PlatformServices:
     accounts = PasswordIdentity()
     audit = AuditService(store, utc_now)
     factors = SecondFactors(store, settings, utc_now)
+    login_links = LoginLinks(store, settings, utc_now)
     arrivals = LoginService(store, settings, utc_now, identity_sources(settings, utc_now))
     templates = TemplateCatalog([builtin_folder(), *settings.templates])
     events = EventHub(store)
@@ -328,8 +330,8 @@ def build(settings: Settings) -> PlatformServices:
         sessions=SessionService(jobs, extensions, store, utc_now),
         ranks=RankGroupService(jobs, store, utc_now),
         extensions=extensions,
-        identity=IdentityService(store, settings, utc_now, arrivals, factors, audit),
-        account=AccountService(store, settings, utc_now, accounts, factors, arrivals),
+        identity=IdentityService(store, settings, utc_now, arrivals, factors, audit, login_links),
+        account=AccountService(store, settings, utc_now, accounts, factors, arrivals, login_links),
         users=users,
         projects=ProjectService(
             store,

@@ -6229,6 +6229,15 @@ export interface components {
             /** @description Secret of the link: the part after `#link=`. */
             token: string;
         };
+        /** @description Proof of the identity of a logged-in user: a code, the password or a new login link. */
+        LoginProof: {
+            /** @description Code of the authenticator app, or a recovery code. */
+            code?: string | null;
+            /** @description The user's own password. */
+            password?: string | null;
+            /** @description Address of a one-time login link that an administrator's token has created for the same user, or its part after `#link=`. */
+            link?: string | null;
+        };
         /** @description Ways to log in to this platform: name and password, and external identity providers. */
         LoginSources: {
             /** @description The platform's name. */
@@ -10789,7 +10798,7 @@ export interface operations {
                  *       "password": "a sentence is a good one"
                  *     }
                  */
-                "application/json": components["schemas"]["IdentityProof"];
+                "application/json": components["schemas"]["LoginProof"];
             };
         };
         responses: {

@@ -76,7 +76,7 @@ async def test_a_login_link_works_once(stage: Stage) -> None:
 
 async def test_a_login_link_expires(stage: Stage) -> None:
     ada = await stage.add_user("ada")
-    link = await stage.platform.identity.create_login_link(ada)
+    link = await stage.platform.identity.links.create(ada)
     stage.clock.move(stage.settings.auth.login_link_lifetime + 1)
     async with stage.client() as browser:
         answer = await browser.post(

@@ -13,6 +13,7 @@ from aitne.api.account_views import (
     EnrolmentView,
     FactorView,
     IdentityProof,
+    LoginProof,
     NewPassword,
     ProtectionView,
     RecoveryCodes,
@@ -110,7 +111,7 @@ async def change_password(
 
 @router.post("/account/reauthenticate", status_code=204, tags=["account"])
 async def reauthenticate(
-    body: IdentityProof, actor: Writer, request: Request, platform: PlatformDep
+    body: LoginProof, actor: Writer, request: Request, platform: PlatformDep
 ) -> None:
     """Confirm your identity. New tokens, webhooks, mail addresses and second factors require that.
 
@@ -118,7 +119,11 @@ async def reauthenticate(
     `reauthentication_required`.
     """
     await platform.account.reauthenticate(
-        actor, _cookie(request, platform), code=body.code, password=body.password
+        actor,
+        _cookie(request, platform),
+        code=body.code,
+        password=body.password,
+        link=body.link,
     )
 
 

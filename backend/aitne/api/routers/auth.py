@@ -186,7 +186,7 @@ async def use_login_link(
 @router.post("/auth/login-links", status_code=201)
 async def create_login_link(caller: CallerDep, platform: PlatformDep) -> LoginLink:
     """Create a one-time link that logs you in, for example in another browser."""
-    link = await platform.identity.create_login_link(caller.actor)
+    link = await platform.identity.links.create(caller.actor)
     return LoginLink(url=link.url, expires_at=link.expires_at)
 
 

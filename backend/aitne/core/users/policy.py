@@ -418,7 +418,8 @@ def require_portal_login(actor: Actor, what: str) -> None:
         )
     if actor.authenticated_at is None:
         raise ReauthenticationRequired(
-            "Enter your password or a code of your second factor: you were logged in by a link."
+            "Confirm your identity with your password or a code of your second factor: you were logged "
+            "in by a link of a token."
         )
 
 
@@ -434,8 +435,9 @@ def require_recent_authentication(actor: Actor, now: datetime) -> None:
     since = actor.authenticated_at
     if since is None or (now - since).total_seconds() > REAUTHENTICATION_S:
         raise ReauthenticationRequired(
-            "Enter your password or a code of your second factor again: your login is "
-            "too old for a change of the credentials of your account."
+            "Confirm your identity with your password, a code of your second factor or, as an "
+            "administrator, a new login link (`aitne open --print`): your login is too old for a change "
+            "of the credentials of your account."
         )
 
 

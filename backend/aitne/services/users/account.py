@@ -24,6 +24,7 @@ from aitne.core.users.policy import (
 from aitne.services.platform.secrets import hashed, new_secret
 from aitne.services.users.arrivals import OWN, LoginService
 from aitne.services.users.identity import lockout_key
+from aitne.services.users.login_links import LoginLinks
 from aitne.services.users.login_results import OneTimeLink
 from aitne.services.users.passwords import check_new_password
 from aitne.services.users.second_factor import Enrolment, FactorState, SecondFactors
@@ -73,7 +74,9 @@ class AccountService:
         hasher: PasswordHasher,
         factors: SecondFactors,
         arrivals: LoginService,
+        links: LoginLinks,
     ) -> None:
+        self._links = links
         self._arrivals = arrivals
         self._store = store
         self._settings = settings
@@ -121,14 +124,20 @@ class AccountService:
         return await self._store.revoke_sign_ins(actor.name, keep=cookie_hash)
 
     async def reauthenticate(
-        self, actor: Actor, cookie: str | None, *, code: str | None, password: str | None
+        self,
+        actor: Actor,
+        cookie: str | None,
+        *,
+        code: str | None,
+        password: str | None,
+        link: str | None,
     ) -> None:
         """Record that the user of the browser with this session cookie has authenticated again,
-        with a code of the second factor or the password.
+        with a code of the second factor, the password or a login link.
 
         Raises:
-            NotAllowed: the code or the password is wrong.
-            InvalidInput: neither is given, or the account has no such credential.
+            NotAllowed: the code, the password or the link is wrong.
+            InvalidInput: none is given, or the account has no such credential.
             Conflict: the request was authenticated by a token instead of a browser login.
             RateLimited: there were too many wrong codes or passwords.
             Unavailable: the identity source does not answer.
@@ -144,8 +153,10 @@ class AccountService:
             if user.name != actor.name:
                 raise NotAllowed(f"This is the password of {user.name}, and you are {actor.name}.")
             await self._store.clear_lockout(_password_key(actor))
+        elif link is not None:
+            await self._links.prove(actor, link)
         else:
-            raise InvalidInput.field("password", "the password or a code is needed")
+            raise InvalidInput.field("password", "the password, a code or a login link is needed")
         await self._store.note_authentication(hashed(cookie), self._clock())
 
     async def change_password(

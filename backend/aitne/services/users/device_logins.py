@@ -151,7 +151,8 @@ class DeviceLoginService:
         expires_at = await self._users.check_token(actor, scopes=scopes, lifetime_s=lifetime_s)
         if actor.authenticated_at is None or actor.authenticated_at <= _seen_at(request):
             raise ReauthenticationRequired(
-                "Enter your password or a code of your second factor: a program that logs in as you "
+                "Confirm your identity with your password, a code of your second factor or, as an "
+                "administrator, a new login link (`aitne open --print`): a program that logs in as you "
                 "always requires it."
             )
         await self._answer(

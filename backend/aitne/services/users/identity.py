@@ -18,15 +18,14 @@ from aitne.core.ports.store import Store
 from aitne.core.sessions import session_tokens
 from aitne.core.settings import Settings
 from aitne.core.users.names import name_key, without_domain
-from aitne.core.users.policy import refuse_impersonation, require_full_login
 from aitne.services.audit import AuditService
 from aitne.services.platform.secrets import hashed, new_secret
 from aitne.services.users.arrivals import IdentityUnavailable, LoginService
 from aitne.services.users.devices import device_words
 from aitne.services.users.known_browsers import KnownBrowsers
+from aitne.services.users.login_links import LoginLinks, UsedLoginLink
 from aitne.services.users.login_results import (
     AuthRedirect,
-    OneTimeLink,
     RequestOrigin,
     SecondStep,
     WebLogin,
@@ -39,7 +38,7 @@ TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
 TICKET_LIFETIME_S = 300
 REDIRECT_LIFETIME_S = 600
 _LINK_OVER = "This login link was used before or has expired. Ask for a new one, or log in with your password."
-_LINK, _TICKET, _REDIRECT = "login_link", "second_step", "redirect"
+_TICKET, _REDIRECT = "second_step", "redirect"
 _HARDLY_A_PASSWORD = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 """Names that the audit log may contain although no account has them."""
 _MOST_TRIES = 5
@@ -90,6 +89,7 @@ class IdentityService:
         arrivals: LoginService,
         factors: SecondFactors,
         audit: AuditService,
+        links: LoginLinks,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -98,6 +98,7 @@ class IdentityService:
         self._audit = audit
         self._browsers = KnownBrowsers(settings, clock)
         self.arrivals = arrivals
+        self.links = links
 
     async def login(
         self, username: str, password: str, visit: RequestOrigin
@@ -192,43 +193,18 @@ class IdentityService:
         )
         return login
 
-    async def create_login_link(self, actor: Actor) -> OneTimeLink:
-        """Create a link that logs the actor in once, without a second factor.
-
-        Raises:
-            NotAllowed: the token in use has fewer permissions than the login by the link.
-        """
-        refuse_impersonation(actor, "create login links")
-        require_full_login(actor, "A login link", outlives=False)
-        secret = new_secret()
-        expires_at = self._clock() + timedelta(seconds=self._settings.auth.login_link_lifetime)
-        until = actor.until
-        if until is not None:
-            expires_at = min(expires_at, until)
-        behind = {"token_id": actor.token_id, "until": None if until is None else until.isoformat()}
-        await self._store.put_secret(_LINK, hashed(secret), actor.name, expires_at, behind)
-        return OneTimeLink(f"{self._settings.portal_url}/login#link={secret}", expires_at)
-
     async def login_by_link(self, token: str, visit: RequestOrigin | None = None) -> WebLogin:
         """Log in with the token of a one-time link.
 
         Raises ``NotAuthenticated`` if the link was used or has expired.
         """
         visit = visit or RequestOrigin()
-        taken = await self._store.take_secret(_LINK, hashed(token), self._clock())
-        user = await self.arrivals.find(taken[0]) if taken is not None else None
-        if user is None or user.disabled:
+        link = await self.links.use(token)
+        user = await self.arrivals.find(link.owner) if link is not None else None
+        if link is None or user is None or user.disabled:
             raise NotAuthenticated(_LINK_OVER)
-        data = {} if taken is None else taken[1]
-        until = data.get("until")
         try:
-            login = await self._begin(
-                user,
-                "link",
-                visit,
-                token_id=data.get("token_id"),
-                until=None if until is None else datetime.fromisoformat(until),
-            )
+            login = await self._begin(user, "link", visit, link=link)
         except NotFound as error:  # its token was revoked
             raise NotAuthenticated(_LINK_OVER) from error
         await self._record(user.name, "allowed", visit, {"source": "link"})
@@ -381,12 +357,12 @@ class IdentityService:
         visit: RequestOrigin,
         recovery_codes: tuple[str, ...] = (),
         *,
-        token_id: str | None = None,
-        until: datetime | None = None,
+        link: UsedLoginLink | None = None,
     ) -> WebLogin:
-        """Create a sign-in, which ends with the access token ``token_id`` and at ``until``, the
-        earlier of the two.
+        """Create a sign-in. One by a ``link`` ends with the credential that made the link, and counts
+        as no later authentication than that credential's.
         """
+        until = None if link is None else link.until
         token, csrf, now = new_secret(), new_secret(), self._clock()
         expires_at = now + timedelta(seconds=self._settings.auth.session_lifetime)
         sign_in = SignIn(
@@ -398,7 +374,8 @@ class IdentityService:
             created_at=now,
             last_seen_at=now,
             expires_at=expires_at if until is None else min(expires_at, until),
-            token_id=token_id,
+            token_id=None if link is None else link.token_id,
+            authenticated_at=None if link is None else link.authenticated_at,
             idle_ends_at=self._idle_ends_at(),
         )
         unknown = self._browsers.number(user.name, visit.browser) is None

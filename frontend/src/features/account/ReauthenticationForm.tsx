@@ -1,15 +1,15 @@
-import { Button, PasswordInput, Text } from "@mantine/core";
+import { Button, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { CommandLine } from "@/components/CommandLine";
 import { FormModal } from "@/components/FormModal";
 import { useLogout } from "@/hooks/use-logout";
 import { accountQuery, reauthenticateWith } from "./account";
 import { CodeField } from "./CodeField";
+import { proofOf } from "./proof-of-identity";
 
-type Proof = "password" | "code" | "login";
-
-/** Form for the password or a code; loaded on demand. */
+/** Form for the password, a code or a login link; loaded on demand. */
 export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: () => void; onClose: () => void }) {
   const { t } = useTranslation();
   const account = useQuery(accountQuery).data;
@@ -17,7 +17,7 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
   const [value, setValue] = useState("");
   const proof = proofOf(account);
   const confirm = useMutation({
-    mutationFn: () => reauthenticateWith(proof === "code" ? { code: value } : { password: value }),
+    mutationFn: () => reauthenticateWith(proof === "code" ? { code: value } : proof === "link" ? { link: value } : { password: value }),
     onSuccess: onConfirmed,
   });
   if (proof === "login") {
@@ -30,6 +30,19 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
       </FormModal>
     );
   }
+  if (proof === "none") {
+    return (
+      <FormModal title={t("Set a password first")} action={t("Close")} busy={false} error={null} onClose={onClose} onSubmit={onClose}>
+        <Text size="sm">
+          {t("You were logged in by a link, and your account has no password with which to confirm this change. Ask an administrator for a link that sets one.")}
+        </Text>
+        <Stack gap={4}>
+          <Text size="sm" c="dimmed">{t("The administrator's command:")}</Text>
+          <CommandLine command={`aitne admin user reset-link ${account?.name ?? ""}`} />
+        </Stack>
+      </FormModal>
+    );
+  }
   return (
     <FormModal
       title={t("Confirm your identity")}
@@ -37,15 +50,14 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
       testId="reauthenticate"
       size="sm"
       busy={confirm.isPending}
-      disabled={value === ""}
+      disabled={value.trim() === ""}
       error={confirm.error}
       onClose={onClose}
       onSubmit={() => confirm.mutate()}
     >
       <Text size="sm">{t("This change affects the security of your account. Confirm your identity to continue.")}</Text>
-      {proof === "code" ? (
-        <CodeField value={value} onChange={setValue} />
-      ) : (
+      {proof === "code" && <CodeField value={value} onChange={setValue} />}
+      {proof === "password" && (
         <PasswordInput
           label={t("Password")}
           value={value}
@@ -55,12 +67,24 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
           data-testid="reauthenticate-password"
         />
       )}
+      {proof === "link" && (
+        <>
+          <Stack gap={4}>
+            <Text size="sm">{t("Your account has no password. Print a new login link on the platform's machine:")}</Text>
+            <CommandLine command="aitne open --print" />
+          </Stack>
+          <TextInput
+            label={t("Login link")}
+            description={t("Paste it here instead of opening it. It works once.")}
+            value={value}
+            onChange={(event) => setValue(event.currentTarget.value)}
+            autoComplete="off"
+            spellCheck={false}
+            data-autofocus
+            data-testid="reauthenticate-link"
+          />
+        </>
+      )}
     </FormModal>
   );
-}
-
-/** How the account can be confirmed; identity providers with a redirect require a new login. */
-function proofOf(account: { has_password: boolean; source: string; second_factor: { enabled: boolean } } | undefined): Proof {
-  if (account === undefined || account.has_password || ["ldap", "pam"].includes(account.source)) return "password";
-  return account.second_factor.enabled ? "code" : "login";
 }

@@ -42,8 +42,8 @@ export const protectionQuery = (name: string) =>
     queryFn: ({ signal }) => must(client.GET("/api/v1/users/{name}/protection", { params: { path: { name } }, signal })),
   });
 
-/** Confirms the user's identity with a password or a second-factor code, which is required before tokens, webhooks or mail addresses are created. */
-export function reauthenticateWith(proof: { password: string } | { code: string }): Promise<void> {
+/** Confirms the user's identity, which is required before tokens, webhooks or mail addresses are created. */
+export function reauthenticateWith(proof: { password: string } | { code: string } | { link: string }): Promise<void> {
   return done(client.POST("/api/v1/account/reauthenticate", { body: proof }));
 }
 
