@@ -9,6 +9,7 @@ import pytest
 from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
+from aitne.core.models.base import KeepTime, MemoryBytes, Seconds
 from aitne.core.validation import explain, message_of
 
 
@@ -22,6 +23,12 @@ def _odd(value: int) -> int:
     ("kind", "value", "words"),
     [
         (Annotated[int, Field(le=64)], 65, "is too large (at most 64)"),
+        (Seconds, "9999d", "is too large (at most 10 years)"),
+        (Seconds, "0m", "is too small (at least 1 second)"),
+        (Seconds, 10 * 366 * 86_400, "is too large (at most 10 years)"),
+        (KeepTime, "40000d", "is too large (at most 100 years)"),
+        (MemoryBytes, "2000P", "is too large (at most 1024 PiB)"),
+        (MemoryBytes, "0M", "is too small (at least 1 byte)"),
         (Annotated[str, Field(max_length=1)], "ab", "is too long (at most 1 character)"),
         (Annotated[list[int], Field(min_length=2)], [], "has too few entries (at least 2 entries)"),
         (Literal["gloo", "nccl"], "mpi", "must be 'gloo' or 'nccl'"),

@@ -18,6 +18,7 @@ from pydantic import (
     computed_field,
     model_validator,
 )
+from pydantic_core import PydanticKnownError
 
 from aitne.core import units
 
@@ -97,6 +98,10 @@ def deprecated_copy(field: str, kind: Any) -> Any:
 
 
 _LONGEST_QUANTITY = 32
+MAX_MEMORY = 1 << 60
+MAX_MEMORY_TEXT = "1024 PiB"
+_MAX_SECONDS = 10 * 365 * 86_400
+_MAX_KEEP_SECONDS = 100 * 365 * 86_400
 
 
 def read_memory(value: object) -> object:
@@ -113,6 +118,22 @@ def read_duration(value: object) -> object:
     """
     text = _quantity(value)
     return value if text is None else units.parse_written_duration(text)
+
+
+def quantity_bounds(least: int, least_text: str, most: int, most_text: str) -> BeforeValidator:
+    """Return a validator whose errors name the bounds with their units. Those of ``Field``, for the
+    schema, are numbers of bytes or seconds, which users do not write.
+    """
+
+    def check(value: object) -> object:
+        if isinstance(value, int) and not isinstance(value, bool):
+            if value > most:
+                raise PydanticKnownError("less_than_equal", {"le": most_text})
+            if value < least:
+                raise PydanticKnownError("greater_than_equal", {"ge": least_text})
+        return value
+
+    return BeforeValidator(check)
 
 
 def _quantity(value: object) -> str | None:
@@ -194,13 +215,15 @@ DurationText = Annotated[
 ]
 MemoryBytes = Annotated[
     int,
-    Field(strict=True, ge=1, le=1 << 60),
+    Field(strict=True, ge=1, le=MAX_MEMORY),
+    quantity_bounds(1, "1 byte", MAX_MEMORY, MAX_MEMORY_TEXT),
     BeforeValidator(read_memory, json_schema_input_type=MemoryText),
 ]
 """Number of bytes, for which users write a text such as ``16G``."""
 Seconds = Annotated[
     int,
-    Field(strict=True, ge=1, le=10 * 365 * 86_400),
+    Field(strict=True, ge=1, le=_MAX_SECONDS),
+    quantity_bounds(1, "1 second", _MAX_SECONDS, "10 years"),
     BeforeValidator(read_duration, json_schema_input_type=DurationText),
 ]
 """Number of seconds, for which users write a text such as ``4h``."""
@@ -221,7 +244,8 @@ def read_keep_time(value: object) -> object:
 
 
 KeepTime = Annotated[
-    Annotated[int, Field(strict=True, ge=1, le=100 * 365 * 86_400)] | Literal["forever"],
+    Annotated[int, Field(strict=True, ge=1, le=_MAX_KEEP_SECONDS)] | Literal["forever"],
+    quantity_bounds(1, "1 second", _MAX_KEEP_SECONDS, "100 years"),
     BeforeValidator(read_keep_time, json_schema_input_type=int | DurationText),
 ]
 """Number of seconds, or ``forever``; input may also be a text such as ``90d``."""

@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from aitne.core import units
 from aitne.core.models.base import (
+    MAX_MEMORY,
+    MAX_MEMORY_TEXT,
     DurationText,
     Frozen,
     MemoryText,
@@ -18,6 +20,7 @@ from aitne.core.models.base import (
     Strict,
     UserName,
     UtcTime,
+    quantity_bounds,
     read_duration,
     read_memory,
 )
@@ -44,13 +47,15 @@ def _whole(unit: int, name: str) -> AfterValidator:
 
 _Memory = Annotated[
     int,
-    Field(strict=True, ge=0, le=1 << 60),
+    Field(strict=True, ge=0, le=MAX_MEMORY),
+    quantity_bounds(0, "0 MiB", MAX_MEMORY, MAX_MEMORY_TEXT),
     _whole(MIB, "MiB"),
     BeforeValidator(read_memory, json_schema_input_type=int | MemoryText),
 ]
 _Wall = Annotated[
     int,
     Field(strict=True, ge=0, le=MOST),
+    quantity_bounds(0, "0 minutes", MOST, "34,000 years"),
     _whole(60, "minutes"),
     BeforeValidator(read_duration, json_schema_input_type=int | DurationText),
 ]

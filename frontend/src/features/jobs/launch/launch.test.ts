@@ -214,6 +214,12 @@ describe("problems", () => {
     expect(general).toEqual(["distributed.backend: Needs a GPU."]);
   });
 
+  it("of the working folder are assigned to the template's parameter", () => {
+    const wrong = [problem("workdir", "there is no folder /nope")];
+    expect(mapProblems(wrong, { ...template, workdir_from: "folder" })).toEqual({ fields: { "parameters.folder": "There is no folder /nope." }, general: [] });
+    expect(mapProblems(wrong, { ...template, workdir_from: null }).general).toEqual(["workdir: There is no folder /nope."]);
+  });
+
   it("of an empty required field are detected locally", () => {
     const values = initialValues(template, "p", []);
     expect(Object.keys(localProblems(template, values))).toEqual(["parameters.script"]);

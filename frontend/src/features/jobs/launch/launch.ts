@@ -261,10 +261,11 @@ export function mapProblems(problems: readonly FieldProblem[], template: Templat
   return result;
 }
 
-/** The parameter that sets the field of `distributed` in the template. */
-function sourceParameter({ distributed }: Template, path: string): string | undefined {
+/** The template's parameter that sets this field of the job. */
+function sourceParameter({ distributed, workdir_from: workdir }: Template, path: string): string | undefined {
   const { ranks_per_node_from: ranks, backend_from: backend } = distributed ?? {};
-  const name = path === "distributed.backend" ? backend : path === "distributed.ranks_per_node" ? ranks : null;
+  const sources: Partial<Record<string, string | null>> = { "distributed.backend": backend, "distributed.ranks_per_node": ranks, workdir };
+  const name = sources[path];
   return name ? `parameters.${name}` : undefined;
 }
 
