@@ -277,10 +277,7 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
         if spec.launch.prefix:
             programs.clear(_ASK_S, _CLEAR_S)
         if launcher.ran_out_of_memory(ending.code):
-            message = (
-                f"it used more than the {describe_bytes(spec.memory_bytes or 0)} of memory that it had "
-                "requested; request more next time"
-            )
+            message = f"out of memory: the job used more than its {describe_bytes(spec.memory_bytes or 0)}"
             return Ending(OUT_OF_MEMORY, "out_of_memory", message)
         return ending if ending.message is not None else by_launcher(spec, ending)
     except ProgramStartError as error:

@@ -108,7 +108,9 @@ class NotFound(AitneError):
     code = "not_found"
 
     def __init__(self, kind: str, name: object, sentence: str | None = None) -> None:
-        super().__init__(sentence or f"There is no {kind} {name} that you may see.")
+        super().__init__(
+            sentence or f"The {kind} {name} does not exist, or you have no access to it."
+        )
         self.kind = kind
         self.name = str(name)
 

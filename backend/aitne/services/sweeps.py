@@ -71,10 +71,9 @@ class SweepService:
             for other in tasks
         ):
             return
-        message = (
-            f"Goal reached: {stop.metric} {value:g} by task {task.array_task_id}; goal: "
-            f"{stop.value:g}."
-        )
+        reached, goal = f"{value:g}", f"{stop.value:g}"
+        beyond = "" if reached == goal else f" (goal: {goal})"
+        message = f"Task {task.array_task_id} reached the goal: {stop.metric} {reached}{beyond}."
         await self._store.request_cancel(
             task.array_job_id,
             self._clock(),

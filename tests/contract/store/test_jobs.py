@@ -71,7 +71,7 @@ async def test_a_session_comes_back_with_its_apps(store: SqlStore) -> None:
 
 
 async def test_no_such_job(store: SqlStore) -> None:
-    with pytest.raises(NotFound, match="no job"):
+    with pytest.raises(NotFound, match=r"The job .* does not exist"):
         await store.get_job(uuid4())
 
 

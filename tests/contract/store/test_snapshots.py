@@ -125,7 +125,7 @@ async def test_a_sweep_is_completed_when_it_has_reached_its_goal(store: SqlStore
     for task in tasks[:2]:
         for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING):
             await store.transition(task.id, state)
-    said, why = "Goal reached: accuracy 0.98 by task 0.", TerminationReason.GOAL_REACHED
+    said, why = "Task 0 reached the goal: accuracy 0.98.", TerminationReason.GOAL_REACHED
     array = await store.request_cancel(array.id, CREATED_AT, said, keep={tasks[0].id}, reason=why)
     assert (array.state, array.reason, array.message) == (JobState.RUNNING, why, said)
     cancelled = JobChanges(ended_at=CREATED_AT)

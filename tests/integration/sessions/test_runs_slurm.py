@@ -55,7 +55,7 @@ def test_a_sweep_stops_when_one_task_is_good_enough(
     assert {states[0], states[2], states[3]} == {"CANCELLED"}
     assert (found.best, found.tasks[1].values) == (1, {"accuracy": 0.9})
     rest = alice.jobs.get(found.tasks[2].job_id)
-    assert "Goal reached: accuracy 0.9 by task 1" in (rest.message or "")
+    assert "Task 1 reached the goal: accuracy 0.9" in (rest.message or "")
     snapshot = alice.jobs.snapshot(found.tasks[1].job_id).taken
     assert snapshot is not None
     assert snapshot["git"]["dirty"]

@@ -165,7 +165,7 @@ async def test_a_sweep_from_its_plan_to_good_enough(stage: Stage) -> None:
         await tell(stage, job.id, task=1, results=results(accuracy=0.93))
         tasks = await stage.store.array_tasks(job.id)
         assert [task.cancel_requested_at is not None for task in tasks] == [True, False, True, True]
-        reached = "Goal reached: accuracy 0.93 by task 1; goal: 0.9."
+        reached = "Task 1 reached the goal: accuracy 0.93 (goal: 0.9)."
         assert (tasks[2].reason, tasks[2].message) == (TerminationReason.GOAL_REACHED, reached)
         assert tasks[1].state is JobState.RUNNING
         for task in tasks:

@@ -233,7 +233,7 @@ def test_apply_wait_follows_a_job_to_its_end(aitne: Aitne, api: FakeApi, job_fil
 def test_a_sweep_that_reached_its_goal_is_a_success(
     aitne: Aitne, api: FakeApi, job_file: str
 ) -> None:
-    reached = "Goal reached: accuracy 0.98 by task 3; goal: 0.9."
+    reached = "Task 3 reached the goal: accuracy 0.98 (goal: 0.9)."
     scripted_run(api, job("COMPLETED", version=3, reason="goal_reached", message=reached))
     done = aitne("apply", "-f", job_file, "--yes", "--wait")
     assert done.status == 0

@@ -453,7 +453,7 @@ class TestSending:
 
 class TestWords:
     def test_sentence_of_the_agent_is_not_repeated_from_the_log(self) -> None:
-        told = "it used more than the 1 GiB of memory that it had requested"
+        told = "out of memory: the job used more than its 1 GiB"
         job = make_job(
             name="train",
             state=JobState.OUT_OF_MEMORY,

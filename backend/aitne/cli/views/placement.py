@@ -41,15 +41,16 @@ def placement_facts(placement: Mapping[str, Any] | None) -> Iterator[tuple[str, 
     if placement["order"]:
         yield "Rank order", compress_hostlist(placement["order"])
     for name, title in (("crossings", "Crossings"), ("busiest_uplink", "Busiest uplink")):
-        if (cost := placement[name]) is not None:
+        cost = placement[name]
+        if cost is not None and (cost["given"] or cost["chosen"]):
             chosen = "" if cost["chosen"] is None else f", {cost['chosen']} in the rank order"
             yield title, f"{cost['given']} by name{chosen}"
-    yield "Because", placement["reason"]
+    yield "Reason", placement["reason"]
     for other in placement["alternatives"]:
         wait = f", after {output.duration(int(other['wait_s']))}" if other["wait_s"] else ""
-        yield "Or", f"{_uses(other['leaves'])}{wait}"
+        yield "Alternative", f"{_uses(other['leaves'])}{wait}"
     for change in placement["changes"]:
-        yield "Or", change
+        yield "Alternative", change
 
 
 def _leaves(count: int) -> str:

@@ -215,12 +215,14 @@ def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterabl
     if exceeded:
         return
     if able:
-        number = "1 node has" if able == 1 else f"{able} nodes have"
+        nodes_able = "1 node has" if able == 1 else f"{able} nodes have"
         yield FieldProblem(
             "resources.nodes",
-            f"{resources.nodes} requested; {number} that much",
+            f"{resources.nodes} nodes requested; the job can use {able}"
+            if able == len(nodes)
+            else f"{resources.nodes} nodes requested; {nodes_able} the requested CPUs, memory and GPUs",
             str(resources.nodes),
-            f"1 to {able}",
+            "1" if able == 1 else f"1 to {able}",
         )
     else:
         yield FieldProblem(

@@ -47,9 +47,7 @@ def check_submit_dir(lines: Sequence[str], begin: int, wish: SbatchConversion) -
     if not any("SLURM_SUBMIT_DIR" in line for line in lines[begin:]):
         return
     if "workdir" not in wish.fields:
-        why = (
-            "is the folder that sbatch was called in, which a job file does not know: set `workdir`"
-        )
+        why = "is the job's folder here, with sbatch the one that it was called in: set `workdir`"
         wish.note(begin + 1, "SLURM_SUBMIT_DIR", why)
     elif wish.fields["workdir"] != wish.folder:
         why = f"is {wish.fields['workdir']} here; with --chdir sbatch sets the folder that it was called in"

@@ -206,7 +206,8 @@ def _set_workdir(wish: SbatchConversion, synced: str | None) -> None:
         wish.note(
             1,
             "workdir",
-            "sbatch starts a job where it is called, this one starts in the home folder",
+            "sbatch starts a job where it is called, and this one starts in your home: set `workdir` to change "
+            "that",
         )
     else:
         wish.fields["workdir"] = wish.folder

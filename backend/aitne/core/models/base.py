@@ -262,8 +262,8 @@ NAME_RULES = {
     "a to z), digits, _ . - and @, at most 128",
     PROJECT_NAME: "a project name begins with a letter, a digit or _ and consists of lower-case "
     "letters, digits, _ . and -, at most 64",
-    ENV_NAME: "the name of a variable begins with a letter or _ and consists of letters, digits and "
-    "_, at most 128",
+    ENV_NAME: "the name of a variable consists of letters, digits and _, does not begin with a digit "
+    "and has at most 128 characters",
 }
 """Description of each pattern for names, for error messages."""
 UserName = Annotated[str, Field(pattern=USER_NAME)]

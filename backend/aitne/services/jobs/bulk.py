@@ -135,5 +135,5 @@ def _unknown(job_id: UUID) -> Cancelled:
     return Cancelled(
         id=job_id,
         outcome=CancelOutcome.NOT_FOUND,
-        reason="There is no job with this ID that you may see.",
+        reason="This job does not exist, or you have no access to it.",
     )

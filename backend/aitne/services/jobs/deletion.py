@@ -154,5 +154,5 @@ def _unknown(job_id: UUID) -> Deleted:
     return Deleted(
         id=job_id,
         outcome=DeleteOutcome.NOT_FOUND,
-        reason="There is no job with this ID that you may see.",
+        reason="This job does not exist, or you have no access to it.",
     )

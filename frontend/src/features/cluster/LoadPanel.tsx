@@ -174,7 +174,8 @@ function LoadChart({ history, title, used, total, format, colour, onPick }: Char
         <strong>{title}</strong>
         {latest !== undefined && (
           <span>
-            {format(latest[used])} {total !== undefined && <span className={table.dim}>{t("of {{total}}", { total: format(latest[total]) })}</span>}
+            {total === undefined ? t("avg {{mean}}", { mean: format(latest[used]) }) : format(latest[used])}{" "}
+            {total !== undefined && <span className={table.dim}>{t("of {{total}}", { total: format(latest[total]) })}</span>}
           </span>
         )}
         <Text span size="xs" c="dimmed" ml="auto">

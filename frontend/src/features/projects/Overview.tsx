@@ -187,7 +187,7 @@ function LimitItem({ row }: { row: LimitRow }) {
           {used === null
             ? t("max. {{most}}", { most: limit ?? "" })
             : limit === null
-              ? t("{{used}}, no limit", { used })
+              ? t("{{used}} in use, no limit", { used })
               : t("{{used}} of {{most}}", { used, most: limit })}
         </Text>
       </Group>

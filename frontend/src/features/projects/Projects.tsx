@@ -52,11 +52,11 @@ export function ProjectsPage() {
       {query.isError && !projects && <PageError error={query.error} onRetry={() => query.refetch()} />}
       {projects?.length === 0 && (
         <div className="card">
-          <EmptyState icon={filtered ? SearchX : FolderOpen} title={filtered ? t("No matching projects") : t("No projects")}>
+          <EmptyState icon={filtered ? SearchX : FolderOpen} title={filtered ? t("No matching projects") : admin ? t("No shared projects") : t("No projects")}>
             {filtered
               ? t("The search covers the name and the title.")
               : admin
-                ? t("Personal projects of users are hidden.")
+                ? t("Personal projects, such as your {{project}}, are not listed.", { project: me.user.default_project })
                 : t("Request a project, or ask a project manager for an invitation.")}
           </EmptyState>
         </div>
@@ -124,7 +124,7 @@ function Filters({ value, admin, total, onChange }: FiltersProps) {
         />
       )}
       <Text size="sm" c="dimmed" role="status">
-        {total !== undefined && t("{{count}} projects", { count: total })}
+        {total !== undefined && total > 0 && t("{{count}} projects", { count: total })}
       </Text>
     </div>
   );

@@ -71,7 +71,7 @@ def test_a_free_node_starts_it_now() -> None:
         (ask(gpu=1, kind="h100"), "resources.gpu", "type h100", "at most a100:4"),
         (ask(cpu=9), "resources.cpu", "9 requested; the largest node has 8", "1 to 8"),
         (ask(memory=33 * G), "resources.memory", "33 GiB requested; the largest", "at most 32 GiB"),
-        (ask(nodes=3, cpu=8), "resources.nodes", "3 requested; 2 nodes have that much", "1 to 2"),
+        (ask(nodes=3, cpu=8), "resources.nodes", "3 nodes requested; the job can use 2", "1 to 2"),
     ],
 )
 def test_resource_that_never_fits_is_named(

@@ -124,7 +124,7 @@ def test_an_administrator_without_the_scope_is_a_user_like_any_other() -> None:
 
 
 def test_hidden_job_and_refused_action_raise_different_errors() -> None:
-    with pytest.raises(NotFound, match="no job 7 that you may see"):
+    with pytest.raises(NotFound, match="The job 7 does not exist, or you have no access"):
         require(
             PolicyAction.JOB_CANCEL, ACTORS[Relation.OTHER], "job", 7, owner="ada", project="vision"
         )

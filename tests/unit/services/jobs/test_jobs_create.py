@@ -143,7 +143,12 @@ async def test_a_job_of_another_project_cannot_be_waited_for(bench: Bench) -> No
         ({"resources": {"gpu": "h100:1"}}, "resources.gpu", "of type h100", "a100:4"),
         ({"resources": {"cpu": 9}}, "resources.cpu", "the largest node has 8", "1 to 8"),
         ({"resources": {"memory": "1T"}}, "resources.memory", "has 32 GiB", "at most 32 GiB"),
-        ({"resources": {"nodes": 2}}, "resources.nodes", "1 node has that much", "1 to 1"),
+        (
+            {"resources": {"nodes": 2}},
+            "resources.nodes",
+            "2 nodes requested; the job can use 1",
+            "1",
+        ),
         ({"resources": {"nodes": 5}}, "resources.nodes", "more than the limit", "at most 4"),
         (
             {"template": "jupiterlab"},
@@ -424,5 +429,5 @@ async def test_missing_profile_error_explains_its_origin(bench: Bench) -> None:
     job = await bench.create(distributed={"ranks_per_node": 2})
     with pytest.raises(NotFound, match="has no profile: the ranks of a program that uses aitne"):
         await bench.jobs.profile(ADA, job.id)
-    with pytest.raises(NotFound, match="There is no job"):
+    with pytest.raises(NotFound, match="does not exist"):
         await bench.jobs.profile(EVE, job.id)

@@ -87,7 +87,9 @@ async def test_named_nodes_must_hold_the_job(bench: Bench) -> None:
     said = await refused(bench, placement={"nodes": "n3"}, resources={"gpu": 2})
     assert said == {"placement.nodes": "n3 cannot provide what the job requests on each node"}
     said = await refused(bench, placement={"exclude": "n2"}, resources={"nodes": 2, "gpu": 2})
-    assert said == {"resources.nodes": "2 requested; 1 node has that much"}
+    assert said == {
+        "resources.nodes": "2 nodes requested; 1 node has the requested CPUs, memory and GPUs"
+    }
     said = await refused(bench, placement={"exclude": "n[1-3]"})
     assert said == {"placement.exclude": "no node is left"}
 

@@ -16,6 +16,7 @@ import { notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
 import { Refusal } from "@/components/Refusal";
 import { PlanView } from "@/components/PlanView";
+import { ServerText } from "@/components/ServerText";
 import { useRefusal } from "@/hooks/use-refusal";
 import { ComposeForm } from "./ComposeForm";
 import { isBatchScript, setField } from "./job-yaml";
@@ -205,7 +206,7 @@ export function ComposePage() {
         )}
         <div className={classes.footRow}>
           <div className={classes.plan}>
-            {compose.problems.length > 0 && (
+            {compose.problems.length > 0 && !isBatchScript(compose.text) && (
               <List size="sm" c="var(--bad)" spacing={2} data-testid="compose-problems">
                 {compose.problems.map((problem) => (
                   <List.Item key={`${problem.line}:${problem.message}`}>{t("Line {{line}}: {{message}}", { line: problem.line, message: problem.message })}</List.Item>
@@ -302,7 +303,7 @@ function Notes({ notes, onClose }: { notes: readonly ImportNote[]; onClose: () =
       <List size="sm" spacing={4}>
         {notes.map((note) => (
           <List.Item key={`${note.line}:${note.option}`}>
-            {t("Line {{line}}:", { line: note.line })} <code>{note.option}</code> <span lang="en">{note.message}</span>
+            {t("Line {{line}}:", { line: note.line })} <code>{note.option}</code> <ServerText>{note.message}</ServerText>
           </List.Item>
         ))}
       </List>

@@ -22,7 +22,9 @@ describe("a job file's text", () => {
     expect(broken.value).toBeNull();
     expect(broken.problems[0]?.line).toBeGreaterThan(1);
     expect(parseJob("a: 1\na: 2").problems[0]?.line).toBe(2);
-    expect(parseJob("- a").value).toBeNull();
+    expect(parseJob("- a")).toEqual({ value: null, problems: [{ line: 1, message: "A job file consists of fields such as `name: value`." }] });
+    expect(parseJob("name: a\ncommands\ncpu: 1\n").problems).toContainEqual({ line: 2, message: "This is no `name: value`: the colon is missing, or the indentation is wrong." });
+    expect(parseJob("name: a\n\tcpu: 1\n").problems[0]?.message).toBe("Lines are indented by blanks, not by tabs.");
     // As YAML 1.2 means it.
     expect(parseJob("a: no\nb: 010\nc: 1:30:00").value).toEqual({ a: "no", b: 10, c: "1:30:00" });
   });

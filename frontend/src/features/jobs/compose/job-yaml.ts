@@ -2,7 +2,9 @@
  * A job file as text that a form and an editor change together. The text is the source of truth: the form reads it
  * and writes single fields into it, so comments, order and unknown fields are preserved.
  */
-import { Document, isMap, isScalar, LineCounter, parseDocument } from "yaml";
+import i18next from "i18next";
+import { Document, isMap, isScalar, LineCounter, parseDocument, type YAMLError } from "yaml";
+import { msg } from "@/i18n/msg";
 
 export type Path = readonly (string | number)[];
 
@@ -25,13 +27,29 @@ function parse(text: string) {
   return { lines, document: parseDocument(text, { ...OPTIONS, lineCounter: lines }) };
 }
 
+/** What the errors of the parser, which are in English for programmers, mean in a job file. */
+const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
+  BAD_INDENT: msg("The indentation does not fit the lines above."),
+  BAD_SCALAR_START: msg("A text that begins with this character needs quotes."),
+  BLOCK_AS_IMPLICIT_KEY: msg("A text with a colon and a blank needs quotes."),
+  DUPLICATE_KEY: msg("This field is given twice."),
+  MISSING_CHAR: msg("A quote, a bracket or a comma is missing."),
+  MULTILINE_IMPLICIT_KEY: msg("This is no `name: value`: the colon is missing, or the indentation is wrong."),
+  TAB_AS_INDENT: msg("Lines are indented by blanks, not by tabs."),
+};
+
+function wordsOf({ code, message }: YAMLError): string {
+  const words = SYNTAX[code];
+  return words === undefined ? message : i18next.t(words);
+}
+
 /** Parses a job file. `value` is null if there are problems; an empty file gives `{}`. */
 export function parseJob(text: string): ParsedJob {
   const { document, lines } = parse(text);
-  const problems = document.errors.map((error) => ({ line: lines.linePos(error.pos[0]).line, message: error.message }));
+  const problems = document.errors.map((error) => ({ line: lines.linePos(error.pos[0]).line, message: wordsOf(error) }));
   if (problems.length > 0) return { value: null, problems };
   if (document.contents === null) return { value: {}, problems: [] };
-  if (!isMap(document.contents)) return { value: null, problems: [{ line: 1, message: "no-mapping" }] };
+  if (!isMap(document.contents)) return { value: null, problems: [{ line: 1, message: i18next.t("A job file consists of fields such as `name: value`.") }] };
   keepEnvTexts(document.get("env"));
   try {
     return { value: document.toJS({ maxAliasCount: 100 }) as Record<string, unknown>, problems: [] };

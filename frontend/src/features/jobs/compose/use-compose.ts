@@ -1,7 +1,6 @@
 import { useDebouncedValue, useLocalStorage } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useMemo, useRef } from "react";
-import { useTranslation } from "react-i18next";
 import { launch } from "@/api/actions";
 import { ApiProblem } from "@/api/problem";
 import { planQuery } from "@/api/queries";
@@ -15,7 +14,6 @@ const draftKey = (user: string) => `aitne-compose-draft-${user}`;
 
 /** The text of a job file with its parsed value, problems and plan. */
 export function useCompose(user: string, onLaunched: (job: Job, file: JobFile) => void) {
-  const { t } = useTranslation();
   const [text, setText] = useLocalStorage({
     key: draftKey(user),
     defaultValue: "",
@@ -50,9 +48,9 @@ export function useCompose(user: string, onLaunched: (job: Job, file: JobFile) =
   const problems = useMemo(
     (): TextProblem[] =>
       parsed.value === null
-        ? parsed.problems.map((problem) => (problem.message === "no-mapping" ? { ...problem, message: t("A job file consists of fields such as `name: value`.") } : problem))
-        : (fieldProblems ?? []).map((problem) => ({ line: lineOfField(text, problem.field), message: sentenceOf(problem) })),
-    [parsed, fieldProblems, text, t],
+        ? parsed.problems
+        : (fieldProblems ?? []).map((problem) => ({ line: lineOfField(text, problem.field), message: sentenceOf(problem) })).sort((a, b) => a.line - b.line),
+    [parsed, fieldProblems, text],
   );
   const errors = useMemo(() => {
     const messages: Record<string, string> = {};

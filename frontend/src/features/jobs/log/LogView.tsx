@@ -181,7 +181,7 @@ function SearchField({ search, field }: { search: LogSearch; field: RefObject<HT
     : hits.length === 0
       ? t("no matches")
       : position < 0
-        ? t("{{count}} lines", { count: hits.length })
+        ? t("{{count}} matches", { count: hits.length })
         : t("{{number}} of {{total}}", { number: position + 1, total: hits.length });
   return (
     <>

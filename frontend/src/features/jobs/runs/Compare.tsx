@@ -12,7 +12,7 @@ import { BackLink } from "@/components/PageHead";
 import { PageTitle } from "@/components/PageTitle";
 import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
-import { MOST_RUNS, readRuns } from "@/lib/compared-runs";
+import { isJobId, MOST_RUNS, readRuns } from "@/lib/compared-runs";
 import { nameOfJob } from "@/lib/describe";
 import { curvesOf } from "@/lib/metric-lines";
 import { lookOf } from "@/lib/states";
@@ -30,7 +30,7 @@ export function ComparePage() {
     <>
       <BackLink to="/jobs">{t("Jobs")}</BackLink>
       <PageTitle title={t("Compare jobs")} />
-      {first !== undefined && second !== undefined ? <ComparisonLoader first={first} others={[second, ...others]} /> : <JobPicker ids={ids} />}
+      {first !== undefined && second !== undefined && ids.every(isJobId) ? <ComparisonLoader first={first} others={[second, ...others]} /> : <JobPicker ids={ids} />}
     </>
   );
 }
@@ -40,6 +40,7 @@ function JobPicker({ ids }: { ids: readonly string[] }) {
   const navigate = useNavigate({ from: "/compare" });
   const [text, setText] = useState(ids.join(" "));
   const chosen = readRuns(text);
+  const wrong = chosen.filter((id) => !isJobId(id));
   return (
     <section className="card">
       <EmptyState icon={GitCompareArrows} title={t("Select jobs")}>
@@ -53,8 +54,8 @@ function JobPicker({ ids }: { ids: readonly string[] }) {
           void navigate({ search: { runs: chosen.join(",") } });
         }}
       >
-        <Textarea label={t("Job IDs")} description={t("Separated by spaces or commas")} value={text} onChange={(event) => setText(event.currentTarget.value)} autosize minRows={2} classNames={{ input: "mono" }} />
-        <Button type="submit" disabled={chosen.length < 2}>
+        <Textarea label={t("Job IDs")} description={t("Separated by spaces or commas")} value={text} onChange={(event) => setText(event.currentTarget.value)} error={wrong.length > 0 && t("Not the full ID of a job: {{ids}}", { ids: wrong.join(", ") })} autosize minRows={2} classNames={{ input: "mono" }} />
+        <Button type="submit" disabled={chosen.length < 2 || wrong.length > 0}>
           {t("Compare")}
         </Button>
       </form>

@@ -39,7 +39,7 @@ export function AttachedRanks({ session }: { session: Job }) {
         <Cpu size={16} aria-hidden />
         <strong>{t("Attached ranks")}</strong>
         {query.isPending && <Skeleton h={12} w={120} aria-busy="true" />}
-        {groups?.length === 0 && session.distributed === null && <span className={classes.dim}>{t("none; attach some to run cells on several GPUs or nodes")}</span>}
+        {groups?.length === 0 && session.distributed === null && <span className={classes.dim}>{t("None attached. Ranks run cells on several GPUs or nodes.")}</span>}
         {mine && (
           <ChangeButton
             className={classes.attach ?? ""}

@@ -24,10 +24,10 @@ it("shows groups that have not ended, and the last one for an hour if it failed"
 it("describes a group and what an hour of it costs", () => {
   const gpus = shape(2, 4, { count: 4, type: "a100" });
   expect(describeGroup(gpus)).toBe("8 ranks · 2 nodes · 8 × a100");
-  expect(costPerHour(gpus)).toBe("8 GPU-hours per hour");
+  expect(costPerHour(gpus)).toBe("Uses 8 GPU-hours an hour");
   const cpus = shape(1, 2, { count: 0, type: null });
   expect(describeGroup(cpus)).toBe("2 ranks · 1 node");
-  expect(costPerHour(cpus)).toBe("4 CPU-hours per hour");
+  expect(costPerHour(cpus)).toBe("Uses 4 CPU-hours an hour");
 });
 
 it("asks before a release only where ranks have something in memory", () => {

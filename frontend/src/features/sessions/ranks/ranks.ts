@@ -41,8 +41,8 @@ export function describeGroup(group: Shape): string {
 export function costPerHour({ resources }: Pick<Job, "resources">): string {
   const gpus = resources.nodes * resources.gpu.count;
   return gpus > 0
-    ? i18next.t("{{count}} GPU-hours per hour", { count: gpus })
-    : i18next.t("{{count}} CPU-hours per hour", { count: resources.nodes * resources.cpu });
+    ? i18next.t("Uses {{count}} GPU-hours an hour", { count: gpus })
+    : i18next.t("Uses {{count}} CPU-hours an hour", { count: resources.nodes * resources.cpu });
 }
 
 /** Whether a release ends running ranks and what they have in memory, rather than a pending request. */
