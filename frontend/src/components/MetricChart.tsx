@@ -19,7 +19,7 @@ const HEIGHT_PX = 240;
 /** Narrower, there is no room beside the axes: the layout is not complete yet. */
 const LEAST_WIDTH_PX = 160;
 /** Mantine's palettes; from the second round on, lines are dashed. */
-const PALETTES = ["indigo", "orange", "moon", "pink", "lime", "cyan", "red", "grape"];
+const PALETTES = ["indigo", "orange", "moon", "pink", "lime", "grape", "gray", "red"];
 
 /** Curves of one metric with axes, a legend, and the values at the pointer. */
 export function MetricChart({ metric, axis, lines }: Props) {

@@ -83,7 +83,9 @@ function RemedyButton({ job, remedy }: { job: Job; remedy: Remedy }) {
       variant="default"
       h="auto"
       mih={30}
-      styles={{ label: { whiteSpace: "normal" } }}
+      py={5}
+      ta="left"
+      styles={{ label: { height: "auto", whiteSpace: "normal", lineHeight: 1.35 } }}
       leftSection={<RotateCcw size={14} />}
       loading={rerun.isPending}
       onClick={() => rerun.mutate(optionsOf(remedy))}

@@ -196,7 +196,7 @@ function Table({ sweep, rows, metrics, order, highlighted, compared, onOrder, on
               onMouseLeave={() => onHighlight(null)}
             >
               <td data-label={t("Task")}>
-                <Group gap={8} wrap="nowrap" display="inline-flex">
+                <Group gap={8} wrap="nowrap" display="inline-flex" lh={1} style={{ verticalAlign: "middle" }}>
                   <Checkbox
                     size="xs"
                     checked={compared.includes(task.job_id)}

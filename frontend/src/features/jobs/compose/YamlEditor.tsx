@@ -31,7 +31,9 @@ const COLOURS = HighlightStyle.define([
 
 const THEME = EditorView.theme({
   "&": { height: "100%", fontSize: "13px", backgroundColor: "var(--log)", color: "var(--mantine-color-text)" },
-  "&.cm-focused": { outline: "2px solid var(--mantine-color-indigo-5)", outlineOffset: "-2px" },
+  "&.cm-focused": { outline: "none" },
+  // An outline would be below the gutter, which has a z-index of 200.
+  "&.cm-focused::after": { content: '""', position: "absolute", inset: "0", zIndex: "201", border: "2px solid var(--mantine-color-indigo-5)", borderRadius: "0 0 12px 12px", pointerEvents: "none" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
   ".cm-content": { caretColor: "var(--mantine-color-text)", padding: "10px 0" },
   ".cm-cursor": { borderLeftColor: "var(--mantine-color-text)" },

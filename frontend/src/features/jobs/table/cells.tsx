@@ -51,7 +51,11 @@ const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
   project: (job) => job.project,
   template: (job) => job.template,
   image: (job) => (job.image === "bare" ? null : job.image),
-  resources: (job) => <span title={describeResources(job.resources)}>{describeResources(job.resources)}</span>,
+  resources: (job) => (
+    <span title={describeResources(job.resources)}>
+      {describeResources(job.resources)} {job.array !== null && <ArrayMark array={job.array} narrow />}
+    </span>
+  ),
   gpus: (job) => job.resources.nodes * job.resources.gpu.count || null,
   nodes: (job) => (job.nodes.length === 0 ? null : <NodeLinks nodes={job.nodes} short />),
   placement: (job) => (job.nodes.length > 0 || isTerminal(job.state) || job.message === null ? <NodeLinks nodes={job.nodes} short /> : <Message text={job.message} />),
@@ -101,11 +105,16 @@ export function NameCell({ job, expanded, onToggle }: NameProps) {
       <GpuIdleMark job={job} />
       {job.type === "session" && <NotebookPen size={14} className={classes.mark} aria-label={t("session")} />}
       {job.session_id !== null && <Cpu size={14} className={classes.mark} aria-label={t("ranks of a session")} />}
-      {job.array !== null && (
-        <span className={classes.array}>
-          <Layers size={13} aria-hidden style={{ verticalAlign: "-2px" }} /> {job.array}
-        </span>
-      )}
+      {job.array !== null && <ArrayMark array={job.array} />}
+    </span>
+  );
+}
+
+/** The indices of an array job. On narrow screens the name needs the room, and the indices are beside the resources. */
+function ArrayMark({ array, narrow = false }: { array: string; narrow?: boolean }) {
+  return (
+    <span className={`${classes.array ?? ""} ${(narrow ? classes.narrow : classes.wide) ?? ""}`}>
+      <Layers size={13} aria-hidden style={{ verticalAlign: "-2px" }} /> {array}
     </span>
   );
 }
