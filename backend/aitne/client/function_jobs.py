@@ -110,6 +110,8 @@ class FunctionCall:
         ranks = job.pop("ranks_per_node", None)
         if ranks is not None or nodes != 1:
             job["distributed"] = {"ranks_per_node": ranks, **job.get("distributed", {})}
+        if ranks is not None:  # each rank computes, so one CPU for all of them is never meant
+            resources.setdefault("cpu", ranks)
         file = {"name": self.name[:NAME_CHARACTERS], **inherited, **job, "type": "job"}
         command = f"exec {shlex.quote(python)} {FOLDER}/run.py"
         return {**file, "commands": [command], **({"resources": resources} if resources else {})}

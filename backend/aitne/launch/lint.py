@@ -9,6 +9,7 @@ import os
 import re
 import socket
 
+from aitne.launch.cpus import available_cpus
 from aitne.launch.hosts import number
 
 TYPE_CHECKING = False
@@ -79,7 +80,7 @@ def of_this_node(ranks: int, size: int) -> NodeFacts:
     return NodeFacts(
         ranks,
         size,
-        len(os.sched_getaffinity(0)),
+        available_cpus(),
         shm_bytes,
         [name for _, name in socket.if_nameindex()],
         _resolves,

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 
+from aitne.launch.cpus import available_cpus
 from aitne.launch.errors import LaunchError
 from aitne.launch.keeper import MARK, CleanupProcess
 from aitne.launch.output import OutputRelay, RankStream
@@ -229,7 +230,7 @@ def environment(
 
 def threads(ranks: int) -> int:
     """Return the number of this node's CPUs for each of ``ranks`` ranks, at least 1."""
-    return max(1, len(os.sched_getaffinity(0)) // ranks)
+    return max(1, available_cpus() // ranks)
 
 
 def own_command() -> list[str]:

@@ -254,6 +254,10 @@ def test_job_inherits_from_its_session(
     other = call.job_file(client._session, {"nodes": 1, "environment": {"venv": "~/v"}})
     assert "image" not in other
     assert other["commands"] == ["exec python3 .aitne-function/run.py"]
+    ranks = {"nodes": 1, "ranks_per_node": 2}
+    assert call.job_file(client._session, ranks)["resources"] == {"cpu": 2}
+    wide = call.job_file(client._session, {**ranks, "resources": {"cpu": 8}})
+    assert wide["resources"] == {"cpu": 8}
     with pytest.raises(InvalidInput, match="commands cannot be set"):
         call.job_file(client._session, {"nodes": 1, "commands": ["true"]})
 
