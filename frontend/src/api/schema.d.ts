@@ -8022,7 +8022,8 @@ export interface components {
              */
             url: string;
             /**
-             * @description Branch, tag or complete commit hash.
+             * @description Branch, tag or complete commit hash. Omitted: the repository's default branch.
+             * @default HEAD
              * @example main
              */
             ref: string;

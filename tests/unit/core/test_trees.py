@@ -154,6 +154,7 @@ def test_names_that_differ_in_case_are_different_files() -> None:
 )
 def test_address_of_a_repository_is_accepted(url: str) -> None:
     assert RepoOptions(url=url, ref="v1.0/x").url == url
+    assert RepoOptions(url=url).ref == "HEAD"
 
 
 @pytest.mark.parametrize(

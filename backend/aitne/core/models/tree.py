@@ -78,7 +78,9 @@ class RepoOptions(Strict):
         examples=["https://github.com/pytorch/examples"],
     )
     ref: Annotated[str, Field(max_length=255), AfterValidator(_ref)] = Field(
-        description="Branch, tag or complete commit hash.", examples=["main"]
+        "HEAD",
+        description="Branch, tag or complete commit hash. Omitted: the repository's default branch.",
+        examples=["main"],
     )
     subdir: Annotated[str, Field(max_length=1_000), AfterValidator(_subdir)] | None = Field(
         None, description="Folder of the repository in which the job runs. Omitted: its top."
