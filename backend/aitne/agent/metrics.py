@@ -44,6 +44,8 @@ class ProgramMetrics:
         self._series: dict[str, list[tuple[float, float]]] = {}
         self._stride: dict[str, int] = {}
         self._count: dict[str, int] = {}
+        self._last: dict[str, tuple[float, float]] = {}
+        """Last point of each series, which may be one of those that are left out."""
         self.notes: dict[str, str] = {}
         self.sources: list[str] = []
 
@@ -78,12 +80,18 @@ class ProgramMetrics:
             self._series[name], self._stride[name], self._count[name] = [], 1, 0
         points, number = self._series[name], self._count[name]
         self._count[name] += 1
+        self._last[name] = (step, value)
         if number % self._stride[name]:
             return
         points.append((step, value))
         if len(points) >= MOST_POINTS:
             del points[1::2]
             self._stride[name] *= 2
+
+    def _whole(self, name: str) -> list[tuple[float, float]]:
+        """Return the series with its last point, so that a chart ends at the last value."""
+        points, last = self._series[name], self._last[name]
+        return points if points and points[-1] == last else [*points, last]
 
     def document(self) -> dict[str, Any]:
         """Return all metrics in the format of the agent's reports."""
@@ -93,7 +101,7 @@ class ProgramMetrics:
             "updated_at": now,
             "values": dict(self.values),
             "not_finite": dict(self.not_finite),
-            "series": {name: list(points) for name, points in self._series.items()},
+            "series": {name: self._whole(name) for name in self._series},
             "sources": self.sources[:MOST_FILES],
             "notes": list(self.notes.values()),
         }

@@ -332,7 +332,8 @@ class GroupState:
             return
         self._dead.add(rank)
         if not self._message:
-            self._end_group(text)
+            # Ranks end so when the notebook of a job has ended, and its log needs no line for that.
+            self._end_group(text, quiet=code == 0 and not self._busy)
         self._tell(
             "death_notification", {"rank": rank, "signal": number, "code": code, "text": text}
         )
@@ -426,14 +427,16 @@ class GroupState:
             message=self._message,
         )
 
-    def _end_group(self, message: str, *, stop: bool = True) -> None:
+    def _end_group(self, message: str, *, stop: bool = True, quiet: bool = False) -> None:
         """Store and report the reason for the end of the group, unless it is already ending. With
-        ``stop``, send SIGTERM to the remaining ranks."""
+        ``stop``, send SIGTERM to the remaining ranks; with ``quiet``, write nothing into the log.
+        """
         if self._message:
             return
         self._message = message
         self._write_status()
-        self._leave_outcome(message)
+        if not quiet:
+            self._leave_outcome(message)
         self._tell("end_notification", {"message": message})
         if stop:
             self._order_signal(

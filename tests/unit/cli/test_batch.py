@@ -40,6 +40,18 @@ def test_batch_submits_the_notebook_with_typed_parameters(
     assert "Warning: The notebook has no parameter name; it has lr." in done.err
 
 
+def test_parameter_in_the_form_of_papermill_is_explained(
+    aitne: Aitne, api: FakeApi, notebook: Path
+) -> None:
+    done = aitne("batch", str(notebook), "-p", "lr", "0.1", "--yes")
+    assert done.status == 2
+    assert "it has no value, which follows an equals sign, not a blank" in done.err
+    assert "lr=VALUE, such as lr=0.1" in done.err
+    done = aitne("batch", str(notebook), "other.ipynb", "--yes")
+    assert (done.status, api.requests) == (2, [])
+    assert "There is one notebook, and other.ipynb is left over." in done.err
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

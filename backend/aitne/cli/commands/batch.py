@@ -42,6 +42,7 @@ aitne batch study/train.ipynb --sync study     upload the folder, run a copy
 )
 def batch(
     notebook: Annotated[str, typer.Argument(metavar="NOTEBOOK", help="The notebook's file.")],
+    rest: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     parameters: Annotated[
         list[str] | None,
         typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter; may be repeated."),
@@ -87,6 +88,8 @@ def batch(
     from aitne.cli import submit
 
     chosen = _parameters(parameters or [])
+    if rest:
+        raise InvalidInput(f"There is one notebook, and {rest[0]} is left over.")
     for sentence in convention.warnings(_read(notebook), chosen):
         output.say(f"Warning: {sentence}")
     path = os.path.abspath(notebook)
@@ -140,7 +143,10 @@ def _parameters(texts: list[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise InvalidInput.field(
-                "--param", "it has no value", value=text, allowed="NAME=VALUE, such as lr=0.1"
+                "--param",
+                "it has no value, which follows an equals sign, not a blank as for papermill",
+                value=text,
+                allowed=f"{name or 'NAME'}=VALUE, such as lr=0.1",
             )
         if name in values:
             raise InvalidInput.field("--param", f"{name} is given twice", value=text)

@@ -36,6 +36,7 @@ _JOB = (
     "array",
 )
 _FLAT = ("repo", "env", "environment", "container", "distributed", "retry", "slurm")
+_TIMES = ("waited_s", "duration_s")
 _LONGEST = 2_000
 _NOISE = 0.05
 _DIGITS = 10
@@ -110,7 +111,9 @@ def _section(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Section:
         first, second = _cell(a.get(name)), _cell(b.get(name))
         if first is None and second is None:
             continue
-        equal = a.get(name) == b.get(name) or (key == "use" and _close(first, second))
+        equal = a.get(name) == b.get(name) or (
+            (key == "use" or name in _TIMES) and _close(first, second)
+        )
         rows.append(Row(field=name, a=first, b=second, equal=equal, unit=_UNITS.get(name)))
     return Section(key=key, rows=rows)
 

@@ -6,6 +6,7 @@ field.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -418,11 +419,17 @@ def _task_notes(spec: JobSpec, settings: Settings) -> tuple[str, ...]:
     )
 
 
+_STARTS_TASKS = re.compile(
+    r"^[^#\n]*\b(?:srun|mpirun|mpiexec|pdsh|clush|aitne-run)\b", re.MULTILINE
+)
+"""A command that starts programs on all nodes of a job."""
+
+
 def _notes(spec: JobSpec) -> tuple[str, ...]:
     notes: list[str] = []
     if spec.distributed is not None:
         notes += distributed.warnings(spec.distributed, spec.resources)
-    elif spec.resources.nodes > 1:
+    elif spec.resources.nodes > 1 and not any(map(_STARTS_TASKS.search, spec.commands)):
         there = (
             "" if spec.image_use is None else ", and the image must have a program for that (srun)"
         )

@@ -146,3 +146,8 @@ def test_how_long_it_waited_and_ran() -> None:
         for each in (10, 20)
     ]
     assert different(compare(*runs)) == {"outcome duration_s": (10.0, 20.0)}
+    first, second = (
+        run_of(make_job(started_at=CREATED_AT + timedelta(milliseconds=each)))
+        for each in (651, 628)
+    )
+    assert different(compare(first, second)) == {}

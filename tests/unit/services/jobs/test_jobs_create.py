@@ -288,6 +288,10 @@ async def test_plan_says_why_it_would_wait(bench: Bench) -> None:
         "The commands run on the first of the 2 nodes; they must start the programs on the others "
         "themselves, or the job file must set distributed.",
     )
+    nodes: dict[str, Any] = {"resources": {"nodes": 2}}
+    for command, warned in (("srun python train.py", False), ("# srun is not used", True)):
+        plan = await bench.jobs.plan(ADA, job_file(commands=[f"set -e\n{command}"], **nodes))
+        assert bool(plan.warnings) == warned, command
 
 
 @pytest.mark.parametrize("kind", ["after", "afterany", "afternotok", "aftercorr", "singleton"])
