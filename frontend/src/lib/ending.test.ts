@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JobEvent } from "@/api/types";
-import { endingKey, endingOf, endingTitle } from "@/lib/ending";
+import { endingKey, endingOf, endingTitle, SOON_S, soonOf } from "@/lib/ending";
 import { historyOf } from "@/lib/history";
 
 const NOW = new Date("2026-03-01T12:00:00Z");
@@ -17,6 +17,12 @@ function event(fields: Partial<JobEvent>, data: Record<string, unknown> = {}): J
     ...fields,
   };
 }
+
+it("warns of the last tenth of a job, and of the last minutes of a session", () => {
+  expect(soonOf({ type: "job", max_duration_s: 600 })).toBe(60);
+  expect(soonOf({ type: "job", max_duration_s: 86_400 })).toBe(SOON_S);
+  expect(soonOf({ type: "session", max_duration_s: 600 })).toBe(SOON_S);
+});
 
 describe("a session that is about to end", () => {
   it("is announced to its owner", () => {

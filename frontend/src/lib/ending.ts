@@ -1,10 +1,15 @@
 /** Events about the approaching end of a session. Pure. */
 import i18next from "i18next";
-import type { JobEvent } from "@/api/types";
+import type { Job, JobEvent } from "@/api/types";
 import { formatDuration } from "@/lib/time";
 
 /** Remaining time at which a session's countdown becomes a warning. */
 export const SOON_S = 10 * 60;
+
+/** Remaining time at which the end of a job is announced: its last tenth, and no more than for a session. */
+export function soonOf({ type, max_duration_s: limit }: Pick<Job, "type" | "max_duration_s">): number {
+  return type === "session" ? SOON_S : Math.min(SOON_S, limit / 10);
+}
 
 export interface Ending {
   jobId: string;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sweep } from "@/api/runs";
+import { setLanguage } from "@/i18n";
 import { axisOf, csvOf, firstOrder, formatCell, metricsOf, sorted, valuesOf } from "@/lib/sweep";
 
 const task = (index: number, parameters: Record<string, string | number | boolean>, values: Record<string, number> = {}) => ({
@@ -67,7 +68,12 @@ describe("a sweep", () => {
     expect(lines[3]).toContain("'=sum");
   });
 
-  it("formats numbers in short form", () => {
+  it("formats numbers in short form", async () => {
+    // What a browser has and Node has not.
+    Object.assign(globalThis, { document: { documentElement: { lang: "" } } });
+    await setLanguage("de");
+    expect([0.5, 4.52e-4].map(formatCell)).toEqual(["0,5", "4,52e-4"]);
+    await setLanguage("en");
     expect([0.93456789, 1e-5, 0, 12, true, null].map(formatCell)).toEqual(["0.93457", "1.00e-5", "0", "12", "true", "–"]);
   });
 });

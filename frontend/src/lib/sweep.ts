@@ -66,7 +66,7 @@ export function valuesOf({ values, not_finite: others }: Pick<SweepTask, "values
 export function formatCell(value: Scalar | null): string {
   if (value === null) return "–";
   if (typeof value !== "number") return String(value);
-  if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6)) return value.toExponential(2);
+  if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6)) return value.toExponential(2).replace(".", (1.5).toLocaleString(locale()).charAt(1));
   return value.toLocaleString(locale(), { maximumSignificantDigits: 5, useGrouping: false });
 }
 

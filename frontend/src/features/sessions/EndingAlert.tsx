@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { useNow } from "@/hooks/use-now";
 import { msg } from "@/i18n/msg";
-import { SOON_S } from "@/lib/ending";
+import { soonOf } from "@/lib/ending";
 import { isTerminal } from "@/lib/states";
 import { formatTicking } from "@/lib/time";
 import { ExtendMenu } from "./SessionCard";
@@ -21,7 +21,7 @@ export function EndingAlert({ job }: { job: Job }) {
 function Countdown({ job, expiresAt }: { job: Job; expiresAt: string }) {
   const { t } = useTranslation();
   const remaining = (new Date(expiresAt).getTime() - useNow().getTime()) / 1000;
-  if (remaining > SOON_S) return null;
+  if (remaining > soonOf(job)) return null;
   return (
     <Alert color="orange" icon={<AlarmClock size={18} />} mb="md" data-testid="ending-alert">
       <Group justify="space-between">

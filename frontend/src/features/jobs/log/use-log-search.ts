@@ -1,4 +1,4 @@
-import { useDeferredValue, useMemo, useState } from "react";
+import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { findLines, firstError, lastLineWith, matcher } from "./log-find";
 import type { LogStream } from "./log-stream";
 
@@ -30,6 +30,14 @@ export function useLogSearch(stream: LogStream, version: number, errorText: stri
   const deferredVersion = useDeferredValue(version);
   const expression = useMemo(() => matcher({ text, pattern: isRegex }), [text, isRegex]);
   const hits = useMemo(() => (deferredVersion < 0 ? [] : findLines(stream.buffer.lines(), expression)), [stream, expression, deferredVersion]);
+  const first = hits[0];
+  const searched = useRef<RegExp | null>(null);
+  useEffect(() => {
+    // The first match of a new search comes into view; later lines of a running job move nothing.
+    if (expression !== null && first === undefined) return;
+    if (expression !== null && first !== undefined && searched.current !== expression) show(first);
+    searched.current = expression;
+  }, [expression, first, show]);
   const hitSet = useMemo(() => new Set(hits), [hits]);
   const error = useMemo(() => {
     if (deferredVersion < 0) return null;
