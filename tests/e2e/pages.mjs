@@ -271,6 +271,21 @@ export const stages = (ids) => [
   { name: "project-ending", path: "/projects/speech" },
   dialog("extend-project", "/projects/speech", "more-time"),
   { name: "token-made", path: "/account/tokens", fold: true, prepare: async (page) => { await open("token-new")(page); await page.getByTestId("token-name").fill("workstation"); await page.getByTestId("token-create").click(); await page.getByTestId("token-secret").waitFor(); } },
+  ...[["confirm-link", "admin"], ["confirm-none", "user"]].map(([name, role]) => ({
+    name, path: "/account/tokens", fold: true,
+    changes: { "/account": { has_password: false, source: "password", role, second_factor: { enabled: false } } },
+    prepare: async (page) => {
+      const refusal = { status: 403, contentType: "application/problem+json", body: JSON.stringify({ status: 403, code: "reauthentication_required", title: "", detail: "" }) };
+      await page.route("**/api/v1/tokens", (route) => (route.request().method() === "POST" ? route.fulfill(refusal) : route.fallback()));
+      await open("token-new")(page);
+      await page.getByTestId("token-name").fill("workstation");
+      await page.getByTestId("token-create").click();
+      await page.getByText("aitne open --print").or(page.getByText("aitne admin user reset-link")).waitFor();
+      await wait(page);
+    },
+  })),
+  { name: "compare-wrong", path: "/compare?runs=1a2b3c4d,x" },
+  { name: "compose-broken", path: "/compose", prepare: async (page) => { await page.getByRole("textbox", { name: "Job file" }).or(page.locator(".cm-content")).first().click(); await page.keyboard.type("name: a\ncommands\ncpu: 1"); await wait(page); } },
   dialogOfRow("revoke-token", "/account/tokens", "token-row", 0),
   dialogOfRow("replace-secret", "/account/secrets", "secret-row", 0),
   dialogOfRow("delete-secret", "/account/secrets", "secret-row", 1),
