@@ -184,7 +184,8 @@ class RankMagics(Magics):
                 return self._attach(folder)
             except RanksError as error:
                 if not self._session.forget(folder):
-                    raise RanksError(f"{error}. If the group has ended, remove {folder}") from error
+                    why = str(error).rstrip(".")
+                    raise RanksError(f"{why}. If the group has ended, remove {folder}") from error
         why = (
             f"The ranks have ended: {ended.link.message}. " if ended and ended.link.message else ""
         )
