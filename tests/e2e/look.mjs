@@ -45,7 +45,7 @@ console.log(`${shown.length} pages, ${faults.size} faults: ${shots}`);
 process.exit(faults.size === 0 ? 0 : 1);
 
 /** Load a page once, then see it in each variant: as a window that is made narrower and a system that goes dark. */
-async function visit({ name, path, prepare, fold, anybody, print, answers, changes }) {
+async function visit({ name, path, prepare, fold, anybody, print, answers, changes, refused }) {
   const page = await (anybody ? stranger : known).newPage();
   let variant = variants[0];
   let pictured = chosen === undefined;
@@ -58,7 +58,7 @@ async function visit({ name, path, prepare, fold, anybody, print, answers, chang
   const picture = () => page.screenshot({ path: join(shots, `${name}-${variant.name}.png`), fullPage: fold !== true });
   page.on("console", (message) => {
     // An answer that fails is noted too, and here it was to fail.
-    if (message.type() === "error" && !IN_ORDER.test(message.text()) && answers === undefined) fault(message.text());
+    if (message.type() === "error" && !IN_ORDER.test(message.text()) && answers === undefined && refused !== true) fault(message.text());
   });
   page.on("pageerror", (error) => fault(String(error)));
   try {

@@ -272,7 +272,7 @@ export const stages = (ids) => [
   dialog("extend-project", "/projects/speech", "more-time"),
   { name: "token-made", path: "/account/tokens", fold: true, prepare: async (page) => { await open("token-new")(page); await page.getByTestId("token-name").fill("workstation"); await page.getByTestId("token-create").click(); await page.getByTestId("token-secret").waitFor(); } },
   ...[["confirm-link", "admin"], ["confirm-none", "user"]].map(([name, role]) => ({
-    name, path: "/account/tokens", fold: true,
+    name, path: "/account/tokens", fold: true, refused: true,
     changes: { "/account": { has_password: false, source: "password", role, second_factor: { enabled: false } } },
     prepare: async (page) => {
       const refusal = { status: 403, contentType: "application/problem+json", body: JSON.stringify({ status: 403, code: "reauthentication_required", title: "", detail: "" }) };

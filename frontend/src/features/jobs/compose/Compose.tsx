@@ -148,7 +148,8 @@ export function ComposePage() {
       )}
       <div className={classes.columns}>
         {(!narrow || side === "form") && (
-          <section className={`card ${classes.pane ?? ""}`} aria-label={t("Form")} data-broken={compose.broken}>
+          // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- while the fields are disabled, the keyboard scrolls the area itself
+          <section className={`card ${classes.pane ?? ""}`} tabIndex={compose.broken ? 0 : undefined} aria-label={t("Form")} data-broken={compose.broken}>
             {compose.broken && !isBatchScript(compose.text) && (
               <Alert color="orange" icon={<FileWarning size={18} />} m="md" mb={0} className={classes.alert}>
                 {t("The job file has a syntax error. The form shows the last valid version.")}
@@ -209,7 +210,9 @@ export function ComposePage() {
             {compose.problems.length > 0 && !isBatchScript(compose.text) && (
               <List size="sm" c="var(--bad)" spacing={2} data-testid="compose-problems">
                 {compose.problems.map((problem) => (
-                  <List.Item key={`${problem.line}:${problem.message}`}>{t("Line {{line}}: {{message}}", { line: problem.line, message: problem.message })}</List.Item>
+                  <List.Item key={`${problem.line}:${problem.message}`}>
+                    <CodeText>{t("Line {{line}}: {{message}}", { line: problem.line, message: problem.message })}</CodeText>
+                  </List.Item>
                 ))}
               </List>
             )}
