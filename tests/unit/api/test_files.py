@@ -191,7 +191,7 @@ async def test_files_that_came_with_the_job_are_reached_too(stage: Stage) -> Non
     ("path", "status", "said"),
     [
         ("home/x", 404, "Areas: jobs"),
-        ("jobs/none/workdir/x", 404, "no job"),
+        ("jobs/none/workdir/x", 404, "does not exist"),
         ("jobs/{job}/elsewhere/x", 404, "Folders: checkpoints, metrics, workdir"),
         ("jobs/{job}/workdir/none", 404, "has not written it, or it was removed"),
         ("jobs/{job}/workdir/out", 409, "with a final slash"),

@@ -57,7 +57,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
         "AITNE_JOB_ID",
         "AITNE_JOB_ID belongs",
     ),
-    "no variable": ({"env": {"1A": "x"}}, "env.1A", "1A", "begins with a letter or _"),
+    "no variable": ({"env": {"1A": "x"}}, "env.1A", "1A", "does not begin with a digit"),
     "no text": ({"commands": [["ls"]]}, "commands.0", "['ls']", "must be text"),
     "no object": ({"resources": "big"}, "resources", "big", "object"),
     "no array": ({"array": "9-0"}, "array", "9-0", ""),

@@ -220,7 +220,7 @@ def test_tasks_of_a_sweep_are_compared_by_their_numbers(
     lists = [each for each in api.requests if "array_job_id" in each.query]
     assert bool(lists) is not has_array_ids
     for missing in ("grid_7", "nothing_1"):
-        assert f"no job {missing}" in aitne("compare", "grid_0", missing).err
+        assert f"The job {missing} does not exist" in aitne("compare", "grid_0", missing).err
 
 
 def test_beginning_of_the_id_of_an_array_means_the_array(aitne: Aitne, api: FakeApi) -> None:
