@@ -57,7 +57,10 @@ def test_a_late_rank_is_named_with_the_stacks_of_all(pool: Pool) -> None:
     assert [each.error for each in outcomes] == [""] * 3
     log = outcomes[0].output
     assert "aitne: rank 2 (node 1) is late for allreduce 'second' since" in log
-    assert log.count("is late for") == 1
+    # One line at the first look, and another with the stacks at the second.
+    first, second = (place.start() for place in re.finditer("is late for", log))
+    assert first < second < log.index("--- rank 2:")
+    assert log[first:second].count("\n") == 1
     assert "in dawdle_over_data" in log
     assert 'reduce("second")' in log
     assert "--- rank 2:" in log
@@ -65,6 +68,41 @@ def test_a_late_rank_is_named_with_the_stacks_of_all(pool: Pool) -> None:
     for rank, text in enumerate(outcomes[0].value):
         assert text.startswith(f"rank {rank} at ")
     assert "in dawdle_over_data" in outcomes[0].value[2]
+
+
+def computes_until_it_is_named(me: Rank) -> None:
+    lifecycle.init()
+    place = Path(os.environ["AITNE_RUN_DIR"], "log-of-rank-0")
+    if me.rank == 0:
+        log = Path(os.readlink("/proc/self/fd/2"))
+        place.write_text(f"{log.stat().st_size} {log}")  # other tests have written to it before
+    reduce("first")
+    begin, _, name = place.read_text().partition(" ")
+
+    def logged() -> str:
+        return Path(name).read_bytes()[int(begin) :].decode()
+
+    if me.rank == 1:
+        while "is late for" not in logged():
+            sum(range(100_000))
+    reduce("second")
+    if me.rank == 0:
+        eventually("the end is logged", lambda: "all ranks continue" in logged(), 30)
+    reduce("third")
+    lifecycle.shutdown()
+
+
+def test_rank_that_is_only_slow_is_named_in_one_line(pool: Pool) -> None:
+    outcomes = pool.outcomes(computes_until_it_is_named, 2, environ={"AITNE_GUARD_LAG_S": "2.0"})
+    assert [each.error for each in outcomes] == [""] * 2
+    lines = [line for line in outcomes[0].output.splitlines() if line.startswith("aitne: ")]
+    assert len(lines) == 2
+    assert re.match(
+        r"aitne: rank 1 \(node 0\) is late for allreduce 'second' since \d+ s;( rank 0 waits for it;)? "
+        r"rank 1 is in .*computes_until_it_is_named.* \(test_guard\.py:\d+\)",
+        lines[0],
+    )
+    assert lines[1] == "aitne: all ranks continue"
 
 
 def channel_is_late(me: Rank) -> None:
@@ -188,7 +226,8 @@ def test_ranks_that_all_wait_outside_of_collectives_are_reported(pool: Pool) -> 
     assert "aitne: no rank makes progress since" in log
     assert "; rank 1 waits in Event.wait, called by all_wait_outside_of_collectives (" in log
     assert "rank 0 waits in load_batch (" in log
-    assert log.count("no rank makes progress") == 1
+    first = log.index("no rank makes progress")
+    assert first < log.index("no rank makes progress", first + 1) < log.index("--- rank")
 
 
 def exchanges_in_another_thread(me: Rank) -> None:

@@ -42,6 +42,11 @@ class MainThreadActivity(NamedTuple):
     """Seconds for which the main thread has been waiting for something other than a collective."""
     place: str
     """Place in the program where the main thread is, such as ``load (data.py:12)``."""
+    starved_s: float = 0.0
+    """Seconds for which the main thread has been ready to run but had no processor, since its
+    start; 0 if the kernel does not count them."""
+    starved_share: float = 0.0
+    """The same since the last observation, as a fraction of that time."""
 
 
 class MainThreadObserver:
@@ -58,8 +63,9 @@ class MainThreadObserver:
         self._ring = ring
         self._gpu_after_s = gpu_after_s
         self._state: tuple[Any, ...] = ()
-        self._same_since = self._idle_since = self._observed = time.monotonic()
+        self._same_since = self._idle_since = self._observed = self._counted = time.monotonic()
         self._used_s = 0.0
+        self._starved_s = _starved_s()
 
     def observe(self) -> MainThreadActivity:
         """Return the current activity of the main thread, by comparing its state with that at the
@@ -87,14 +93,14 @@ class MainThreadObserver:
         elif not collective and self._computes(now):
             self._idle_since = now
         same_s = now - self._same_since
+        starved_s, starved_share = self._starved(now)
         if not collective and same_s >= self._gpu_after_s:
             gpu = devices.gpu_activity()
             collective = gpu is GpuActivity.COLLECTIVE
             if gpu is GpuActivity.COMPUTING:
                 self._idle_since = now
-        if collective:
-            return MainThreadActivity(same_s, 0.0, place[:_MOST_PLACE])
-        return MainThreadActivity(0.0, now - self._idle_since, place[:_MOST_PLACE])
+        waiting_s, idle_s = (same_s, 0.0) if collective else (0.0, now - self._idle_since)
+        return MainThreadActivity(waiting_s, idle_s, place[:_MOST_PLACE], starved_s, starved_share)
 
     def _computes(self, now: float) -> bool:
         """Return whether the main thread is computing now, or this process and its descendants have
@@ -103,6 +109,15 @@ class MainThreadObserver:
         before_s, self._used_s = self._used_s, used_processor_s()
         elapsed_s, self._observed = now - self._observed, now
         return _runs(threading.main_thread()) or self._used_s - before_s > IDLE_SHARE * elapsed_s
+
+    def _starved(self, now: float) -> tuple[float, float]:
+        """Return the seconds for which the main thread has waited for a processor, and their share
+        of the time since the last call. ``now`` is ``time.monotonic()``.
+        """
+        before_s, self._starved_s = self._starved_s, _starved_s()
+        elapsed_s, self._counted = now - self._counted, now
+        share = (self._starved_s - before_s) / elapsed_s if elapsed_s > 0 else 0.0
+        return self._starved_s, min(max(share, 0.0), 1.0)
 
 
 def used_processor_s() -> float:
@@ -122,6 +137,17 @@ def used_processor_s() -> float:
     return (
         time.process_time() + reaped.children_user + reaped.children_system + ticks / _TICKS_PER_S
     )
+
+
+def _starved_s() -> float:
+    """Return the seconds for which the main thread has been ready to run but had no processor, as
+    the kernel counts them in ``schedstat`` (Documentation/scheduler/sched-stats.rst); 0 if it does
+    not.
+    """
+    path = f"/proc/self/task/{threading.main_thread().native_id}/schedstat"
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(path).read_text().split()[1]) / 1e9
+    return 0.0
 
 
 def _children(pid: str) -> list[str]:

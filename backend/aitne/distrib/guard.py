@@ -3,8 +3,9 @@ stacks of every rank.
 
 A thread of each rank reports to rank 0 every few seconds how long the main thread has waited, and
 in what. If a collective makes no progress for ``AITNE_GUARD_LAG_S`` (30 s; 0: no monitoring), or
-all ranks wait outside of collectives, rank 0 requests the stacks of all ranks. It writes them once
-to the log, with the missing ranks and what these wait for. Rank 1 does the same if rank 0 no longer
+all ranks wait outside of collectives, rank 0 writes one line to the log, with the missing ranks and
+what these wait for. If a second look confirms that they are stalled and not only slow, it requests
+the stacks of all ranks and writes them to the log once. Rank 1 does the same if rank 0 no longer
 sends reports.
 """
 
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aitne.distrib import profiling, stacks, timeline, watch
-from aitne.distrib.activity import MainThreadObserver
+from aitne.distrib.activity import MainThreadActivity, MainThreadObserver
 from aitne.distrib.recording import RecordRing
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class RankMonitor:
         self._addresses: dict[int, dict[str, Any]] = {}
         self._stacks: dict[int, str] = {}
         self._reported: tuple[Any, ...] | None = None
+        self._suspicion: watch.Suspicion | None = None
         self._stop = threading.Event()
         control = self._control
         control.on("guard.beat", self._heard)
@@ -130,16 +132,20 @@ class RankMonitor:
         self._thread.join()
 
     def _run(self) -> None:
-        payload: list[Any] = [0.0, 0.0, "", dict(stacks.address())]
+        payload: list[Any] = [*MainThreadActivity(0.0, 0.0, ""), dict(stacks.address())]
         while True:
             # Rank 1 receives the heartbeats of rank 0, rank 0 those of all others.
             self._control.send(1 if self._rank == 0 else 0, "guard.beat", payload)
+            before = time.monotonic()
             if self._stop.wait(self._beat_s):
                 return
             activity = self._observer.observe()
             payload = [*activity, None]
             if self._rank == 0:
                 self._heard(0, payload)
+            if time.monotonic() - before > self._beat_s + self._lag_s / 2:
+                continue  # this process was itself suspended, and reports of others are unread
+            if self._rank == 0:
                 self._look()
             elif self._rank == 1:
                 self._look_at_rank_0(max(activity.waiting_s, activity.idle_s))
@@ -149,20 +155,25 @@ class RankMonitor:
     def _look(self) -> None:
         with self._answered:
             beats = dict(self._beats)
-        late = watch.late(beats, self._engine.pending(), time.monotonic(), self._lag_s)
+        now = time.monotonic()
+        late = watch.late(beats, self._engine.pending(), now, self._lag_s)
         if late is None:
             if self._reported is not None:
-                self._reported = None
+                self._reported = self._suspicion = None
                 _say("all ranks continue")
             return
         about = (late.what, late.ranks)
-        if self._reported is None:
-            self._reported = about
-            self._report(late)
-        elif about != self._reported:
-            # The late ranks are known better or have changed: the stacks are in the log already.
+        if about != self._reported:
+            # A first look, or the late ranks are known better or have changed.
+            if self._reported is None or self._suspicion is not None:
+                self._suspicion = watch.Suspicion(beats, now)
             self._reported = about
             _say(watch.sentence(late, self._nodes))
+        elif self._suspicion is not None and self._suspicion.confirmed(
+            late, beats, now, self._lag_s
+        ):
+            self._suspicion = None  # the stacks are written once
+            self._report(late)
 
     def _look_at_rank_0(self, waiting_s: float) -> None:
         with self._answered:
@@ -170,11 +181,15 @@ class RankMonitor:
             address = self._addresses.get(0, {})
         now = time.monotonic()
         if waiting_s < self._lag_s or now - beat.at < self._lag_s:
-            self._reported = None
+            self._reported = self._suspicion = None
             return
+        late = watch.StalledCollective((0,), "an exchange", (1,), waiting_s, frozenset({0}))
         if self._reported is None:
-            self._reported = ("rank 0",)
-            late = watch.StalledCollective((0,), "an exchange", (1,), waiting_s, frozenset({0}))
+            self._reported = (late.what, late.ranks)
+            self._suspicion = watch.Suspicion({0: beat}, now)
+            _say(watch.sentence(late, self._nodes))
+        elif self._suspicion is not None:
+            self._suspicion = None
             near = bool(address) and self._nodes[0] == self._nodes[1]
             texts = {1: stacks.here(), 0: stacks.ask(address) if near else "does not answer"}
             _say(f"{watch.sentence(late, self._nodes)}\n{_listing(texts)}")
@@ -222,9 +237,9 @@ class RankMonitor:
     # Messages; each on the control thread, or on this rank's guard thread for its own
 
     def _heard(self, sender: int, payload: Any) -> None:
-        waiting_s, idle_s, place, address = payload
+        *activity, address = payload
         with self._answered:
-            self._beats[sender] = watch.Heartbeat(time.monotonic(), waiting_s, idle_s, place)
+            self._beats[sender] = watch.Heartbeat(time.monotonic(), *activity)
             if address is not None:
                 self._addresses[sender] = address
 

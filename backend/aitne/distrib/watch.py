@@ -19,6 +19,8 @@ _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _TRANSPORTS = f"{_OURS}transport{os.sep}"
 _TORCH_DISTRIBUTED = f"{os.sep}torch{os.sep}distributed{os.sep}"
 _MOST_PLACES = 8
+_STARVED_SHARE = 0.25
+"""Share of the time without a processor from which a rank is said to wait for one."""
 _LIBRARY = (os.path.dirname(os.__file__) + os.sep,)
 
 
@@ -34,6 +36,19 @@ class Heartbeat(NamedTuple):
     collective, such as a lock, while the process did not compute."""
     place: str = ""
     """Place in the program where the main thread was, such as ``load (data.py:12)``."""
+    starved_s: float = 0.0
+    """Seconds for which the main thread had been ready to run but had no processor, since its
+    start."""
+    starved_share: float = 0.0
+    """The same in the seconds before the report, as a fraction of them."""
+
+
+class BusyRank(NamedTuple):
+    """A rank that answers and whose main thread does not wait."""
+
+    rank: int
+    place: str
+    starved_share: float
 
 
 class IdleRank(NamedTuple):
@@ -62,6 +77,8 @@ class StalledCollective(NamedTuple):
     """Ranks that send no reports."""
     idle: tuple[IdleRank, ...] = ()
     """Missing ranks whose main thread waits for something other than a collective."""
+    busy: tuple[BusyRank, ...] = ()
+    """Missing ranks that do not wait and whose place in the program is known."""
 
 
 def late(
@@ -90,7 +107,9 @@ def late(
     if old:
         name, _kind, age_s, missing = max(old, key=lambda collective: collective[2])
         here = tuple(rank for rank in sorted(waiting) if rank not in missing)
-        return StalledCollective(tuple(missing), name, here, age_s, silent, _of(missing, idle))
+        return StalledCollective(
+            tuple(missing), name, here, age_s, silent, *_states(missing, beats, silent, idle)
+        )
     if waiting:
         absent = sorted(silent or frozenset(beats) - frozenset(waiting))
         return StalledCollective(
@@ -99,7 +118,7 @@ def late(
             tuple(sorted(waiting)),
             max(waiting.values()),
             silent,
-            _of(absent, idle),
+            *_states(absent, beats, silent, idle),
         )
     age_s = min((each.idle_s for each in idle), default=0.0)
     if age_s >= lag_s and len(idle) + len(silent) == len(beats):
@@ -133,27 +152,97 @@ def sentence(stall: StalledCollective, nodes: Sequence[int]) -> str:
     return f"{words}; {causes}" if causes else words
 
 
+class Suspicion:
+    """A stall that was found for the first time, until a second look confirms it.
+
+    A rank that computes, or is ready to run but gets no processor, may only be slow. Such a rank is
+    confirmed to be late after further ``lag_s`` seconds, in which the time without a processor does
+    not count.
+
+    Args:
+        beats: the last report of every rank at the first look.
+        now: time of the first look, by ``time.monotonic()``.
+    """
+
+    def __init__(self, beats: Mapping[int, Heartbeat], now: float) -> None:
+        self._at = now
+        self._starved_s = {rank: beat.starved_s for rank, beat in beats.items()}
+
+    def confirmed(
+        self,
+        stall: StalledCollective,
+        beats: Mapping[int, Heartbeat],
+        now: float,
+        lag_s: float,
+    ) -> bool:
+        """Return whether a later look, which has found ``stall``, confirms that ranks are stalled.
+
+        ``beats``, ``now`` and ``lag_s`` are as in ``late``.
+        """
+        idle = {each.rank for each in stall.idle}
+        return not stall.ranks or any(
+            rank in stall.silent or rank in idle or self._own_s(rank, beats, now) >= lag_s
+            for rank in stall.ranks
+        )
+
+    def _own_s(self, rank: int, beats: Mapping[int, Heartbeat], now: float) -> float:
+        """Return the seconds since the first look for which a rank was not waiting for a processor;
+        infinite if it waits in a collective, or no longer reports.
+        """
+        beat = beats.get(rank)
+        if beat is None or beat.waiting_s > 0:
+            return float("inf")
+        return now - self._at - (beat.starved_s - self._starved_s.get(rank, 0.0))
+
+
 def _causes(stall: StalledCollective) -> str:
-    """Return a description of what the missing ranks wait for, and of which of them send no
+    """Return a description of what the missing ranks wait for or do, and of which of them send no
     reports.
     """
-    places: dict[str, list[IdleRank]] = {}
+    waits: dict[str, list[IdleRank]] = {}
     for each in stall.idle:
-        places.setdefault(each.place, []).append(each)
+        waits.setdefault(each.place, []).append(each)
+    work: dict[str, list[BusyRank]] = {}
+    for one in stall.busy:
+        work.setdefault(one.place, []).append(one)
     parts = [
         f"{_counted([each.rank for each in at])} in {place} since {max(each.idle_s for each in at):.0f} s"
-        for place, at in list(places.items())[:_MOST_PLACES]
-    ]
-    if len(places) > _MOST_PLACES:
-        parts.append(f"others in {len(places) - _MOST_PLACES} more places")
+        for place, at in waits.items()
+    ] + [_busy(place, at) for place, at in work.items()]
+    if len(parts) > _MOST_PLACES:
+        parts[_MOST_PLACES:] = [f"others in {len(parts) - _MOST_PLACES} more places"]
     silent = [rank for rank in stall.ranks if rank in stall.silent]
     if silent:
         parts.append(f"{ranks(silent)} {'does' if len(silent) == 1 else 'do'} not answer")
     return "; ".join(parts)
 
 
-def _of(numbers: Collection[int], idle: Sequence[IdleRank]) -> tuple[IdleRank, ...]:
-    return tuple(each for each in idle if each.rank in numbers)
+def _busy(place: str, at: Sequence[BusyRank]) -> str:
+    words = f"{ranks([each.rank for each in at])} {'is' if len(at) == 1 else 'are'} in {place}"
+    share = max(each.starved_share for each in at)
+    if share < _STARVED_SHARE:
+        return words
+    verb = "waits" if len(at) == 1 else "wait"
+    return f"{words} and {verb} for a processor {share:.0%} of the time".replace("%", " %")
+
+
+def _states(
+    missing: Collection[int],
+    beats: Mapping[int, Heartbeat],
+    silent: Collection[int],
+    idle: Sequence[IdleRank],
+) -> tuple[tuple[IdleRank, ...], tuple[BusyRank, ...]]:
+    """Return those of the missing ranks that wait for something other than a collective, and those
+    that do not wait.
+    """
+    waiting = tuple(each for each in idle if each.rank in missing)
+    others = {*silent, *(each.rank for each in waiting)}
+    busy = tuple(
+        BusyRank(rank, beats[rank].place, beats[rank].starved_share)
+        for rank in sorted(missing)
+        if rank in beats and rank not in others and beats[rank].waiting_s == 0 and beats[rank].place
+    )
+    return waiting, busy
 
 
 def entry(frame: FrameType | None) -> FrameType | None:

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from aitne.distrib.watch import Heartbeat, StalledCollective, entry, late, ranks, sentence
+from aitne.distrib.watch import (
+    Heartbeat,
+    StalledCollective,
+    Suspicion,
+    entry,
+    late,
+    ranks,
+    sentence,
+)
 
 NOW = 1000.0
 
@@ -92,8 +100,60 @@ def test_late_rank_is_named_with_what_it_waits_for() -> None:
     assert found is not None
     assert sentence(found, (0, 0, 0, 0)) == (
         "ranks 1 (node 0), 2 (node 0) are late for an exchange since 33 s; ranks 0, 3 wait for them;"
-        " rank 1 waits in load (a.py:1) since 35 s"
+        " rank 1 waits in load (a.py:1) since 35 s; rank 2 is in train (a.py:9)"
     )
+
+
+def test_late_rank_without_a_processor_is_said_to_wait_for_one() -> None:
+    said = {**beats(r0=31), 1: Heartbeat(NOW, 0.0, 0.0, "load (a.py:1)", 24.0, 0.804)}
+    found = late(said, [], NOW, 30)
+    assert found is not None
+    assert sentence(found, (0, 0)) == (
+        "rank 1 (node 0) is late for an exchange since 31 s; rank 0 waits for it;"
+        " rank 1 is in load (a.py:1) and waits for a processor 80 % of the time"
+    )
+
+
+def confirmed(later: Heartbeat, after_s: float) -> bool:
+    """Return whether a second look after ``after_s`` seconds confirms that rank 1 is stalled, which
+    had waited for a processor for 24 s at the first look.
+    """
+    first = {**beats(r0=31), 1: Heartbeat(NOW, 0.0, 0.0, "train (a.py:9)", 24.0)}
+    suspicion = Suspicion(first, NOW)
+    now = NOW + after_s
+    second = {0: Heartbeat(now, 31 + after_s), 1: later}
+    stall = late(second, [], now, 30)
+    assert stall is not None
+    return suspicion.confirmed(stall, second, now, 30)
+
+
+@pytest.mark.parametrize(
+    ("later", "after_s", "expected"),
+    [
+        # It waits for something, in another collective, or does not answer.
+        (Heartbeat(NOW + 5, 0.0, 20.0, "load (a.py:1)", 24.0), 5, True),
+        (Heartbeat(NOW + 5, 20.0, 0.0, "train (a.py:9)", 24.0), 5, True),
+        (Heartbeat(NOW - 30, 0.0, 0.0, "train (a.py:9)", 24.0), 5, True),
+        # It computes: as long again.
+        (Heartbeat(NOW + 29, 0.0, 0.0, "train (a.py:9)", 24.0), 29, False),
+        (Heartbeat(NOW + 30, 0.0, 0.0, "train (a.py:9)", 24.0), 30, True),
+        # It has had a processor for a part of the time.
+        (Heartbeat(NOW + 60, 0.0, 0.0, "train (a.py:9)", 74.0), 60, False),
+        (Heartbeat(NOW + 80, 0.0, 0.0, "train (a.py:9)", 74.0), 80, True),
+    ],
+    ids=["idle", "elsewhere", "silent", "computes", "still", "starved", "had its time"],
+)
+def test_second_look_confirms_a_stall_of_a_rank_that_is_not_only_slow(
+    later: Heartbeat, after_s: float, expected: bool
+) -> None:
+    assert confirmed(later, after_s) is expected
+
+
+def test_second_look_confirms_a_stall_without_a_missing_rank() -> None:
+    said = beats(r0=36, r1=37)
+    stall = late(said, [], NOW, 30)
+    assert stall is not None
+    assert Suspicion(said, NOW - 5).confirmed(stall, said, NOW, 30)
 
 
 def test_the_sentence_names_ranks_and_nodes() -> None:
