@@ -18,7 +18,7 @@ from aitne.agent.fence import write
 from aitne.agent.ranks import LOCAL_NODES, run_folder
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
-from aitne.launch import hosts, order
+from aitne.launch import hosts, order, scheduler
 from aitne.launch.errors import LaunchError
 from aitne.topology.hostlist import expand_hostlist
 
@@ -115,7 +115,7 @@ def decide(spec: Spec, reporter: Reporter) -> PlacementReport:
         document: dict[str, Any] = {"given": given, "order": given, "reason": "it has one node"}
         return _started(spec, reporter, document)
     topology = os.path.join(spec.job_dir, "topology.conf")
-    if os.path.isfile(topology):
+    if os.path.isfile(topology) and not _has_own_topology(os.environ):
         os.environ[order.TOPOLOGY] = topology
     try:
         decided = _decided(spec, given)
@@ -136,6 +136,18 @@ def decide(spec: Spec, reporter: Reporter) -> PlacementReport:
             "chosen": after.busiest_uplink,
         }
     return _started(spec, reporter, document)
+
+
+def _has_own_topology(environ: Mapping[str, str]) -> bool:
+    """Return whether the partition of the job has another topology than the cluster's default, which
+    the platform knows. Slurm is asked for it on the node then.
+    """
+    if LOCAL_NODES in environ:
+        return False
+    try:
+        return scheduler.partition_topology(environ) is not None
+    except LaunchError:
+        return False
 
 
 def _started(spec: Spec, reporter: Reporter, document: dict[str, Any]) -> PlacementReport:

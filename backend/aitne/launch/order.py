@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from aitne.launch import hosts, scheduler
 from aitne.launch.errors import LaunchError
 from aitne.launch.output import say
-from aitne.topology import slurm
-from aitne.topology.errors import TopologyError
+from aitne.topology import plain_yaml, slurm, slurm_yaml
+from aitne.topology.errors import NoSwitchesError, TopologyError
 from aitne.topology.order import rank_order
 from aitne.topology.tree import TopologyTree
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 TOPOLOGY = "AITNE_TOPOLOGY"
 """Variable with the path of a file with the topology."""
 FROM_FILE = "file:"
-_OF_SLURM = "/etc/slurm/topology.conf"
+_YAML = (".yaml", ".yml")
 _FEWEST = 4
 """Minimum number of hosts whose order matters: rings of three are all alike."""
 _MAX_BYTES = 1 << 20
@@ -186,7 +185,7 @@ def _topology(environ: Mapping[str, str]) -> TopologyTree | None:
     """Return the topology of the cluster; None if there is none.
 
     It is read from the file in ``AITNE_TOPOLOGY`` if this variable is set, otherwise from Slurm if
-    this process belongs to a Slurm job, otherwise from ``/etc/slurm/topology.conf``.
+    this process belongs to a Slurm job, otherwise from Slurm's configuration.
 
     Raises:
         LaunchError: the file in ``AITNE_TOPOLOGY`` cannot be used.
@@ -196,19 +195,26 @@ def _topology(environ: Mapping[str, str]) -> TopologyTree | None:
     if path:
         try:
             return TopologyTree(_read(path))
+        except NoSwitchesError:
+            return None
         except TopologyError as error:
             raise LaunchError(f"{error} The file is named by {TOPOLOGY}") from error
     try:
         if "SLURM_JOB_ID" in environ:
-            switches = slurm.read_shown(scheduler.topology())
+            switches = slurm.read_shown(scheduler.topology(environ))
             return TopologyTree(switches) if switches else None
-        return TopologyTree(_read(_OF_SLURM)) if os.path.isfile(_OF_SLURM) else None
+        path = scheduler.topology_file(environ)
+        return None if path is None else TopologyTree(_read(path))
+    except NoSwitchesError:
+        return None
     except (LaunchError, TopologyError) as error:
         raise _TopologyUnknownError(str(error)) from error
 
 
 def _read(path: str) -> list[Switch]:
     text = _text(path)
+    if path.endswith(_YAML):
+        return slurm_yaml.read_yaml(plain_yaml.parse(text, path), path)
     if "BlockIndex=" in text or " Level=" in text:
         return slurm.read_shown(text, path)
     return slurm.read_conf(text, path)

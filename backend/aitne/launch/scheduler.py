@@ -1,7 +1,8 @@
-"""Queries to Slurm: the allocation of this process, and the available MPI plug-ins."""
+"""Queries to Slurm: the allocation of this process, the topology, and the available MPI plug-ins."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 
@@ -10,9 +11,16 @@ from aitne.launch.errors import LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _ASK_S = 30.0
+_CONF_FOLDERS = ("/etc/slurm", "/run/slurm/conf")
+"""Folders of Slurm's configuration in the order in which Slurm looks for ``slurm.conf``; the last is
+that of nodes which get it from slurmctld (configless)."""
+_TOPOLOGY_FILES = ("topology.yaml", "topology.conf")
+"""Names of files with the topology; Slurm ignores the second where the first exists."""
+_OF_PARTITION = re.compile(r"(?:^|\s)Topology=(\S+)")
+_LOAD_ERROR = "slurm_load_topo error"
 _PLUGIN = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -39,9 +47,55 @@ def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
     return [hosts.Host(name, tasks[number]) for number, name in enumerate(nodes)]
 
 
-def topology() -> str:
-    """Return what Slurm shows about the topology of the network. Raises ``LaunchError``."""
-    return _asked(["scontrol", "show", "topology"])
+def topology(environ: Mapping[str, str]) -> str:
+    """Return what Slurm shows about the topology of the network for this job.
+
+    Raises:
+        LaunchError: Slurm does not answer.
+    """
+    name = partition_topology(environ)
+    text = _asked(["scontrol", "show", "topology", *([name] if name else [])])
+    if _LOAD_ERROR in text:  # scontrol exits with 0 all the same
+        raise LaunchError(f"scontrol show topology has failed: {text.strip()[-500:]}")
+    return text
+
+
+def partition_topology(environ: Mapping[str, str]) -> str | None:
+    """Return the name of the topology that the partition of this job has instead of the cluster's
+    default (``Topology=`` of Slurm 25.05 and later); None if it has none.
+
+    Raises:
+        LaunchError: Slurm does not answer.
+    """
+    partition = environ.get("SLURM_JOB_PARTITION")
+    if not partition:
+        return None
+    shown = _asked(["scontrol", "--all", "--oneliner", "show", "partition", partition])
+    match = _OF_PARTITION.search(shown)
+    return None if match is None else match.group(1)
+
+
+def topology_file(environ: Mapping[str, str], folders: Sequence[str] = _CONF_FOLDERS) -> str | None:
+    """Return the path of the file from which Slurm on this machine reads the topology; None if
+    there is none.
+
+    Args:
+        environ: environment variables; ``SLURM_CONF`` names the ``slurm.conf``, beside which the
+            file is.
+        folders: folders in which ``slurm.conf`` may be if the variable is not set.
+    """
+    conf = environ.get("SLURM_CONF")
+    if conf:
+        folders = [os.path.dirname(conf)]
+    paths = [os.path.join(folder, "slurm.conf") for folder in folders]
+    # Without a slurm.conf, the file may have been copied there alone.
+    chosen = [os.path.dirname(path) for path in paths if os.path.exists(path)][:1] or folders
+    for folder in chosen:
+        for name in _TOPOLOGY_FILES:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                return path
+    return None
 
 
 def mpi_plugins() -> list[str]:

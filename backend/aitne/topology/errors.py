@@ -23,3 +23,7 @@ class TopologyError(ValueError):
         self.line = line
         where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "
         super().__init__(f"{where}{problem}. {remedy}")
+
+
+class NoSwitchesError(TopologyError):
+    """Error: a topology describes no switches and no blocks, such as Slurm's ``flat``."""

@@ -88,3 +88,28 @@ def test_programs_get_host_files_and_the_first_node_of_a_requested_order(
     outcome = ProgramOutcome.model_validate_json((job.folder / "outcome").read_bytes())
     assert outcome.reason == "start_failed"
     assert f"{path}, line 2: 'node03' names a host again" in (outcome.message or "")
+
+
+def test_order_is_that_of_the_partitions_own_topology(job: Job, tmp_path: Path) -> None:
+    """The platform knows the cluster's default topology only."""
+    (job.folder / "topology.conf").write_text("SwitchName=all Nodes=node0[1-4]\n")
+    program = tmp_path / "scontrol"
+    program.write_text(
+        '#!/bin/sh\ncase "$*" in\n'
+        "*partition*) echo PartitionName=gpu $TOPOLOGY State=UP;;\n"
+        f"*) cat <<EOF\n{INTERLEAVED}EOF\nesac\n"
+    )
+    program.chmod(0o755)
+    around = {
+        "AITNE_NODES": "4",
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SLURM_JOB_NODELIST": "node[01-04]",
+        "SLURM_JOB_PARTITION": "gpu",
+        "SLURM_TASKS_PER_NODE": "1(x4)",
+    }
+    show = "cut -d' ' -f1 $AITNE_HOSTFILE"
+    assert job.run(show, around={**around, "TOPOLOGY": "Topology=fat"}) == 0
+    assert job.log.split() == ["node01", "node03", "node02", "node04"]
+    (job.folder / "fence").unlink()
+    assert job.run(show, around=around) == 0
+    assert job.log.split()[-4:] == GIVEN

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from aitne.launch import order
+from aitne.launch import order, scheduler
 from aitne.launch.errors import LaunchError
 from aitne.launch.hosts import Host
 from tests.support.topologies import ASSETS
@@ -108,26 +109,103 @@ def test_first_host_of_a_session_remains_the_first(tmp_path: Path) -> None:
         order.decide(names, "auto", ENVIRON, mesh=(3,))
 
 
-def test_order_in_a_slurm_job_is_that_of_its_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "scontrol"
-    program.write_text(f"#!/bin/sh\ncat {ASSETS / 'slurm' / 'tree-22.05.txt'}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+@pytest.fixture
+def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that makes ``scontrol`` a shell script."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def write(script: str) -> None:
+        program = folder / "scontrol"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    return write
+
+
+def test_order_in_a_slurm_job_is_that_of_its_cluster(scontrol: Callable[[str], None]) -> None:
+    scontrol(f"cat {ASSETS / 'slurm' / 'tree-22.05.txt'}")
     chosen = order.ordered(GIVEN, "auto", {"SLURM_JOB_ID": "7"})
     assert [host.name for host in chosen[:2]] == ["gpu00", "gpu04"]
 
 
-def test_order_is_given_if_slurm_does_not_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_order_in_a_slurm_job_is_that_of_its_partitions_topology(
+    scontrol: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = tmp_path / "scontrol"
-    program.write_text("#!/bin/sh\necho slurm_load_topo error: Unable to contact; exit 1\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    """Slurm 25.05 and later show another topology than the default one by its name."""
+    scontrol(
+        'case "$*" in\n'
+        '"--all --oneliner show partition gpu")'
+        " echo 'PartitionName=gpu OverTimeLimit=NONE PreemptMode=OFF Topology=fat State=UP';;\n"
+        '"--all --oneliner show partition cpu") echo PartitionName=cpu State=UP;;\n'
+        f'"show topology fat") cat {ASSETS / "slurm" / "tree-26.05.txt"};;\n'
+        "*) echo slurm_load_topo error: Unable to contact >&2;;\n"
+        "esac"
+    )
+    chosen = order.ordered(GIVEN, "auto", {"SLURM_JOB_ID": "7", "SLURM_JOB_PARTITION": "gpu"})
+    assert [host.name for host in chosen[:2]] == ["gpu00", "gpu04"]
+    capsys.readouterr()
+    other = {"SLURM_JOB_ID": "7", "SLURM_JOB_PARTITION": "cpu"}
+    assert order.ordered(GIVEN, "auto", other) == GIVEN
+    assert "Unable to contact" in capsys.readouterr().err
+
+
+def test_order_is_given_if_slurm_does_not_answer(
+    scontrol: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scontrol("echo scontrol: fatal: Unable to contact; exit 1")
     assert order.ordered(GIVEN, "auto", {"SLURM_JOB_ID": "7"}) == GIVEN
     assert "Unable to contact" in capsys.readouterr().err
+
+
+INTERLEAVED_YAML = (
+    "- topology: other\n  flat: true\n- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n"
+    "      - switch: a\n        nodes: gpu[00,02,04,06]\n      - switch: b\n        nodes: gpu[01,03,05,07]\n"
+    "      - switch: core\n        children: a,b\n"
+)
+
+
+def test_order_is_that_of_the_file_that_slurm_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "slurm.conf").write_text("ClusterName=c\n")
+    (tmp_path / "topology.conf").write_text("SwitchName=all Nodes=gpu[00-07]\n")
+    environ = {"SLURM_CONF": str(tmp_path / "slurm.conf")}
+    assert order.ordered(GIVEN, "auto", environ) == GIVEN
+    (tmp_path / "topology.yaml").write_text(INTERLEAVED_YAML)
+    chosen = [host.name for host in order.ordered(GIVEN, "auto", environ)]
+    assert chosen == [*(f"gpu0{number}" for number in (0, 2, 4, 6, 1, 3, 5, 7))]
+    named = {"AITNE_TOPOLOGY": str(tmp_path / "topology.yaml")}
+    assert [host.name for host in order.ordered(GIVEN, "auto", named)] == chosen
+    capsys.readouterr()
+    # A flat topology has no order, and what cannot be read is named.
+    (tmp_path / "topology.yaml").write_text("- topology: all\n  flat: true\n")
+    assert order.ordered(GIVEN, "auto", environ) == GIVEN
+    assert order.ordered(GIVEN, "auto", named) == GIVEN
+    assert capsys.readouterr().err == ""
+    (tmp_path / "topology.yaml").write_text("- topology: *all\n")
+    assert order.ordered(GIVEN, "auto", environ) == GIVEN
+    assert f"{tmp_path}/topology.yaml, line 1: it has an alias" in capsys.readouterr().err
+
+
+def test_configuration_of_slurm_is_found_where_slurm_finds_it(tmp_path: Path) -> None:
+    """On nodes that get it from slurmctld it is in another folder."""
+    folders = [str(tmp_path / name) for name in ("etc", "run")]
+    assert scheduler.topology_file({}, folders) is None
+    for folder in folders:
+        Path(folder).mkdir()
+    (tmp_path / "run" / "slurm.conf").write_text("")
+    (tmp_path / "run" / "topology.conf").write_text("")
+    assert scheduler.topology_file({}, folders) == str(tmp_path / "run" / "topology.conf")
+    (tmp_path / "run" / "topology.yaml").write_text("")
+    assert scheduler.topology_file({}, folders) == str(tmp_path / "run" / "topology.yaml")
+    (tmp_path / "etc" / "slurm.conf").write_text("")
+    assert scheduler.topology_file({}, folders) is None
+    (tmp_path / "etc" / "topology.conf").write_text("")
+    assert scheduler.topology_file({}, folders) == str(tmp_path / "etc" / "topology.conf")
+    named = {"SLURM_CONF": str(tmp_path / "run" / "slurm.conf")}
+    assert scheduler.topology_file(named, folders) == str(tmp_path / "run" / "topology.yaml")
 
 
 def test_wrong_topology_in_the_variable_is_an_error(tmp_path: Path) -> None:

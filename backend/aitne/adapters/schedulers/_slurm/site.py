@@ -278,7 +278,14 @@ class Site:
 
     async def topology(self) -> str:
         """Return the output of ``scontrol show topology``, which is empty without a topology."""
-        return await self.ask("scontrol", "show", "topology")
+        completed = await self.commands.run(
+            "scontrol", "show", "topology", timeout_s=self.timeout_s
+        )
+        # If slurmctld does not answer, scontrol says so and exits with 0 all the same.
+        if completed.returncode != 0 or b"slurm_load_topo error" in completed.stderr:
+            self.trouble()
+            raise SchedulerUnavailable(f"scontrol failed: {completed.said}")
+        return completed.stdout.decode("utf-8", "replace")
 
     async def limits(self) -> ClusterLimits:
         """Return the limits of partitions and nodes, read at most half a minute ago."""
