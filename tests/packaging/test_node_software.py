@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from aitne.adapters.node_software import SoftwareFolder, own_software, write_own_software
 from aitne.core.settings import Settings
+from tests.support import realtime
 
 
 def test_two_platforms_may_write_it_at_the_same_time(
@@ -118,3 +120,29 @@ def test_archives_have_bytecode_and_run_without_it(
             check=True,
         ).stdout
         assert shown.strip().endswith(name)
+
+
+@realtime.RANKS
+def test_spawner_archive_runs_scripts_for_horovod_without_an_installed_aitne(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_own_software()
+    archive, notebook = own_software().spawner[-1], own_software().notebook
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nimport horovod.torch as hvd\nhvd.init()\n"
+        "total = hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), op=hvd.Sum).item()\n"
+        "print(hvd.__file__, hvd.size(), total)\n"
+    )
+    done = subprocess.run(
+        [
+            *(sys.executable, "-I", "-S", archive, "-np", "2", "--horovod"),
+            *(sys.executable, "-S", str(script)),
+        ],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": sysconfig.get_path("purelib")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == f"{notebook}/aitne/distrib/__init__.py 2 3.0\n" * 2, done.stderr

@@ -245,16 +245,20 @@ def _agent_files() -> dict[str, bytes]:
 
 
 def _spawner_files() -> dict[str, bytes]:
-    return _package_files(("launch", "topology"), _SPAWNER_MAIN)
+    places = f"NOTEBOOK = {_notebook(Path()).name!r}\n".encode()
+    return {
+        **_package_files(("launch", "topology"), _SPAWNER_MAIN),
+        "aitne/launch/software.py": places,
+    }
 
 
 def _package_files(names: Iterable[str], main: str) -> dict[str, bytes]:
     """Return the files of an archive of the packages ``names`` that runs ``main``."""
-    modules = [path for name in names for path in sorted((_PACKAGE / name).glob("*.py"))]
+    modules = [path for name in names for path in sorted((_PACKAGE / name).rglob("*.py"))]
     return {
         "__main__.py": main.encode(),
         "aitne/__init__.py": b"",
-        **{f"aitne/{path.parent.name}/{path.name}": path.read_bytes() for path in modules},
+        **{str(path.relative_to(_PACKAGE.parent)): path.read_bytes() for path in modules},
     }
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.registry import Registry
 from aitne.distrib.transport.base import Transport, TransportError
+from aitne.launch import horovod
+from aitne.launch.errors import LaunchError
 
 TRANSPORTS: Registry[Transport] = Registry(
     "transport", "aitne.distrib.transport", "aitne.transports"
@@ -29,9 +32,13 @@ def choose(nodes: Sequence[int], device: str, requested: str = "auto") -> type[T
         requested: name of a transport, or ``auto``.
 
     Raises:
-        TransportError: the transport is unknown, or cannot connect these ranks; the message states
-            the reason.
+        TransportError: the transport is unknown, cannot connect these ranks, or is the real Horovod
+            in a run of ``aitne-run --horovod``; the message states the reason.
     """
+    try:
+        horovod.check({**os.environ, "AITNE_TRANSPORT": requested})
+    except LaunchError as error:
+        raise TransportError(f"{error}.") from error
     if requested != "auto":
         transport = _named(requested)
         if reason := transport.refusal(nodes, device):

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 
-from aitne.launch import hosts, lint, remote, scheduler
+from aitne.launch import horovod, hosts, lint, remote, scheduler
 from aitne.launch import options as command_line
 from aitne.launch import run as courses
 from aitne.launch.errors import LaunchError
@@ -62,6 +62,7 @@ def _run(options: argparse.Namespace) -> int:
     argv = _program(options)
     settings = _settings(options, argv)
     os.environ.update(command_line.variables(options))
+    horovod.check(os.environ)
     world = detect(os.environ)
     if _is_rank(world, options):
         _advise_rank(world)
@@ -135,6 +136,7 @@ def _node(arguments: Sequence[str]) -> int:
             f"node {options.node_rank} with ranks {options.ranks} is not one of {options.nodes} nodes"
         )
     os.environ.update(command_line.variables(options))
+    horovod.check(os.environ)
     settings = _settings(options, _program(options))
     if options.node_rank == 0:
         environ = {name: text for name, text in os.environ.items() if name not in _PLATFORMS}

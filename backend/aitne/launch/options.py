@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from aitne.launch import hosts
+from aitne.launch import horovod, hosts
 from aitne.launch.addresses import INTERFACE
 
 TYPE_CHECKING = False
@@ -17,6 +17,7 @@ examples:
   aitne-run -H n1:2,n2:2 python train.py     two on each of two nodes, by ssh
   aitne-run python train.py                  in a job of the platform or of Slurm: one for each of its tasks
   srun --ntasks=8 aitne-run python train.py  Slurm starts the ranks; each becomes the program
+  aitne-run -np 4 --horovod python train.py  a script for Horovod, unmodified, without Horovod
   aitne-run -np 4 --restarts 3 python train.py
                                              all are restarted when one fails, at most three times
 
@@ -145,6 +146,11 @@ def common(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="network interface between nodes; of several, the first that a node has",
     )
+    parser.add_argument(
+        "--horovod",
+        action="store_true",
+        help="run scripts for Horovod unmodified: `import horovod.torch` is aitne.distrib",
+    )
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
@@ -174,6 +180,8 @@ def variables(options: argparse.Namespace) -> dict[str, str]:
         chosen["AITNE_TRANSPORT"] = options.transport
     if options.network_interface:
         chosen[INTERFACE] = options.network_interface
+    if options.horovod:
+        chosen[horovod.VARIABLE] = ""
     return chosen
 
 

@@ -12,7 +12,7 @@ import socket
 import tempfile
 import time
 
-from aitne.launch import hosts, rendezvous, scheduler, slurm_tasks
+from aitne.launch import horovod, hosts, rendezvous, scheduler, slurm_tasks
 from aitne.launch.addresses import LOCAL, interface_variables, own_addresses
 from aitne.launch.coordinator import LaunchCoordinator
 from aitne.launch.errors import LaunchError
@@ -276,7 +276,8 @@ def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> 
         LaunchError: the command is not available.
     """
     size = sum(host.ranks for host in targets)
-    inner = [*own_command(), "--", *settings.argv]
+    ours = ["--horovod"] if horovod.VARIABLE in os.environ else []
+    inner = [*own_command(), *ours, "--", *settings.argv]
     several = len(targets) > 1
     if launcher == "srun":
         kind = scheduler.pmix(scheduler.mpi_plugins())
@@ -317,6 +318,7 @@ def become(
         environ = slurm_tasks.for_rank(environ, world, node_number, ranks)
     program_environ = {
         **environ,
+        **horovod.variables(environ),
         **variables(world, node_number),
         rendezvous.TIMEOUT: f"{timeout_s:g}",
     }

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 
+from aitne.launch import horovod
 from aitne.launch.cpus import available_cpus
 from aitne.launch.errors import LaunchError
 from aitne.launch.keeper import MARK, CleanupProcess
@@ -225,7 +226,7 @@ def environment(
     base.setdefault("OMP_NUM_THREADS", str(threads(local_size)))
     # A pipe makes Python hold prints back, and the last ones of a rank that is killed would be lost.
     base.setdefault("PYTHONUNBUFFERED", "1")
-    return {**base, MARK: run_id, **more}
+    return {**base, **horovod.variables(base), MARK: run_id, **more}
 
 
 def threads(ranks: int) -> int:

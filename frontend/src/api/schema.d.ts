@@ -4498,6 +4498,11 @@ export interface components {
              * @example fp16
              */
             compress: string;
+            /**
+             * @description Run scripts for Horovod unmodified: import horovod.torch is aitne.distrib.
+             * @default false
+             */
+            horovod: boolean;
             /** @description Omitted: one for each GPU of a node, else one. */
             ranks_per_node?: number | null;
         };
@@ -4523,6 +4528,11 @@ export interface components {
              * @example fp16
              */
             compress: string;
+            /**
+             * @description Run scripts for Horovod unmodified: import horovod.torch is aitne.distrib.
+             * @default false
+             */
+            horovod: boolean;
             /**
              * @description Number of ranks that the agent starts on each node.
              * @default 1

@@ -220,6 +220,11 @@ class DistributedOptions(BaseModel):
     compress: Annotated[str, Field(pattern=PLUGIN, examples=["fp16"])] = Field(
         "none", description="Compressor of gradients."
     )
+    horovod: bool = Field(
+        False,
+        strict=True,
+        description="Run scripts for Horovod unmodified: import horovod.torch is aitne.distrib.",
+    )
 
 
 class JobOptions(BaseModel):

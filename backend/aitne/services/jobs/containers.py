@@ -62,6 +62,10 @@ def container_of(
         ours.append(Bind(source=str(software.launcher.parent), target=LAB))
     if spec.distributed is not None:
         ours.append(Bind(source=str(PurePath(software.spawner[-1]).parent), target=SPAWNER))
+        if spec.distributed.horovod:
+            # The launcher looks for the packages beside its own folder.
+            beside = PurePath(SPAWNER).with_name(software.notebook.name)
+            ours.append(Bind(source=str(software.notebook), target=str(beside)))
     if spec.apps or spec.rank_group is not None or spec.notebook is not None:
         ours.append(Bind(source=str(software.notebook), target=NOTEBOOK_PACKAGE))
     data = [

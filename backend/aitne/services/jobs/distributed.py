@@ -49,6 +49,13 @@ def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProbl
             yield FieldProblem(
                 f"distributed.{field}", f"there is no {field} {name!r}", name, ", ".join(names)
             )
+    if spec.horovod and spec.backend == "horovod":
+        yield FieldProblem(
+            "distributed.horovod",
+            "import horovod.torch is aitne.distrib with it, and the backend horovod is Horovod itself",
+            "true",
+            "false, or another backend",
+        )
     for field, instead in (
         ("tasks_per_node", "distributed.ranks_per_node"),
         ("cpus_per_task", "resources.cpu, the CPUs of all ranks of a node"),

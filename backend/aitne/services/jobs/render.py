@@ -284,6 +284,7 @@ class Renderer:
             # The scheduler decides how long ranks may take to save their work.
             *("--job", str(_run_id(job)), "--grace", "86400"),
             *("--bind-to", spec.placement.bind.value),
+            *(("--horovod",) if spec.distributed.horovod else ()),
             # A node may first read a whole image; one that fails ends the wait.
             *(("--timeout", "600") if _has_engines(spec) else ()),
             "--",

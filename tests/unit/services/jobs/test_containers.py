@@ -72,6 +72,13 @@ def test_only_a_job_with_ranks_sees_what_starts_them() -> None:
     assert spawner in box(job(distributed=DistributedSpec(ranks_per_node=2))).binds
 
 
+def test_scripts_for_horovod_see_the_packages_beside_what_starts_them() -> None:
+    """The launcher looks for them there, so that the image needs no Aitne."""
+    packages = Bind(source="/shared/sw/notebook-1", target="/opt/aitne/notebook-1")
+    assert packages in box(job(distributed=DistributedSpec(horovod=True))).binds
+    assert packages not in box(job(distributed=DistributedSpec())).binds
+
+
 @pytest.mark.parametrize(
     ("workdir", "inside", "agents"),
     [

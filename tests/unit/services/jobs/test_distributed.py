@@ -106,3 +106,10 @@ def test_a_cpu_and_perhaps_a_gpu_for_each_rank_is_nothing_to_warn_of(gpus: int) 
 def test_the_schema_is_strict(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         JobFile.model_validate({"commands": ["x"], "distributed": wrong})
+
+
+def test_scripts_for_horovod_do_not_use_the_backend_of_horovod() -> None:
+    assert fields(Resources(), backend="auto", horovod=True) == {}
+    assert fields(Resources(), backend="horovod") == {}
+    message = fields(Resources(), backend="horovod", horovod=True)["distributed.horovod"]
+    assert "the backend horovod is Horovod itself" in message

@@ -217,6 +217,11 @@ def test_ranks_are_started_by_the_platforms_own_program(renderer: Renderer) -> N
     )
 
 
+def test_ranks_with_scripts_for_horovod_get_the_option(renderer: Renderer) -> None:
+    spec = sent(renderer, make_job(spec={"distributed": {"horovod": True}, "commands": ("train",)}))
+    assert spec.commands[0][-5:] == ("--horovod", "--", "bash", "-c", "train")
+
+
 def test_order_mesh_and_binding_are_those_of_the_job(renderer: Renderer) -> None:
     placement = {"order": "file:~/order.txt", "mesh": {"tensor": 2, "data": 3}, "bind": "off"}
     fields = {**RANKS, "placement": placement, "resources": Resources(nodes=2)}

@@ -1,0 +1,1 @@
+"""Package of Horovod's exceptions, which are those of the training runtime."""
