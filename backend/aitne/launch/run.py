@@ -287,6 +287,11 @@ def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> 
             "MPI's mpirun is not installed: install Open MPI (apt-get install openmpi-bin), load its module, or use "
             "another --transport than mpi and horovod"
         )
+    if os.geteuid() == 0 and not _may_run_as_root(os.environ):
+        say(
+            "Open MPI does not start ranks as root: use another account, or set OMPI_ALLOW_RUN_AS_ROOT=1 and "
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, for example in a container"
+        )
     host_options = (
         ["--host", ",".join(f"{host.name}:{host.ranks}" for host in targets)] if several else []
     )
@@ -298,6 +303,13 @@ def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> 
         *(["--tag-output"] if settings.prefix else []),
         *inner,
     ]
+
+
+def _may_run_as_root(environ: Mapping[str, str]) -> bool:
+    """Return whether ``mpirun`` starts ranks as root: if it is not that of Open MPI, or two variables
+    permit it."""
+    permitted = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+    return all(environ.get(name) == "1" for name in permitted) or not scheduler.is_open_mpi()
 
 
 def become(

@@ -1,4 +1,4 @@
-"""Queries to Slurm: the allocation of this process, the topology, and the available MPI plug-ins."""
+"""Queries to Slurm and MPI: the allocation of this process, the topology, and the MPI that is available."""
 
 from __future__ import annotations
 
@@ -101,6 +101,11 @@ def topology_file(environ: Mapping[str, str], folders: Sequence[str] = _CONF_FOL
 def mpi_plugins() -> list[str]:
     """Return the values that ``srun --mpi`` accepts on this cluster. Raises ``LaunchError``."""
     return plugins(_asked(["srun", "--mpi=list"]))
+
+
+def is_open_mpi() -> bool:
+    """Return whether the installed ``mpirun`` is that of Open MPI. Raises ``LaunchError``."""
+    return "Open MPI" in _asked(["mpirun", "--version"])
 
 
 def plugins(text: str) -> list[str]:
