@@ -321,10 +321,7 @@ class GroupState:
         content = message["content"]
         rank, number, code = content["rank"], content["signal"], content["code"]
         node = self._ranks[rank].node if rank in self._ranks else "its node"
-        if number is not None:
-            how = f"was ended by signal {number} ({_signal_name(number)})"
-        else:
-            how = "has ended" if code is None else f"has ended with exit code {code}"
+        how = how_ended(number, code, in_cell=rank in self._busy)
         self._lost(rank, f"rank {rank} on {node} {how}", number, code)
 
     def _lost(self, rank: int, text: str, number: int | None, code: int | None) -> None:
@@ -332,8 +329,8 @@ class GroupState:
             return
         self._dead.add(rank)
         if not self._message:
-            # Ranks end so when the notebook of a job has ended, and its log needs no line for that.
-            self._end_group(text, quiet=code == 0 and not self._busy)
+            # Ranks that are asked to end between cells end as planned, which is no news for a log.
+            self._end_group(text, in_log=code != 0 or rank in self._busy)
         self._tell(
             "death_notification", {"rank": rank, "signal": number, "code": code, "text": text}
         )
@@ -427,15 +424,14 @@ class GroupState:
             message=self._message,
         )
 
-    def _end_group(self, message: str, *, stop: bool = True, quiet: bool = False) -> None:
+    def _end_group(self, message: str, *, stop: bool = True, in_log: bool = True) -> None:
         """Store and report the reason for the end of the group, unless it is already ending. With
-        ``stop``, send SIGTERM to the remaining ranks; with ``quiet``, write nothing into the log.
-        """
+        ``stop``, send SIGTERM to the remaining ranks; with ``in_log``, write it to the job's log."""
         if self._message:
             return
         self._message = message
         self._write_status()
-        if not quiet:
+        if in_log:
             self._leave_outcome(message)
         self._tell("end_notification", {"message": message})
         if stop:
@@ -480,6 +476,25 @@ class GroupState:
         self._dirty = False
         self._written = time.time()
         connection.write_status(self._settings.folder, self.status())
+
+
+def how_ended(number: int | None, code: int | None, *, in_cell: bool) -> str:
+    """Return how a rank has ended, as the predicate of a sentence.
+
+    Args:
+        number: signal that ended it; None: none.
+        code: its exit code; None: a signal has ended it, or it is not known.
+        in_cell: whether it was executing a cell.
+    """
+    if number is not None:
+        return f"was ended by signal {number} ({_signal_name(number)})"
+    if code is None:
+        return "has ended"
+    if code:
+        return f"has ended with exit code {code}"
+    if in_cell:
+        return "was asked to end during a cell, or the cell has left Python with exit code 0"
+    return "was asked to end"
 
 
 def _signal_name(number: int) -> str:
