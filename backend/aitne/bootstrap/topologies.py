@@ -36,7 +36,7 @@ def _source(path: Path) -> TopologySource:
     if not path.is_dir():
         try:
             with path.open("rb") as stream:
-                head = stream.read(_HEAD_BYTES).decode(errors="replace")
+                head = stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
         except OSError as error:
             raise TopologyError(
                 f"it cannot be read: {error.strerror}", "Give the path of a file.", file=str(path)

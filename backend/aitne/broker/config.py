@@ -82,7 +82,7 @@ def load_config(path: Path) -> BrokerConfig:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             status = os.fstat(file)
-            text = os.read(file, _MOST_BYTES).decode()
+            text = os.read(file, _MOST_BYTES).decode("utf-8-sig")
         finally:
             os.close(file)
     except (OSError, UnicodeDecodeError) as error:

@@ -6,6 +6,7 @@ YAML 1.2: ``on`` and ``no`` are strings, ``1:30:00`` is text, a date is text.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
@@ -135,7 +136,8 @@ def read_all(path: str, *, synced: str | None = None) -> list[JobFileSource]:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     if len(text) > MAX_BYTES:
         raise InvalidInput(f"{name} is larger than 4 MiB: this is not a job file.")
-    if text.startswith(b"#!"):
+    begins_as_script = text.startswith((b"#!", codecs.BOM_UTF8 + b"#!"))
+    if begins_as_script:
         from aitne.cli import batch_script
 
         if (script := batch_script.decoded(text, name)) is not None:
@@ -144,7 +146,7 @@ def read_all(path: str, *, synced: str | None = None) -> list[JobFileSource]:
     try:
         sources = _parse(name, text)
     except InvalidInput as error:
-        if not text.startswith(b"#!"):
+        if not begins_as_script:
             raise
         hint = f"If it is a batch script: `aitne import {path} --submit`."
         raise InvalidInput(f"{error.message} {hint}") from error

@@ -185,7 +185,7 @@ def _ignored(root: bytes) -> Callable[[bytes], bool]:
     """Return a function that tells whether the folder's ``.aitneignore`` lists a path."""
     path = os.path.join(root, IGNORE_FILE.encode())
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             lines = file.read().splitlines()
     except FileNotFoundError:
         return lambda _: False

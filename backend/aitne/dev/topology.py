@@ -114,7 +114,7 @@ def from_file(path: Path, nodes: Sequence[str]) -> DevTopology:
             f"{compress_hostlist(unknown[:_MOST_SHOWN])}{more}. "
             f"The nodes of this cluster are {compress_hostlist(nodes)}; --nodes changes their number."
         )
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8-sig")
     yaml = path.suffix in (".yaml", ".yml")
     leaves = {
         switch.name: switch.nodes

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
 from aitne.core.errors import SetupError
@@ -48,12 +49,12 @@ class _LoadedSettings(BaseSettings, Settings):
         that over ``aitne.toml``.
         """
         path = config_path(init_settings()["data_dir"])
-        toml = TomlConfigSettingsSource(settings_cls, path)
-        if "data_dir" in toml.toml_data:
+        tree = tomllib.loads(path.read_text(encoding="utf-8-sig")) if path.is_file() else {}
+        if "data_dir" in tree:
             raise SetupError(
                 f"data_dir cannot be set in {path}: set it with --data-dir or AITNE_DATA_DIR."
             )
-        return (init_settings, env_settings, toml)
+        return (init_settings, env_settings, InitSettingsSource(settings_cls, tree))
 
 
 def config_path(data_dir: Path) -> Path:

@@ -244,7 +244,7 @@ def _in_file(path: Path) -> dict[str, tuple[Any, int]]:
     empty if the file cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         tree = tomllib.loads(text)
     except (OSError, ValueError):
         return {}  # loading the settings reports a file that cannot be read

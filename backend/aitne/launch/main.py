@@ -208,7 +208,7 @@ def _named(options: argparse.Namespace) -> list[Host]:
     if options.hosts:
         return hosts.hosts(options.hosts)
     try:
-        with open(options.hostfile, encoding="utf-8") as stream:
+        with open(options.hostfile, encoding="utf-8-sig") as stream:
             return hosts.hostfile(stream.read())
     except (OSError, UnicodeDecodeError) as error:
         raise LaunchError(f"{options.hostfile} cannot be read: {error}") from error

@@ -222,7 +222,7 @@ def _read(path: str) -> list[Switch]:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8-sig") as stream:
             text = stream.read(_MAX_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise LaunchError(f"{path} cannot be read: {error}") from error

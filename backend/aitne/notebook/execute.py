@@ -255,7 +255,7 @@ class NotebookRun:
             data = file.read()
         try:
             parse_notebook(data)
-            notebook = nbformat.reads(data.decode("utf-8"), as_version=4)
+            notebook = nbformat.reads(data.decode("utf-8-sig"), as_version=4)
             nbformat.validate(notebook)
         except NotANotebook as error:
             raise NotebookFailed(f"{self._path} {error}") from error

@@ -60,7 +60,9 @@ def prepare(folder: Path, cells: Sequence[str], *, kernel: str = "python3", **re
         ],
     }
     (folder / "study").mkdir()
-    (folder / "study" / "train.ipynb").write_text(json.dumps(notebook))
+    content = json.dumps(notebook, ensure_ascii=False)
+    # Editors on Windows begin a file with a byte order mark.
+    (folder / "study" / "train.ipynb").write_text(content, encoding="utf-8-sig")
     return write_request(folder, path=str(folder / "study" / "train.ipynb"), **request)
 
 

@@ -19,6 +19,7 @@ from aitne.core.errors import DeliveryFailed
 from aitne.core.notifications.settings import MailSettings, mail_address
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
+from aitne.host.password_file import read_password
 
 _POLICY = SMTP.clone(max_line_length=78, cte_type="7bit")
 _SUBJECT_LENGTH = 200
@@ -100,7 +101,7 @@ class MailChannel:
                 if settings.security == "starttls":
                     server.starttls(context=ssl.create_default_context())
                 if settings.user is not None and settings.password_file is not None:
-                    server.login(settings.user, settings.password_file.read_text().strip())
+                    server.login(settings.user, read_password(settings.password_file))
                 refused = server.send_message(mail, to_addrs=[to])
         except smtplib.SMTPRecipientsRefused as error:
             code, reply = next(iter(error.recipients.values()))

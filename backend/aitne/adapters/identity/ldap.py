@@ -23,6 +23,7 @@ from aitne.core.ports.identity import FormSource, Identity, require_group, role_
 from aitne.core.settings import Settings
 from aitne.core.users.names import name_key
 from aitne.core.users.settings import LdapSettings
+from aitne.host.password_file import read_password
 
 _GROUPS_OF_ENTRY = "memberOf"
 _PLAIN = re.compile(r"[!-~]{1,200}")
@@ -201,7 +202,7 @@ def _password_in(settings: LdapSettings) -> str | None:
     if settings.bind_password_file is None:
         return None
     try:
-        return settings.bind_password_file.read_text().strip()
+        return read_password(settings.bind_password_file)
     except OSError as error:
         raise SetupError(
             f"The directory's bind_password_file {settings.bind_password_file} cannot be read: "

@@ -30,6 +30,7 @@ from aitne.core.ports.identity import (
 )
 from aitne.core.settings import Settings
 from aitne.core.users.settings import OidcSettings, is_loopback
+from aitne.host.password_file import read_password
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 """Accepted algorithms of signatures: asymmetric ones with the provider's key. `none` and algorithms
@@ -268,7 +269,7 @@ def _secret_in(settings: OidcSettings) -> str | None:
     if settings.client_secret_file is None:
         return None
     try:
-        return settings.client_secret_file.read_text().strip()
+        return read_password(settings.client_secret_file)
     except OSError as error:
         raise SetupError(
             f"The provider's client_secret_file {settings.client_secret_file} cannot be read: "

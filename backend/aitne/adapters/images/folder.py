@@ -118,7 +118,7 @@ def load(folder: Path) -> ImageFile:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InvalidInput(f"{path} is larger than {_MAX_BYTES} bytes.")
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     except yaml.MarkedYAMLError as error:
@@ -219,7 +219,7 @@ def _constraints(chain: list[Path]) -> str:
         path = folder / CONSTRAINTS
         if path.is_file():
             try:
-                return path.read_text(encoding="utf-8")
+                return path.read_text(encoding="utf-8-sig")
             except (OSError, ValueError) as error:
                 raise InvalidInput(f"{path} cannot be read: {error}.") from error
     return ""

@@ -26,7 +26,7 @@ def text_of(path: Path, max_bytes: int = MAX_BYTES) -> str:
             f"it has more than {max_bytes >> 10} KiB", "Give a smaller file.", file=str(path)
         )
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise TopologyError(

@@ -116,8 +116,10 @@ def _script_path(path: str, wish: SbatchConversion, synced: str | None) -> str:
 
 
 def is_batch_script(text: str) -> bool:
-    """Return whether a text is a script for sbatch: it begins with ``#!`` and has a directive."""
-    return text.startswith("#!") and any(map(_DIRECTIVE.match, text.split("\n")))
+    """Return whether a text is a script for sbatch: it begins with ``#!`` and has a directive,
+    also after a byte order mark, for which sbatch refuses it.
+    """
+    return text.startswith(("#!", "\ufeff#!")) and any(map(_DIRECTIVE.match, text.split("\n")))
 
 
 def _lines(text: str) -> list[str]:
@@ -126,6 +128,10 @@ def _lines(text: str) -> list[str]:
         raise ValueError(f"a batch script of more than {MAX_CHARS >> 10} KiB is refused")
     if "\0" in text:
         raise ValueError("a batch script has no NUL characters; this is another kind of file")
+    if text.startswith("\ufeff"):
+        raise ValueError(
+            "line 1: sbatch refuses a script with a byte order mark before #!: save it as UTF-8 without one"
+        )
     if not text.startswith("#!"):
         raise ValueError(
             "line 1: sbatch refuses a script that does not begin with #! and an interpreter, such as "

@@ -241,7 +241,7 @@ def _database_url(plan: _Plan) -> str:
     for path in (plan.stage / "config", plan.stage / CONFIG):
         if url is None and path.exists():
             try:
-                url = tomllib.loads(path.read_text(encoding="utf-8")).get("database")
+                url = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("database")
             except ValueError as error:
                 raise SetupError(f"The settings in the backup cannot be read: {error}") from error
     found = database.kind_of(url or default)

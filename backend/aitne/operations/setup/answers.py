@@ -239,7 +239,7 @@ def read_answers(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"The answers {path} are larger than 1 MiB.")
     kind = "YAML" if path.suffix in (".yaml", ".yml") else "TOML"
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
         content = yaml.safe_load(text) if kind == "YAML" else tomllib.loads(text)
     except (ValueError, yaml.YAMLError) as error:
         raise InvalidInput(f"The answers {path} are not {kind}: {error}") from error

@@ -56,7 +56,7 @@ def _read(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise TemplateError(str(path), None, f"it is larger than {MAX_BYTES} bytes")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TemplateError(str(path), None, f"it cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

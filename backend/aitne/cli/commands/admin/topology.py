@@ -112,7 +112,7 @@ def _problems(found: dict[str, Any]) -> list[str]:
 
 def _text(file: Path) -> str:
     try:
-        with file.open(encoding="utf-8") as stream:
+        with file.open(encoding="utf-8-sig") as stream:
             text = stream.read(_MOST_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(

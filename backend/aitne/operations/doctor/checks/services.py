@@ -9,6 +9,7 @@ from typing import Protocol, cast
 from aitne.adapters.syslog import SyslogReceiver
 from aitne.bootstrap.adapters import IDENTITIES, utc_now
 from aitne.core.errors import DeliveryFailed, SetupError, Unavailable
+from aitne.host.password_file import read_password
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
@@ -42,7 +43,7 @@ def mail(host: CheckedHost) -> Finding:
             if settings.security == "starttls":
                 server.starttls(context=context)
             if settings.user is not None and settings.password_file is not None:
-                server.login(settings.user, settings.password_file.read_text().strip())
+                server.login(settings.user, read_password(settings.password_file))
     except smtplib.SMTPAuthenticationError:
         return failed(
             f"The mail server {shown} refuses the platform's login.",

@@ -1,0 +1,115 @@
+"""Files that people write may begin with a byte order mark, as editors on Windows write it: whatever
+reads such a file omits the mark.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).resolve().parents[2] / "backend" / "aitne"
+PARSERS = frozenset({"nbformat", "tomllib", "yaml"})
+"""Modules that take text from people: what a module with one of them decodes is counted as a file."""
+WRITTEN_BY_PROGRAMS = {
+    "adapters/channels/webhook.py": "the platform's key",
+    "adapters/schedulers/_local/": "the records of the embedded scheduler",
+    "adapters/storage/_mounts.py": "fstab and mountinfo, which mount(8) reads without a mark",
+    "adapters/store/": "mountinfo",
+    "agent/": "the job's folder, /proc and the files of conda and Python",
+    "api/": "the portal's page",
+    "cli/commands/admin/audit.py": "the audit log",
+    "cli/openssh.py": "OpenSSH's files, which ssh(1) reads without a mark",
+    "client/credentials.py": "the logins",
+    "client/discovery.py": "the state of a platform",
+    "client/function_runner.py": "the call",
+    "client/inside.py": "the job's folder",
+    "dev/": "the machine, the ledger of accounts and a package's control file",
+    "distrib/": "/proc and the profile",
+    "host/hung_processes.py": "the platform's state",
+    "host/process_status.py": "the platform's state",
+    "hub/": "the platform's secrets",
+    "launch/rendezvous.py": "the address of the first rank",
+    "notebook/connection.py": "the connection of a kernel",
+    "notebook/execute.py": "the request; the notebook is read as bytes",
+    "notebook/monitor.py": "/proc",
+    "operations/doctor/checks/": "/proc and the platform's state",
+    "operations/setup/applying.py": "the machine",
+    "operations/setup/machine.py": "the machine",
+    "operations/setup/planning.py": "the machine",
+    "operations/setup/rendering.py": "the platform's own templates",
+    "operations/backup/create.py": "the machine's identity",
+    "operations/upgrade/": "/proc and pip's files",
+    "services/platform/": "the platform's secrets, /proc",
+    "supervisor/": "the platform's state, /proc and the locks of its environments",
+    "topology/sysfs.py": "/sys",
+}
+"""Modules and folders whose text no person writes, and what it is."""
+
+
+def reads(source: str) -> Iterator[str]:
+    """Yield each place where a module reads text that would keep a byte order mark, as written."""
+    tree = ast.parse(source)
+    imported = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module]
+            if isinstance(node, ast.ImportFrom)
+            else [item.name for item in node.names]
+        )
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+        given = {item.arg: item.value for item in node.keywords}
+        words = {
+            part.value
+            for part in [*node.args, *given.values()]
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        }
+        if called == "decode":
+            text = bool(PARSERS & imported) and words <= {"utf-8", "utf8"}
+        elif called in ("open", "fdopen"):
+            text = "encoding" in given and not words & {"w", "a", "x"}
+        else:
+            text = called == "read_text"
+        if text and "utf-8-sig" not in words and "ascii" not in words:
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "path.read_text()",
+        "path.read_text(encoding='utf-8')",
+        "open(path, encoding='utf-8')",
+        "path.open(encoding='utf-8', errors='replace')",
+        "import tomllib\ntomllib.loads(data.decode())",
+    ],
+)
+def test_text_with_its_mark_is_found(source: str) -> None:
+    assert list(reads(source))
+
+
+def test_files_of_people_are_read_without_a_byte_order_mark() -> None:
+    found = {
+        f"{name}: {place}"
+        for path in SOURCES.rglob("*.py")
+        if not (name := str(path.relative_to(SOURCES))).startswith(tuple(WRITTEN_BY_PROGRAMS))
+        for place in reads(path.read_text())
+    }
+    assert not found, "read these with encoding utf-8-sig, or name what writes them"
+
+
+def test_each_exception_is_one() -> None:
+    texts = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.py")}
+    assert {
+        place
+        for place in WRITTEN_BY_PROGRAMS
+        if not any(list(reads(text)) for name, text in texts.items() if name.startswith(place))
+    } == set()
