@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 import aitne
+from aitne.core.models.job_file import JobFile
 from aitne.supervisor import environments
 from tests.support.platform import environments_or_skip
 from tests.support.ports import reserve_ports
@@ -183,19 +184,27 @@ def test_notebook_runs_as_a_job_with_name_parameters_and_the_attached_ranks(
         "nodes": 2,
         "ranks_per_node": 3,
         "group": group,
-        "parameters": "lr=0.1\n\nname = a b\nsteps=[1, 2]",
+        "parameters": "lr=.5\n\nname = a b\nsteps=[1, .nan]\nlast=True\nid=010\ntext='1'",
     }
     answer = page.post("/aitne/batch", json=chosen)
     assert answer.json()["name"] == "night", answer.text
     (job,) = platform.submitted
     memory = (3 << 29) + (12 << 30)
-    assert job["resources"] == {"cpu": 8, "memory": memory, "nodes": 2, "gpu": "a100:3"}
+    assert job["resources"] == {"cpu": 8, "memory": f"{memory}B", "nodes": 2, "gpu": "a100:3"}
     assert job["distributed"] == {"ranks_per_node": 3}
     path = str(tmp_path / "train.ipynb")
     assert job["notebook"] == {
         "path": path,
-        "parameters": {"lr": 0.1, "name": "a b", "steps": [1, 2]},
+        "parameters": {
+            "lr": 0.5,
+            "name": "a b",
+            "steps": [1, {"$float": "nan"}],
+            "last": True,
+            "id": 10,
+            "text": "1",
+        },
     }
+    assert JobFile.model_validate(job).resources.memory == memory
     refused = page.post("/aitne/batch", json={**chosen, "parameters": "lr 0.1"})
     assert refused.status_code == 422
     assert refused.json()["detail"] == "Not submitted: the parameter lr 0.1 is not NAME=VALUE."

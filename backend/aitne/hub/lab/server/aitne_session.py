@@ -5,8 +5,8 @@ JupyterLab's page requests these from this server, which requests them from the 
 extension with the job's token that it received from the agent, ranks, batch jobs and events with the
 session token. No page has either of them; the job's token is in no file or environment variable.
 
-Runs in the session's environment: it may import only the standard library and Jupyter, and no other
-module of this package.
+Runs in the session's environment: it may import only the standard library, Jupyter and what
+Jupyter needs, and no other module of this package.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import math
 import os
 import re
 import ssl
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import yaml
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 from tornado.ioloop import IOLoop
@@ -160,8 +162,8 @@ def batch_file(
     if isinstance(ranks, int):
         cpu, memory, gpus, kind = _of_each_rank(group)
         resources["cpu"] = int(resources.get("cpu") or 1) + ranks * cpu
-        # The file has the memory as text, such as 2G, and the platform adds what one node needs.
-        resources["memory"] = _bytes(resources.get("memory")) + ranks * memory
+        # A job file has the memory as text with a unit; the platform adds what one node needs.
+        resources["memory"] = f"{_bytes(resources.get('memory')) + ranks * memory}B"
         if gpus and options.get("gpu") is None:
             resources["gpu"] = f"{kind}:{ranks * gpus}" if kind else ranks * gpus
     parameters = _parameters(str(options.get("parameters") or ""))
@@ -196,18 +198,52 @@ def _bytes(memory: Any) -> int:
 
 
 def _parameters(text: str) -> dict[str, Any]:
-    """Return the values of ``NAME=VALUE`` lines by name: JSON, such as ``0.1`` or ``"a b"``, or else
-    the text itself. Raises ``ValueError`` for another line."""
+    """Return the values of ``NAME=VALUE`` lines by name, which are YAML as with `aitne batch -p`, such
+    as ``0.1`` or ``[1, .nan]``, or else the text itself. Raises ``ValueError`` for another line."""
     values: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = (part.strip() for part in line.partition("="))
         if not equals or not name.isidentifier():
             raise ValueError(f"the parameter {line} is not NAME=VALUE")
         try:
-            values[name] = json.loads(value)
-        except ValueError:
+            values[name] = _encoded(yaml.load(value, _Yaml))  # noqa: S506 - a SafeLoader
+        except (yaml.YAMLError, ValueError, RecursionError):
             values[name] = value
     return values
+
+
+def _encoded(value: Any) -> Any:
+    """Return a value with infinite numbers and NaN as the platform encodes them in JSON."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if isinstance(value, dict):
+        return {str(name): _encoded(part) for name, part in value.items()}
+    return [_encoded(part) for part in value] if isinstance(value, list) else value
+
+
+class _Yaml(yaml.SafeLoader):
+    """YAML loader with the values of YAML 1.2's core schema, as `aitne batch` reads them."""
+
+
+_Yaml.yaml_implicit_resolvers = {}
+for _tag, _pattern in (
+    ("bool", r"true|True|TRUE|false|False|FALSE"),
+    ("null", r"~|null|Null|NULL|"),
+    ("int", r"[-+]?[0-9]+"),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
+        r"|[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN",
+    ),
+):
+    _Yaml.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), None)
+_Yaml.yaml_constructors = {
+    tag: make
+    for tag, make in yaml.SafeLoader.yaml_constructors.items()
+    if tag is None or tag.rpartition(":")[2] in ("null", "bool", "float", "str", "seq", "map")
+}
+# YAML 1.1 would read 010 as eight.
+_Yaml.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 
 
 def submit(api: PlatformApi, session: str, root: str, options: dict[str, Any]) -> tuple[int, bytes]:
