@@ -16,6 +16,7 @@ from aitne.client import Client, Job, Plan
 from aitne.client.records import JobSpecRecord
 from aitne.client.session import new_key
 from aitne.core.errors import AitneError, InvalidInput
+from aitne.core.float_encoding import decode_floats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -235,7 +236,8 @@ def _notebook(spec: JobSpecRecord) -> str:
     """Return the notebook of a job and its parameters; empty if it runs none."""
     if not spec.notebook:
         return ""
-    values = ", ".join(f"{k}={v!r}" for k, v in (spec.notebook.get("parameters") or {}).items())
+    parameters = decode_floats(spec.notebook.get("parameters") or {})
+    values = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
     return output.plain(f"{spec.notebook['path']}{f' with {values}' if values else ''}", 200)
 
 

@@ -176,7 +176,7 @@ class ApiSession:
             data = body
             fields["Content-Type"] = "application/octet-stream"
         elif body is not None:
-            data = json.dumps(body).encode()
+            data = _json(body)
             fields["Content-Type"] = "application/json"
         base = "" if path in ("/healthz", "/readyz") else API
         target = base + path + _encoded(query)
@@ -207,6 +207,15 @@ def transport_to(platform: Platform) -> RequestTransport:
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput(f"{error}.") from error
+
+
+def _json(body: object) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except ValueError:
+        from aitne.core.float_encoding import encode_floats
+
+        return json.dumps(encode_floats(body), allow_nan=False).encode()
 
 
 def _encoded(query: Query | None) -> str:

@@ -2,15 +2,18 @@
 contains their defaults, and a cell with the tag ``injected-parameters`` after it the values of a
 run.
 
-Standard library only, because the command line uses it too.
+It imports little, because the command line uses it too.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from aitne.core.float_encoding import decode_floats
 
 DEFAULTS, INJECTED = "parameters", "injected-parameters"
 """Tags of the cells."""
@@ -99,9 +102,20 @@ def warnings(notebook: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 
 
 def injected_source(parameters: Mapping[str, Any]) -> str:
-    """Return Python code that assigns the parameters. Their values are JSON values."""
-    lines = [f"{name} = {value!r}" for name, value in parameters.items()]
+    """Return Python code that assigns the parameters. Their values are JSON values, in which infinite
+    numbers and NaN are encoded."""
+    lines = [f"{name} = {_literal(decode_floats(value))}" for name, value in parameters.items()]
     return "\n".join(["# Parameters", *lines])
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name!r}: {_literal(part)}' for name, part in value.items())}}}"
+    return repr(value)
 
 
 def place(cells: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:

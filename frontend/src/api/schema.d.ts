@@ -6913,7 +6913,7 @@ export interface components {
              */
             path: string;
             /**
-             * @description Values that are set after the notebook's cell with the tag parameters, by the names of variables.
+             * @description Values that are set after the notebook's cell with the tag parameters, by the names of variables. JSON has no infinite numbers and no NaN: they are {"$float": "inf"}, {"$float": "-inf"} and {"$float": "nan"}.
              * @example {
              *       "lr": 0.1
              *     }

@@ -23,10 +23,13 @@ def notebook(tmp_path: Path) -> Path:
 def test_batch_submits_the_notebook_with_typed_parameters(
     aitne: Aitne, api: FakeApi, notebook: Path
 ) -> None:
-    values = {"path": str(notebook), "parameters": {"lr": 0.1, "name": "x", "sizes": [1, 2]}}
+    values = {
+        "path": str(notebook),
+        "parameters": {"lr": 0.1, "name": "x", "sizes": [1, {"$float": "nan"}]},
+    }
     api.on("POST", "/jobs:plan", plan(spec={"commands": [], "notebook": values}))
     api.on("POST", "/jobs", job("PENDING_SUBMIT"))
-    parameters = ("-p", "lr=0.1", "-p", "name=x", "-p", "sizes=[1, 2]")
+    parameters = ("-p", "lr=0.1", "-p", "name=x", "-p", "sizes=[1, .nan]")
     options = (*parameters, "--nodes", "2", "--cpu", "4", "--venv", str(notebook.parent))
     done = aitne("batch", str(notebook), *options, "--yes", "--json")
     assert done.status == 0, done.err
@@ -36,7 +39,7 @@ def test_batch_submits_the_notebook_with_typed_parameters(
         "resources": {"cpu": 4, "nodes": 2},
         "environment": {"venv": str(notebook.parent)},
     }
-    assert "train.ipynb with lr=0.1, name='x', sizes=[1, 2]" in done.err
+    assert "train.ipynb with lr=0.1, name='x', sizes=[1, nan]" in done.err
     assert "Warning: The notebook has no parameter name; it has lr." in done.err
 
 

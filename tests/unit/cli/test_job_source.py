@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ name: no
 retry: {max: 3, on: [node_failed]}
 max_duration: 1:30:00
 resources: {cpu: 010, memory: 16G, gpu: a100:4}
-parameters: {date: 2026-11-21, share: 0.5, fast: true, none: ~, big: 1e3}
+parameters: {date: 2026-11-21, share: 0.5, fast: true, none: ~, big: 1e3, most: .inf, least: -.INF}
 array: 0-9%2
 """
     assert job_source.read(write(tmp_path, text)).content == {
@@ -28,19 +29,28 @@ array: 0-9%2
         "retry": {"max": 3, "on": ["node_failed"]},
         "max_duration": "1:30:00",
         "resources": {"cpu": 10, "memory": "16G", "gpu": "a100:4"},
-        "parameters": {"date": "2026-11-21", "share": 0.5, "fast": True, "none": None, "big": 1e3},
+        "parameters": {
+            "date": "2026-11-21",
+            "share": 0.5,
+            "fast": True,
+            "none": None,
+            "big": 1e3,
+            "most": math.inf,
+            "least": -math.inf,
+        },
         "array": "0-9%2",
     }
 
 
 def test_values_of_env_stay_as_they_are_written(tmp_path: Path) -> None:
-    text = "env: {VERSION: 1.10, COUNT: 1, FAST: True, NONE: ~, NAME: '1'}"
+    text = "env: {VERSION: 1.10, COUNT: 1, FAST: True, NONE: ~, NAME: '1', MOST: .inf}"
     assert job_source.read(write(tmp_path, text)).content["env"] == {
         "VERSION": "1.10",
         "COUNT": "1",
         "FAST": "True",
         "NONE": None,
         "NAME": "1",
+        "MOST": ".inf",
     }
 
 

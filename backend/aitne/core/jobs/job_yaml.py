@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from aitne.core.float_encoding import decode_floats
+
 _WIDEST = 1 << 16
 """Line width of the YAML, large enough to keep a command on one line."""
 
@@ -41,5 +43,7 @@ def write_job_file(content: dict[str, Any], comments: Sequence[str] = ()) -> str
     same content back.
     """
     head = "".join(f"# {' '.join(line.split())}\n" if line else "#\n" for line in comments)
-    body = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDEST)
+    body = yaml.dump(
+        decode_floats(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDEST
+    )
     return head + body

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from aitne.core import units
+from aitne.core.float_encoding import decode_float
 from aitne.core.jobs.commands import interpreter
 from aitne.core.jobs.states import RETRYABLE, TerminationReason
 from aitne.core.models.base import (
@@ -115,7 +116,7 @@ class JobFile(JobOptions, Written):
     name: JobName | None = Field(None, description="Any text; it is displayed and never executed.")
     project: ProjectName | None = Field(None, description="Omitted: your default project.")
     template: str | None = Field(None, max_length=100, description="A template's name.")
-    parameters: dict[str, Scalar] = Field(
+    parameters: dict[str, Annotated[Scalar, BeforeValidator(decode_float)]] = Field(
         default_factory=dict, max_length=200, description="Values of the template's parameters."
     )
     image: Annotated[

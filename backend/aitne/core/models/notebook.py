@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from aitne.core.float_encoding import decode_floats, encode_floats
 from aitne.core.models.base import Strict, passable
 
 MAX_PARAMETERS_BYTES = 64 << 10
@@ -27,12 +28,10 @@ def _parameters(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     for name, value in values.items():
         if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"{name!r} is not the name of a variable in Python")
-        if _depth(value) > MAX_DEPTH:
+        if _depth(decode_floats(value)) > MAX_DEPTH:
             raise ValueError(f"{name} is nested more than {MAX_DEPTH} times")
-    try:
-        size = len(json.dumps(values, allow_nan=False))
-    except ValueError:
-        raise ValueError("infinite numbers and NaN are not possible") from None
+    values = encode_floats(values)
+    size = len(json.dumps(values, allow_nan=False))
     if size > MAX_PARAMETERS_BYTES:
         raise ValueError(
             f"all values together have {size} bytes; allowed: {MAX_PARAMETERS_BYTES}; put large "
@@ -60,6 +59,7 @@ class NotebookOptions(Strict):
         default_factory=dict,
         max_length=200,
         description="Values that are set after the notebook's cell with the tag parameters, by the "
-        "names of variables.",
+        'names of variables. JSON has no infinite numbers and no NaN: they are {"$float": "inf"}, '
+        '{"$float": "-inf"} and {"$float": "nan"}.',
         examples=[{"lr": 0.1}],
     )

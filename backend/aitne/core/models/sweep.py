@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from aitne.core.float_encoding import decode_float
 from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Flag, Frozen, Strict, UtcTime
 
@@ -32,10 +33,12 @@ _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 
 
 def _number(value: object) -> object:
-    """Return the number for a text such as ``1e-3``, which YAML 1.1 does not read as a number;
-    other values are returned unchanged.
+    """Return the number for a text such as ``1e-3``, which YAML 1.1 does not read as a number, and
+    for an encoded one; other values are returned unchanged.
     """
-    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return float(value)
+    return decode_float(value)
 
 
 Choice = bool | Annotated[int, Field(ge=-(1 << 53), le=1 << 53)] | float | Text
@@ -168,7 +171,10 @@ class SweepFile(Strict):
             if isinstance(choices, Range):
                 continue
             if any(isinstance(choice, float) and not math.isfinite(choice) for choice in choices):
-                raise ValueError(f"{name}: infinities and NaN are not allowed")
+                raise ValueError(
+                    f"{name}: infinite numbers and NaN are not possible; write text that the program "
+                    "reads, such as 'inf'"
+                )
         return value
 
     @model_validator(mode="after")

@@ -43,8 +43,8 @@ class Parameter(Strict):
     description: str = ""
     default: Scalar | None = None
     """Default value; None: the user must enter a value."""
-    minimum: float | None = None
-    maximum: float | None = None
+    minimum: float | None = Field(None, allow_inf_nan=False)
+    maximum: float | None = Field(None, allow_inf_nan=False)
     choices: list[str] = Field(default_factory=list)
     """Permitted values; empty: all values of the type."""
     pattern: str | None = None

@@ -87,7 +87,9 @@ def check_value(parameter: Parameter, value: Scalar) -> Scalar:
 
 def _number(parameter: Parameter, value: Scalar) -> Scalar:
     whole = parameter.type is ParameterType.INTEGER
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("infinite numbers and NaN are not possible")
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{value!r} is not {'a whole number' if whole else 'a number'}")
     if whole and isinstance(value, float):
         if not value.is_integer():

@@ -16,11 +16,13 @@ test("more cells may follow until the job has ended", () => {
 });
 
 test("parameters are shown as they are written in a job file", () => {
-  expect(notebookParameters({ notebook: { path: "a.ipynb", parameters: { lr: 0.1, sizes: [1, 2], name: "x", off: null } } })).toEqual([
+  expect(notebookParameters({ notebook: { path: "a.ipynb", parameters: { lr: 0.1, sizes: [1, { $float: "nan" }], name: "x", off: null, least: { $float: "-inf" }, quoted: ['{"$float":"inf"}'] } } })).toEqual([
     ["lr", "0.1"],
-    ["sizes", "[1,2]"],
+    ["sizes", "[1,.nan]"],
     ["name", "x"],
     ["off", "null"],
+    ["least", "-.inf"],
+    ["quoted", JSON.stringify(['{"$float":"inf"}'])],
   ]);
   expect(notebookParameters({ notebook: null })).toEqual([]);
 });

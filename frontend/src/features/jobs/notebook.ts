@@ -18,5 +18,10 @@ export function pageAddress(jobId: string, scheme: "light" | "dark"): string {
 
 /** The parameters of a notebook in the form of a job file. */
 export function notebookParameters(job: Pick<Job, "notebook">): [string, string][] {
-  return Object.entries(job.notebook?.parameters ?? {}).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]);
+  return Object.entries(job.notebook?.parameters ?? {}).map(([name, value]) => [name, typeof value === "string" ? value : written(value)]);
+}
+
+/** A value as in YAML, in which the numbers that JSON does not have are `.inf`, `-.inf` and `.nan`. Quotes in texts are escaped. */
+function written(value: unknown): string {
+  return JSON.stringify(value).replace(/\{"\$float":"(-?)(inf|nan)"\}/g, "$1.$2");
 }

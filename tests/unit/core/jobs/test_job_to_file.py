@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from aitne.cli import job_source
+from aitne.core.float_encoding import encode_floats
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.job_yaml import write_job_file
 from aitne.core.models.job_file import JobFile
@@ -73,6 +75,14 @@ def test_of_a_template_only_its_name_and_parameters_are_said() -> None:
         {"x": 1},
     )
     assert "commands" not in file
+
+
+def test_infinite_numbers_are_written_as_in_yaml() -> None:
+    values = {"most": {"$float": "inf"}, "sizes": [1, {"$float": "nan"}], "text": ".inf"}
+    text = write_job_file({"notebook": {"path": "a.ipynb", "parameters": values}})
+    assert "most: .inf\n" in text
+    (source,) = job_source._parse("x", text.encode())
+    assert encode_floats(source.content["notebook"]["parameters"]) == values
 
 
 @pytest.mark.parametrize("command", ["0\x85", "a\x85b", "a\x85\nb", "\u2028 x"])

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { envOf, envText, isBatchScript, lineOfField, numberOrText, parseJob, setField } from "./job-yaml";
+import { envOf, envText, isBatchScript, jobOf, lineOfField, numberOrText, parseJob, setField } from "./job-yaml";
 
 const FILE = `# My best run
 name: edsr # for the paper
@@ -27,6 +27,14 @@ describe("a job file's text", () => {
     expect(parseJob("name: a\n\tcpu: 1\n").problems[0]?.message).toBe("Lines are indented by blanks, not by tabs.");
     // As YAML 1.2 means it.
     expect(parseJob("a: no\nb: 010\nc: 1:30:00").value).toEqual({ a: "no", b: 10, c: "1:30:00" });
+  });
+
+  it("is sent with the numbers that JSON does not have", () => {
+    const { value } = parseJob("notebook: { parameters: { most: .inf, sizes: [1, -.inf, .NaN], text: '.inf', off: null } }\nenv: { MOST: .inf }");
+    expect(JSON.parse(JSON.stringify(jobOf(value ?? {})))).toEqual({
+      notebook: { parameters: { most: { $float: "inf" }, sizes: [1, { $float: "-inf" }, { $float: "nan" }], text: ".inf", off: null } },
+      env: { MOST: ".inf" },
+    });
   });
 
   it("keeps numbers and truth values of env as they are written", () => {

@@ -58,6 +58,21 @@ export function parseJob(text: string): ParsedJob {
   }
 }
 
+/**
+ * The parsed value as the API takes it: JSON has no infinite numbers and no NaN, and JSON.stringify would make null of
+ * them, so they are encoded.
+ */
+export function jobOf(value: Record<string, unknown>): Record<string, unknown> {
+  return encoded(value) as Record<string, unknown>;
+}
+
+function encoded(value: unknown): unknown {
+  if (typeof value === "number" && !Number.isFinite(value)) return { $float: Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf" };
+  if (Array.isArray(value)) return value.map(encoded);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, encoded(part)]));
+}
+
 /** Keeps numbers and truth values of `env` as they are written: 1.10 is not 1.1 there. */
 function keepEnvTexts(env: unknown) {
   if (!isMap(env)) return;

@@ -6,7 +6,7 @@ import { ApiProblem } from "@/api/problem";
 import { planQuery } from "@/api/queries";
 import type { FieldProblem, Job, JobFile } from "@/api/types";
 import { uuid } from "@/lib/id";
-import { lineOfField, parseJob, type TextProblem } from "./job-yaml";
+import { jobOf, lineOfField, parseJob, type TextProblem } from "./job-yaml";
 
 const PLAN_DELAY_MS = 400;
 /** The draft survives leaving the page and a browser crash; each user has a separate one. */
@@ -27,7 +27,7 @@ export function useCompose(user: string, onLaunched: (job: Job, file: JobFile) =
   const lastValue = useRef<Record<string, unknown>>({});
   if (parsed.value !== null) lastValue.current = parsed.value;
 
-  const file = parsed.value as JobFile | null;
+  const file = useMemo(() => (parsed.value === null ? null : (jobOf(parsed.value) as JobFile)), [parsed]);
   const [debouncedText] = useDebouncedValue(text, PLAN_DELAY_MS);
   const hasFields = file !== null && Object.keys(file).length > 0;
   const plan = useQuery({ ...planQuery(file ?? ({} as JobFile)), enabled: hasFields && debouncedText === text });
