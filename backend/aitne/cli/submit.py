@@ -238,7 +238,10 @@ def _notebook(spec: JobSpecRecord) -> str:
         return ""
     parameters = decode_floats(spec.notebook.get("parameters") or {})
     values = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
-    return output.plain(f"{spec.notebook['path']}{f' with {values}' if values else ''}", 200)
+    kernel = spec.notebook.get("kernel")
+    with_values = f" with {values}" if values else ""
+    of_kernel = f", kernel {kernel}" if kernel else ""
+    return output.plain(f"{spec.notebook['path']}{with_values}{of_kernel}", 200)
 
 
 def _say_what_next(job: Job) -> None:

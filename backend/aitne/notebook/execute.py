@@ -84,6 +84,7 @@ class NotebookRun:
         self._parameters: dict[str, Any] = request["parameters"]
         self._own_python = bool(request["own_python"])
         self._package = str(request["package"])
+        self._kernel: str | None = request["kernel"]
         self._path = os.path.abspath(os.path.expanduser(request["path"]))
         if request["in_its_folder"]:
             with _reading(self._path):
@@ -123,11 +124,14 @@ class NotebookRun:
     async def _run(self, folder: str) -> None:
         from aitne.notebook import cells, kernel
 
-        metadata = self._notebook.metadata
-        name = str(metadata.get("kernelspec", {}).get("name") or kernel.PYTHON)
+        name = self._kernel or kernel.named(self._notebook.metadata)
         try:
             manager = kernel.kernel_manager(
-                name, folder, own_python=self._own_python, package=self._package
+                name,
+                folder,
+                own_python=self._own_python,
+                replaced=self._kernel is None and kernel.in_python(self._notebook.metadata),
+                package=self._package,
             )
         except kernel.KernelMissing as error:
             raise NotebookFailed(str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -40,12 +41,15 @@ class _Kernels(KernelSpecManager):
 class _OwnPython(_Kernels):
     """Finder of kernels that runs Python kernels with the first Python on PATH."""
 
+    replaced = False
+    """Whether this Python also runs a kernel that is not installed."""
+
     def _found(self, kernel_name: str) -> Any:
         found = None
         try:
             found = super()._found(kernel_name)
         except NoSuchKernel:
-            if kernel_name != PYTHON:
+            if kernel_name != PYTHON and not self.replaced:
                 raise
         if found is not None and found.language.lower() != "python":
             return found
@@ -57,25 +61,55 @@ class _OwnPython(_Kernels):
         )
 
 
-def kernel_manager(name: str, folder: str, *, own_python: bool, package: str) -> AsyncKernelManager:
+def named(metadata: Mapping[str, Any]) -> str:
+    """Return the name of the kernel in a notebook's metadata; Python's if there is none."""
+    return str(_part(metadata, "kernelspec").get("name") or PYTHON)
+
+
+def in_python(metadata: Mapping[str, Any]) -> bool:
+    """Return whether a notebook's metadata say that it is in Python."""
+    languages = (
+        _part(metadata, "kernelspec").get("language"),
+        _part(metadata, "language_info").get("name"),
+    )
+    return next((str(name).lower() for name in languages if name), None) == "python"
+
+
+def _part(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = metadata.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def kernel_manager(
+    name: str, folder: str, *, own_python: bool, replaced: bool, package: str
+) -> AsyncKernelManager:
     """Return the manager of a kernel that is not started yet.
 
     The kernel listens on sockets in ``folder``, which only the job's account may open: on a port,
-    other users of the node could read its output. With ``own_python``, a kernel for Python runs in
-    the Python that is first on PATH. ``package`` is the folder with the platform's packages for
-    notebooks.
+    other users of the node could read its output.
+
+    Args:
+        name: name of the kernel.
+        folder: folder of its sockets.
+        own_python: whether a kernel for Python runs in the Python that is first on PATH.
+        replaced: with ``own_python``, whether that Python runs the notebook also if there is no such
+            kernel.
+        package: folder with the platform's packages for notebooks.
 
     Raises ``KernelMissing`` if there is no such kernel.
     """
     specs = _OwnPython() if own_python else _Kernels()
     specs.package = package
+    if isinstance(specs, _OwnPython):
+        specs.replaced = replaced
     try:
         specs.get_kernel_spec(name)
     except NoSuchKernel:
         installed = ", ".join(sorted(specs.find_kernel_specs())) or "none"
         raise KernelMissing(
-            f"the notebook's kernel {name!r} is not installed here; installed: {installed}. Choose "
-            "one in JupyterLab (Kernel > Change Kernel) and save the notebook"
+            f"the notebook's kernel {name!r} is not installed here; installed: {installed}. Name one of "
+            "these with --kernel, or the environment that the notebook was written in with --venv "
+            "(in a job file: notebook.kernel, environment.venv or environment.conda)"
         ) from None
     return AsyncKernelManager(
         kernel_name=name,

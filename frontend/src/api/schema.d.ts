@@ -6921,6 +6921,11 @@ export interface components {
             parameters?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
+            /**
+             * @description Name of the kernel, as `jupyter kernelspec list` shows it. Omitted: the one that the notebook names; with environment.venv or environment.conda a notebook in Python runs in that environment.
+             * @example python3
+             */
+            kernel?: string | null;
         };
         /**
          * @description Kind of notification, for which users choose channels.

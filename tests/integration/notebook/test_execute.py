@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,9 @@ BACKEND = Path(environments.__file__).parents[2]
 RUN = (
     "import sys; sys.path.append(sys.argv.pop(1)); from aitne.notebook.execute import main; main()"
 )
+PYTHON3 = {"name": "python3", "display_name": "Python 3"}
+CONDA = {"name": "conda-env-own-py", "display_name": "own", "language": "python"}
+JULIA = {"name": "julia-9", "display_name": "Julia", "language": "julia"}
 EVIL = """
 from IPython.display import HTML, Javascript, Markdown, display
 display(HTML('<script>bad(1)</script><b onclick="bad(2)">bold</b><iframe src="//bad.test"></iframe>'))
@@ -41,13 +45,15 @@ def python() -> Path:
     return path
 
 
-def prepare(folder: Path, cells: Sequence[str], *, kernel: str = "python3", **request: Any) -> Path:
+def prepare(
+    folder: Path, cells: Sequence[str], *, saved: dict[str, str] | None = None, **request: Any
+) -> Path:
     """Write a notebook of these cells and what the platform writes for it; return the job's
     folder. Of the cells, those that begin with ``lr =`` are parameters."""
     notebook = {
         "nbformat": 4,
         "nbformat_minor": 5,
-        "metadata": {"kernelspec": {"name": kernel, "display_name": kernel}},
+        "metadata": {"kernelspec": saved or PYTHON3},
         "cells": [
             {
                 "id": f"cell{number}",
@@ -71,7 +77,8 @@ def write_request(folder: Path, **request: Any) -> Path:
     job = folder / "job"
     job.mkdir()
     package = str(node_software.own_software().notebook)
-    defaults = {"parameters": {}, "in_its_folder": True, "own_python": False, "package": package}
+    defaults = {"parameters": {}, "kernel": None, "in_its_folder": True, "own_python": False}
+    defaults["package"] = package
     (job / "notebook.json").write_text(json.dumps(defaults | request))
     return job
 
@@ -184,11 +191,41 @@ def test_job_that_is_asked_to_end_lets_the_cell_clean_up_and_names_it(
     assert executed(job)["metadata"]["aitne"]["state"] == "stopped"
 
 
-def test_missing_kernel_is_answered_with_the_installed_ones(python: Path, tmp_path: Path) -> None:
-    code, log = run(python, prepare(tmp_path, ["1"], kernel="julia-9"))
+@pytest.mark.parametrize(
+    ("saved", "request_"),
+    [
+        (CONDA, {}),
+        (JULIA, {"own_python": True}),
+        (PYTHON3, {"own_python": True, "kernel": "conda-env-own-py"}),
+    ],
+)
+def test_missing_kernel_is_answered_with_the_installed_ones(
+    python: Path, tmp_path: Path, saved: dict[str, str], request_: dict[str, Any]
+) -> None:
+    code, log = run(python, prepare(tmp_path, ["1"], saved=saved, **request_))
     assert code == 1
-    assert "the notebook's kernel 'julia-9' is not installed here; installed: " in log
+    name = request_.get("kernel", saved["name"])
+    assert f"the notebook's kernel {name!r} is not installed here; installed: " in log
     assert "python3" in log
+    assert "--kernel" in log
+
+
+def test_environment_or_kernel_of_the_job_decides_instead_of_the_notebook(
+    python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "python").write_text(f'#!/bin/sh\nWHOSE=own exec {python} "$@"\n')
+    (own / "python").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    monkeypatch.setenv("WHOSE", "of sessions")
+    for chosen, whose in (({"own_python": True}, "own"), ({"kernel": "python3"}, "of sessions")):
+        folder = tmp_path / next(iter(chosen))
+        folder.mkdir()
+        job = prepare(folder, ["import os; print(os.environ['WHOSE'])"], saved=CONDA, **chosen)
+        code, log = run(python, job)
+        assert code == 0, log
+        assert text_of(executed(job)["cells"][0]) == f"{whose}\n"
 
 
 @pytest.mark.parametrize(

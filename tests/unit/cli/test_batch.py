@@ -29,7 +29,8 @@ def test_batch_submits_the_notebook_with_typed_parameters(
     }
     api.on("POST", "/jobs:plan", plan(spec={"commands": [], "notebook": values}))
     api.on("POST", "/jobs", job("PENDING_SUBMIT"))
-    parameters = ("-p", "lr=0.1", "-p", "name=x", "-p", "sizes=[1, .nan]")
+    values["kernel"] = "ir"
+    parameters = ("-k", "ir", "-p", "lr=0.1", "-p", "name=x", "-p", "sizes=[1, .nan]")
     options = (*parameters, "--nodes", "2", "--cpu", "4", "--venv", str(notebook.parent))
     done = aitne("batch", str(notebook), *options, "--yes", "--json")
     assert done.status == 0, done.err
@@ -39,7 +40,7 @@ def test_batch_submits_the_notebook_with_typed_parameters(
         "resources": {"cpu": 4, "nodes": 2},
         "environment": {"venv": str(notebook.parent)},
     }
-    assert "train.ipynb with lr=0.1, name='x', sizes=[1, nan]" in done.err
+    assert "train.ipynb with lr=0.1, name='x', sizes=[1, nan], kernel ir" in done.err
     assert "Warning: The notebook has no parameter name; it has lr." in done.err
 
 

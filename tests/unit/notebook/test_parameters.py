@@ -129,7 +129,8 @@ def test_no_content_of_a_notebook_breaks_the_check_before_the_submission(content
         {"path": "a.ipynb", "parameters": {"a b": 1}},
         {"path": "a.ipynb", "parameters": {"ä": 1}},
         {"path": "a.ipynb", "parameters": {"a": "x" * 70_000}},
-        {"path": "a.ipynb", "kernel": "python3"},
+        {"path": "a.ipynb", "kernel": "../python3"},
+        {"path": "a.ipynb", "language": "python"},
     ],
 )
 def test_invalid_notebook_in_a_job_file_is_refused(fields: dict[str, Any]) -> None:

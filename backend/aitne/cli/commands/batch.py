@@ -71,6 +71,12 @@ def batch(
             help="A virtual environment for the kernel and the ranks; it needs ipykernel.",
         ),
     ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel", "-k", metavar="NAME", help="The kernel, instead of the one that it names."
+        ),
+    ] = None,
     datasets: Datasets = None,
     yes: Yes = False,
     wait: Wait = False,
@@ -82,7 +88,8 @@ def batch(
 
     All cells run from the first to the last, and the executed copy is on the job's page. Parameters
     are set after the cell with the tag parameters, which has their defaults; their values are
-    written as in YAML. With several nodes, cells that begin with %%distributed run on ranks on each
+    written as in YAML. With --venv a notebook in Python runs in that environment, whichever kernel it
+    names. With several nodes, cells that begin with %%distributed run on ranks on each
     of them. Without --sync the cluster must have the notebook under the same path.
     """
     from aitne.cli import submit
@@ -104,7 +111,8 @@ def batch(
     job_file: dict[str, Any] = {
         "name": name,
         "project": project,
-        "notebook": {"path": path, "parameters": chosen},
+        "notebook": {"path": path, "parameters": chosen}
+        | ({} if kernel is None else {"kernel": kernel}),
         "tree": None if sync is None else submit.upload(client, sync),
         "max_duration": max_duration,
         "image": image,

@@ -63,3 +63,10 @@ class NotebookOptions(Strict):
         '{"$float": "-inf"} and {"$float": "nan"}.',
         examples=[{"lr": 0.1}],
     )
+    kernel: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")] | None = Field(
+        None,
+        description="Name of the kernel, as `jupyter kernelspec list` shows it. Omitted: the one that "
+        "the notebook names; with environment.venv or environment.conda a notebook in Python runs in "
+        "that environment.",
+        examples=["python3"],
+    )

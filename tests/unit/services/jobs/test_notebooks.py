@@ -85,7 +85,7 @@ def test_agent_runs_the_notebook_with_the_python_of_sessions() -> None:
     assert spec.explains_failure
     package = str(own_software().notebook)
     expected = {"in_its_folder": True, "own_python": False, "package": package}
-    assert request == {**notebook, **expected}
+    assert request == {**notebook, "kernel": None, **expected}
     assert (spec.leader, spec.ranks) == ((), None)
     # It sees no ranks of a session.
     assert spec.env["AITNE_RANKS_FOLDER"] == f"~/.aitne/ranks/{job.id}"
