@@ -1,7 +1,7 @@
 """Start of the single-user server in the session's environment, with its modules imported in
 advance.
 
-The agent starts ``<session env>/bin/python launcher.py --notebook FOLDER`` in the job's working
+The agent starts ``<session env>/bin/python -I launcher.py --notebook FOLDER`` in the job's working
 directory as soon as the job runs; FOLDER has the platform's packages for notebooks. While the agent requests the server's parameters from JupyterHub, the launcher imports
 the slow modules. Then it reads one line of JSON, ``{"env": {…}, "args": […], "session": {…}}``,
 from standard input, sets these environment variables and starts the server; with ``"tls"`` it first
@@ -222,8 +222,6 @@ def is_installed_by_the_platform() -> bool:
 
 def main() -> None:
     """Import the modules, wait for the server's parameters on standard input, and run the server."""
-    # The session must not import from the folder of this file.
-    sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]
     for name in [name for name in os.environ if name.startswith(("JUPYTERHUB_", "JPY_"))]:
         del os.environ[name]
     # Read at import.
@@ -237,7 +235,7 @@ def main() -> None:
         if plain:
             raise
         # Another version of JupyterHub, which needs more than the stand-ins have.
-        os.execv(sys.executable, [sys.executable, __file__, PLAIN, *sys.argv[1:]])  # noqa: S606
+        os.execv(sys.executable, [sys.executable, "-I", __file__, PLAIN, *sys.argv[1:]])  # noqa: S606
     gc.freeze()
 
     line = sys.stdin.readline()

@@ -68,7 +68,7 @@ class RunningHub:
 
     def job(self, owner: str, *, launcher: bool = True) -> StandInJob:
         python = environments.session_env_dir() / "bin/python"
-        argv = [str(python), str(LAUNCHER)] if launcher else None
+        argv = [str(python), "-I", str(LAUNCHER)] if launcher else None
         return self.portal.job(owner, argv, self.root / f"job-{len(self.portal.jobs)}")
 
     def api(self, path: str, method: str = "GET") -> httpx.Response:

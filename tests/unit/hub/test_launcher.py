@@ -48,8 +48,13 @@ def test_environment_without_the_server_says_who_installed_it(
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", env], check=True)
     if by_the_platform:
         (env / ".complete").touch()
-    argv = [str(env / "bin" / "python"), launcher.__file__, "--notebook", str(tmp_path)]
-    ran = subprocess.run(argv, capture_output=True, text=True, input="", check=False)
+    argv = [str(env / "bin" / "python"), "-I", launcher.__file__, "--notebook", str(tmp_path)]
+    # A module or the user may have set it for kernels.
+    strange = tmp_path / "strange" / "jupyterhub"
+    strange.mkdir(parents=True)
+    (strange / "__init__.py").write_text("raise SystemExit('the wrong one')")
+    variables = {**os.environ, "PYTHONPATH": str(strange.parent)}
+    ran = subprocess.run(argv, capture_output=True, text=True, input="", check=False, env=variables)
     last = ran.stderr.splitlines()[-1]
     assert ran.returncode == 1
     missing = "No module named 'jupyterhub'"

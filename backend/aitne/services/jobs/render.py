@@ -365,7 +365,8 @@ class Renderer:
         launcher, notebook = str(self._software.launcher), str(self._software.notebook)
         if spec.image_use is not None:
             launcher, notebook = f"{LAB}/{self._software.launcher.name}", NOTEBOOK_PACKAGE
-        argv: tuple[str, ...] = (_python(spec, runtime), launcher, "--notebook", notebook)
+        # Isolated from PYTHONPATH, which modules and users set for kernels.
+        argv: tuple[str, ...] = (_python(spec, runtime), "-I", launcher, "--notebook", notebook)
         if spec.distributed is not None:
             argv = (*self._spawner(job, argv), *self._engine(spec, runtime))
         return AgentApp(

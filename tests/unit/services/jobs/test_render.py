@@ -94,7 +94,7 @@ def test_a_session_starts_its_launcher_in_the_session_environment(renderer: Rend
     (app,) = sent(renderer, make_session()).apps
     launcher = own_software().launcher
     notebook = ("--notebook", str(own_software().notebook))
-    assert app.argv == ("/session/bin/python", str(launcher), *notebook)
+    assert app.argv == ("/session/bin/python", "-I", str(launcher), *notebook)
     assert (app.kind, app.readiness_path, app.timeout_s) == ("jupyterhub", "/", 120)
     assert Path(launcher).is_file()
 
@@ -148,7 +148,7 @@ def test_in_an_image_the_program_stays_its_own_and_the_runtime_comes_before_it(
     session = sent(renderer, made)
     (app,) = session.apps
     launcher, notebook = "/opt/aitne/lab/launcher.py", "/opt/aitne/notebook"
-    assert app.argv == ("/opt/jupyter/bin/python", launcher, "--notebook", notebook)
+    assert app.argv == ("/opt/jupyter/bin/python", "-I", launcher, "--notebook", notebook)
     assert session.launch.prefix == ("apptainer",)
     assert session.env == {
         "X": "1",
@@ -192,7 +192,7 @@ def test_on_slurm_the_nodes_own_python_runs_the_agent_from_the_shared_folder() -
     spec = sent(renderer, job)
     assert (spec.platform_url, spec.listen) == ("http://portal:9000", "node")
     (app,) = spec.apps
-    assert re.fullmatch(r"/shared/sw/lab-[0-9a-f]{12}/launcher\.py", app.argv[1])
+    assert re.fullmatch(r"/shared/sw/lab-[0-9a-f]{12}/launcher\.py", app.argv[2])
 
 
 RANKS = {"distributed": {"ranks_per_node": 3, "backend": "gloo"}, "commands": ("train $A",)}
@@ -262,7 +262,8 @@ def test_first_node_of_a_session_runs_the_app_and_its_ranks_in_one_program(
     first = app.argv[len(spawner) :]
     assert app.argv[: len(spawner)] == spawner
     assert first[0] == "--app"
-    launcher = ["/session/bin/python", str(own_software().launcher), "--notebook", notebook]
+    launcher = ["/session/bin/python", "-I", str(own_software().launcher)]
+    launcher += ["--notebook", notebook]
     assert json.loads(first[1]) == {"argv": launcher, "env": variables}
     # Except for the app, both nodes start the same.
     assert first[2:] == other[len(spawner) :]
@@ -286,7 +287,7 @@ def test_session_with_ranks_has_one_container_on_each_node(renderer: Renderer) -
         assert argv[:4] == (python, "-I", "/opt/aitne/launch/launch.pyz", "node")
         assert argv[-3:] == (python, "/opt/aitne/notebook", "aitne.notebook.engine")
     beside = json.loads(app.argv[app.argv.index("--app") + 1])
-    assert beside["argv"][:2] == [python, "/opt/aitne/lab/launcher.py"]
+    assert beside["argv"][:3] == [python, "-I", "/opt/aitne/lab/launcher.py"]
 
 
 def test_an_environment_is_loaded_once_for_all_ranks_of_a_node(renderer: Renderer) -> None:
