@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -303,7 +304,8 @@ class TestTokens:
         self, provider: Provider, known: dict[str, Any], tmp_path: Path
     ) -> None:
         source = self.source(known | {"issuer": provider.issuer + "/"}, tmp_path)
-        with pytest.raises(Unavailable, match="does not describe the provider"):
+        named = re.escape(f"but {provider.issuer!r}; if that is the provider, set auth.oidc.issuer")
+        with pytest.raises(Unavailable, match=f"does not describe the provider .*/, {named}"):
             await source.begin("state", REDIRECT_URI)
 
 

@@ -224,7 +224,11 @@ class OidcIdentity(RedirectSource):
                 or description.get("issuer") != issuer
                 or not all(map(description.get, endpoints))
             ):
-                raise self._silent(f"{url} does not describe the provider {issuer}")
+                named = description.get("issuer")
+                reason = f"{url} does not describe the provider {issuer}"
+                if status == 200 and isinstance(named, str) and named != issuer:
+                    reason += f", but {named[:200]!r}; if that is the provider, set auth.oidc.issuer to exactly this"
+                raise self._silent(reason)
             self._described = description
         return self._described
 
