@@ -50,7 +50,7 @@ from aitne.core.errors import (
 from aitne.core.validation import allowed_by, message_of
 
 _LOG = logging.getLogger("aitne.broker")
-_CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
+_CREDENTIALS = struct.Struct("iII")  # struct ucred of unix(7): pid, uid, gid
 _HELLO_TIMEOUT_S = 10.0
 _LINGER_S = 1.0
 _AT_ONCE = 64

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from aitne.core.cluster.settings import SlurmSettings
-from aitne.core.models.base import MemoryBytes, Seconds, Strict, UserName
+from aitne.core.models.base import LARGEST_UID, MemoryBytes, Seconds, Strict, UserName
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.notifications.settings import IdleSettings, MailSettings, WebhookSettings
 from aitne.core.platform.backup_settings import BackupSettings
@@ -70,9 +70,11 @@ class AccountSettings(Strict):
         description="User to account, where the names differ (with a broker or mode own). No two "
         "users have the same account.",
     )
-    min_uid: int = Field(1_000, ge=1, description="Lowest uid of an account that jobs may run as.")
+    min_uid: int = Field(
+        1_000, ge=1, le=LARGEST_UID, description="Lowest uid of an account that jobs may run as."
+    )
     max_uid: int = Field(
-        60_000, le=2**31, description="Highest uid of an account that jobs may run as."
+        60_000, le=LARGEST_UID, description="Highest uid of an account that jobs may run as."
     )
     groups: list[str] = Field(
         default_factory=list,

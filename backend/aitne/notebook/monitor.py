@@ -30,6 +30,8 @@ from aitne.notebook.channel import MonitorChannel
 
 _LINE = 64 * 1024
 _START_S = 120.0
+_UCRED = "iII"
+"""Format of ``struct ucred`` of unix(7): pid, uid, gid."""
 _QUERY_S = 10.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _EXIT_FIELD = 52
@@ -115,7 +117,8 @@ def _registered(listener: socket.socket, engines: int, parent: int) -> dict[int,
         line, _ = listener.accept()
         with line:
             pid, uid, _ = struct.unpack(
-                "3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+                _UCRED,
+                line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_UCRED)),
             )
             if uid != os.geteuid():
                 continue

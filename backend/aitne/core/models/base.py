@@ -102,6 +102,8 @@ MAX_MEMORY = 1 << 60
 MAX_MEMORY_TEXT = "1024 PiB"
 _MAX_SECONDS = 10 * 365 * 86_400
 _MAX_KEEP_SECONDS = 100 * 365 * 86_400
+LARGEST_UID = 2**32 - 2
+"""Largest uid of Linux, on whose upper half SSSD and IPA may map users; one more means no account."""
 
 
 def read_memory(value: object) -> object:

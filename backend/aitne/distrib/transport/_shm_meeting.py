@@ -20,7 +20,7 @@ from typing import Any
 from aitne.distrib.run_store import LOOK_S, check_run
 from aitne.distrib.transport.base import Group, TransportError
 
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("iII")
 _MOST_BYTES = 4096
 
 

@@ -13,7 +13,7 @@ import yaml
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from aitne.core.errors import FieldProblem, InvalidInput
-from aitne.core.models.base import Strict
+from aitne.core.models.base import LARGEST_UID, Strict
 from aitne.core.sessions.hosts import WILDCARD, check_wildcard
 from aitne.core.validation import allowed_by, message_of
 
@@ -104,8 +104,10 @@ class SlurmAnswers(StrictAnswers):
 class AccountAnswers(StrictAnswers):
     """The Unix accounts that the jobs of users run as."""
 
-    min_uid: int = Field(1_000, ge=1, le=2**31, description="Lowest uid of a user's account.")
-    max_uid: int = Field(60_000, ge=1, le=2**31, description="Highest uid of a user's account.")
+    min_uid: int = Field(1_000, ge=1, le=LARGEST_UID, description="Lowest uid of a user's account.")
+    max_uid: int = Field(
+        60_000, ge=1, le=LARGEST_UID, description="Highest uid of a user's account."
+    )
     groups: list[Account] = Field(
         default_factory=list, description="Only members of these groups; empty: all accounts."
     )
