@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from aitne.launch.gpus import visible_gpus
 from aitne.launch.output import say
 from aitne.topology.errors import TopologyError
 from aitne.topology.node import NodeTopology, cpu_list, cpu_text
@@ -159,7 +160,7 @@ def _devices(environ: Mapping[str, str], node: NodeTopology) -> list[int]:
     visible = environ.get(_VISIBLE)
     if visible is None:
         return list(range(len(node.gpus)))
-    tokens = [token.strip() for token in visible.split(",") if token.strip()]
+    tokens = visible_gpus(visible)
     # Within a cgroup, the variable counts only the GPUs of the job, and Slurm names them. The
     # variable of the job is about its first node.
     alone = environ.get("AITNE_NODES", "1") == "1"

@@ -10,6 +10,7 @@ import re
 import socket
 
 from aitne.launch.cpus import available_cpus
+from aitne.launch.gpus import visible_gpus
 from aitne.launch.hosts import number
 
 TYPE_CHECKING = False
@@ -92,7 +93,7 @@ def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
     ``local_size`` ranks run on its node, which prevents NCCL from copying directly between GPUs.
     Otherwise return None."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None or local_size < 2 or len(_devices(visible)) != 1:
+    if visible is None or local_size < 2 or len(visible_gpus(visible)) != 1:
         return None
     return (
         f"CUDA_VISIBLE_DEVICES is {visible} and this node has {local_size} ranks: each sees its own GPU only, so NCCL "
@@ -104,10 +105,10 @@ def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
 
 def _hidden_gpus(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     visible = environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None or facts.ranks < 2 or not visible:
+    if visible is None or facts.ranks < 2:
         return None
-    shown = len(_devices(visible))
-    if shown < facts.ranks:
+    shown = len(visible_gpus(visible))
+    if 0 < shown < facts.ranks:
         return (
             f"CUDA_VISIBLE_DEVICES shows {shown} GPUs, and {facts.ranks} ranks start here: some share a GPU, which "
             "NCCL refuses. Start as many ranks as there are GPUs"
@@ -209,7 +210,3 @@ def _resolves(host: str) -> bool:
         return bool(socket.getaddrinfo(host, None))
     except OSError:
         return False
-
-
-def _devices(visible: str) -> list[str]:
-    return [device for device in visible.split(",") if device.strip()]

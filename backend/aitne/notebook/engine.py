@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from aitne.launch.gpus import visible_gpus
 from aitne.launch.world import RankTopology, detect
 from aitne.notebook import connection, controller, groups, monitor, parallel
 
@@ -122,7 +123,7 @@ def _device(world: RankTopology) -> str:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(world.local_rank) if os.path.exists("/dev/nvidiactl") else ""
-    devices = [device.strip() for device in visible.split(",") if device.strip()]
+    devices = visible_gpus(visible)
     return devices[world.local_rank % len(devices)] if devices else ""
 
 

@@ -46,6 +46,14 @@ def test_a_rank_that_sees_its_own_gpu_only_is_told_of_its_peers() -> None:
     assert hides_peers({}, 4) is None
 
 
+@pytest.mark.parametrize("visible", ["NoDevFiles", "-1", "-1,0", ""])
+def test_a_rank_without_gpus_shares_none(visible: str) -> None:
+    environ = {"CUDA_VISIBLE_DEVICES": visible}
+    assert hides_peers(environ, 2) is None
+    assert said(environ) == ""
+    assert hides_peers({"CUDA_VISIBLE_DEVICES": "GPU-1b,-1,0"}, 2) is not None
+
+
 @pytest.mark.parametrize(
     ("environ", "words"),
     [

@@ -25,6 +25,7 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from docker.types import DeviceRequest
 
 from aitne.adapters.runtimes._docker_stream import ContainerStream, say
+from aitne.launch.gpus import visible_gpus
 
 FAILED = 125
 """Exit code if the container could not be created; ``docker run`` uses the same code."""
@@ -145,7 +146,7 @@ def _gpu_request(visible: str) -> DeviceRequest:
     """Return the request for the GPUs with the UUIDs in ``visible``. If they are given by index,
     request all GPUs, because indices would be renumbered inside the container.
     """
-    names = [name.strip() for name in visible.split(",") if name.strip()]
+    names = visible_gpus(visible)
     if names and all(name.startswith(("GPU-", "MIG-")) for name in names):
         return DeviceRequest(device_ids=names, capabilities=[["gpu"]])
     return DeviceRequest(count=-1, capabilities=[["gpu"]])
