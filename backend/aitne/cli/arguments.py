@@ -13,7 +13,7 @@ def arrange(argv: list[str]) -> list[str]:
     itself.
 
     ``--url U admin user ls`` becomes ``admin user ls --url U``. If only a group is named,
-    ``--help`` is appended.
+    ``--help`` is appended; the help of a group has no global options.
     """
     rest = list(argv)
     moved: list[str] = []
@@ -30,6 +30,9 @@ def arrange(argv: list[str]) -> list[str]:
             words.append(rest.pop(0))
         else:
             break
-    if not rest and GROUPS.get(" ".join(words)):
+    group = GROUPS.get(" ".join(words))
+    if group and not rest:
         return [*words, "--help"]
+    if group and rest[0] in ("--help", "-h"):
+        return [*words, *rest]
     return [*words, *moved, *rest]
