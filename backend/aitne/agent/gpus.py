@@ -6,6 +6,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from aitne.launch.gpus import visible_gpus
+
 _LIBRARY = "libnvidia-ml.so.1"
 
 
@@ -21,6 +23,8 @@ class _Memory(ctypes.Structure):
     )
 
 
+_NOT_AVAILABLE = (1 << 64) - 1
+"""NVML_VALUE_NOT_AVAILABLE as an amount of memory."""
 _UNCORRECTED, _VOLATILE = ctypes.c_uint(1), ctypes.c_uint(0)
 
 
@@ -35,7 +39,7 @@ class Gpus:
     def __init__(self, visible: str | None) -> None:
         self._devices: list[tuple[int, ctypes.c_void_p]] = []
         self._energy_mj: dict[int, int] = {}
-        names = [name.strip() for name in (visible or "").split(",") if name.strip()]
+        names = visible_gpus(visible or "")
         if not names:
             return
         try:
@@ -73,6 +77,8 @@ class Gpus:
                 handle, ctypes.byref(busy)
             ) or self._nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
                 continue
+            if memory.used == _NOT_AVAILABLE:
+                continue
             sample: dict[str, Any] = {
                 "index": index,
                 "utilization": busy.gpu / 100,
@@ -102,7 +108,7 @@ class Gpus:
 
     def _read(self, function: str, value: Any, *arguments: Any) -> int | None:
         """Call a function of NVML that writes a number to its last argument, and return the number;
-        None if the driver or the GPU does not support the function.
+        None if the driver or the GPU does not support the function or has no value.
 
         Args:
             function: name of the function.
@@ -112,4 +118,5 @@ class Gpus:
         call = getattr(self._nvml, function, None)
         if call is None or call(*arguments, ctypes.byref(value)) != 0:
             return None
-        return int(value.value)
+        # NVML_VALUE_NOT_AVAILABLE: all bits are set.
+        return None if value.value == type(value)(-1).value else int(value.value)

@@ -65,6 +65,34 @@ def test_power_energy_and_ecc_errors_are_reported_where_they_are_measured(
     assert (second["power_w"], "energy_j" in second) == (250.5, False)
 
 
+class SilentNvml(FakeNvml):
+    """A driver that has no values: all bits of the results are set."""
+
+    def nvmlDeviceGetPowerUsage(self, handle: Any, power: Any) -> int:
+        power._obj.value = -1
+        return 0
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: Any, kind: Any, span: Any, errors: Any) -> int:
+        errors._obj.value = -1
+        return 0
+
+    def nvmlDeviceGetMemoryInfo(self, handle: Any, found: Any) -> int:
+        found._obj.used = -1 if handle.value == 1 else 1 << 30
+        return 0
+
+
+def test_value_that_the_driver_does_not_have_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus.ctypes, "CDLL", lambda _: SilentNvml())
+    expected = {"index": 1, "utilization": 1.0, "memory_bytes": 1 << 30}
+    assert gpus.Gpus("0,1").measure() == [expected]
+
+
+def test_gpus_after_an_invalid_one_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus.ctypes, "CDLL", lambda _: FakeNvml())
+    assert [sample["index"] for sample in gpus.Gpus("1,-1,0").measure()] == [1]
+    assert gpus.Gpus("NoDevFiles").measure() == []
+
+
 def test_the_jobs_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus.ctypes, "CDLL", lambda _: FakeNvml())
     assert gpus.Gpus("GPU-1,7, 0").measure() == [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from aitne.core.models.sample import Sample
 from aitne.core.notifications.settings import IdleSettings
 from aitne.core.ports.store import OutboxKind
 from aitne.services.controller.idle import IdleWatch, leads
-from aitne.services.controller.idle_gpus import GpuWatch
+from aitne.services.controller.idle_gpus import GpuWatch, mean_utilization
 from tests.support.jobs import make_job, make_session
 from tests.unit.controller.conftest import Bench
 from tests.unit.controller.test_telling import kinds, person, read
@@ -145,6 +145,23 @@ class TestSessions:
         await idle_for(b, job, 120)
         assert await warnings(b, job) == []
         assert (await b.job(job.id)).cancel_requested_at is None
+
+
+def test_utilization_that_is_not_known_is_not_idleness() -> None:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    samples = [
+        Sample(
+            time=begin + timedelta(minutes=number),
+            node="n1",
+            cpu=1,
+            memory_bytes=1,
+            gpu=({"index": 0, "utilization": 0.5} if number % 2 else {"index": 0},),
+        )
+        for number in range(10)
+    ]
+    assert mean_utilization(samples, 540) == 0.5
+    unknown = [sample.model_copy(update={"gpu": ({"index": 0},)}) for sample in samples]
+    assert mean_utilization(unknown, 540) is None
 
 
 class TestGpus:

@@ -249,7 +249,7 @@ class AgentSample(Sample):
     """Bytes that the job's processes on the node have read from storage."""
     written_bytes: int | None = Field(None, ge=0, le=1 << 62, exclude=True)
     """Bytes that they have written to storage."""
-    node_cpu_power_w: float | None = Field(None, ge=0, le=1e18, exclude=True)
+    node_cpu_power_w: float | None = Field(None, ge=0, le=1e18, allow_inf_nan=False, exclude=True)
     """Mean power of the node's CPUs and memory since the previous sample, in watts (RAPL). It
     includes the load of other jobs.
     """
@@ -276,7 +276,7 @@ class AgentReport(Frozen):
     """Number of the node, only in reports from other nodes than the first; such reports contain
     only samples and the profile.
     """
-    idle_s: float | None = Field(None, ge=0)
+    idle_s: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Seconds for which the agent has seen no activity in the session."""
     ranks_ended: str | None = Field(None, max_length=2_000)
     """Reason why the ranks of a session have ended, as a sentence without a full stop; the session

@@ -45,9 +45,12 @@ def mean_utilization(samples: Sequence[Sample], window_s: float) -> float | None
     if (gpu_samples[-1].time - gpu_samples[0].time).total_seconds() < COVERED * window_s:
         return None
     utilizations = [
-        float(gpu.get("utilization", 0.0)) for sample in gpu_samples for gpu in sample.gpu
+        float(gpu["utilization"])
+        for sample in gpu_samples
+        for gpu in sample.gpu
+        if "utilization" in gpu
     ]
-    return sum(utilizations) / len(utilizations)
+    return sum(utilizations) / len(utilizations) if utilizations else None
 
 
 class GpuWatch:

@@ -41,7 +41,11 @@ class InsideService:
         since = self._clock() - timedelta(seconds=_MEASURED_WITHIN_S)
         samples = await self._store.samples(job.id, since=since)
         last = samples[-1] if samples else None
-        loads = [] if last is None else [float(gpu.get("utilization") or 0) for gpu in last.gpu]
+        loads = (
+            []
+            if last is None
+            else [float(gpu["utilization"]) for gpu in last.gpu if "utilization" in gpu]
+        )
         resources = job.spec.resources
         groups = await self._store.list_jobs(
             JobFilter(session_id=job.id, states=LIVE),

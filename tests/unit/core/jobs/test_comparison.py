@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+from pydantic import ValidationError
+
 from aitne.core.jobs.comparison import ComparisonInput, compare
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.job import Job
@@ -43,6 +46,19 @@ def different(found: Comparison) -> dict[str, tuple[Any, Any]]:
 def sample(used_bytes: int, **gpu: float) -> Sample:
     gpus = ({"index": 0, **gpu},) if gpu else ()
     return Sample(time=CREATED_AT, node="n1", cpu=1.0, memory_bytes=used_bytes, gpu=gpus)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, True, "busy", None, 2])
+def test_amount_that_is_none_is_left_out_of_a_sample(value: Any) -> None:
+    gpu = {"index": 0, "utilization": value, "memory_bytes": 7}
+    fields = {"time": CREATED_AT, "node": "n1", "cpu": 1, "memory_bytes": 1}
+    found = Sample(**fields, gpu=[gpu])
+    assert found.gpu == ({"index": 0, "memory_bytes": 7},)
+    with pytest.raises(ValidationError):
+        Sample(**{**fields, "cpu": float("nan")})
+    job = make_job()
+    use = different(compare(run_of(job, samples=[found]), run_of(job, samples=[sample(1)])))
+    assert not [name for name in use if "gpu_mean" in name]
 
 
 def test_a_run_does_not_differ_from_itself() -> None:
