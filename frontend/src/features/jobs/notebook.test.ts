@@ -7,7 +7,7 @@ test("the page's colours follow the portal's", () => {
 });
 
 test("a download has the name of the notebook", () => {
-  expect(notebookName({ notebook: { path: "~/study/train ä.ipynb", parameters: {} } })).toBe("train ä.ipynb");
+  expect(notebookName({ notebook: { path: "~/study/train ä.ipynb", parameters: {}, kernel: null } })).toBe("train ä.ipynb");
 });
 
 test("more cells may follow until the job has ended", () => {
@@ -16,7 +16,7 @@ test("more cells may follow until the job has ended", () => {
 });
 
 test("parameters are shown as they are written in a job file", () => {
-  expect(notebookParameters({ notebook: { path: "a.ipynb", parameters: { lr: 0.1, sizes: [1, { $float: "nan" }], name: "x", off: null, least: { $float: "-inf" }, quoted: ['{"$float":"inf"}'] } } })).toEqual([
+  expect(notebookParameters({ notebook: { path: "a.ipynb", kernel: null, parameters: { lr: 0.1, sizes: [1, { $float: "nan" }], name: "x", off: null, least: { $float: "-inf" }, quoted: ['{"$float":"inf"}'] } } })).toEqual([
     ["lr", "0.1"],
     ["sizes", "[1,.nan]"],
     ["name", "x"],
