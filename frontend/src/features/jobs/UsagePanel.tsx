@@ -8,7 +8,7 @@ import { PageError } from "@/components/PageError";
 import type { Series } from "@/components/UsageChart";
 import { isActive } from "@/lib/states";
 import { formatBytes, formatEnergy, formatNumber, withUnit } from "@/lib/units";
-import { cpuEnergyOf, energyOf, gpuSeries, isExpired, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
+import { cpuEnergyOf, energyOf, gpuSeries, isExpired, limitOf, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
 
 const UsageChart = lazy(() => import("@/components/UsageChart"));
 
@@ -73,7 +73,7 @@ function Charts({ job, metrics, active }: ChartsProps) {
   return (
     <Stack gap="md">
       <Usage title={t("CPUs in use")} label={t("CPUs in use over time")} series={cpu} format={cpuText} limit={resources.cpu} of={cpuText(resources.cpu)} active={active} colour="indigo" by="mean" />
-      <Usage title={t("Memory")} label={t("Memory in use over time")} series={memory} format={formatBytes} limit={resources.memory_bytes} of={formatBytes(resources.memory_bytes)} active={active} colour="moon" by="peak" />
+      <Usage title={t("Memory")} label={t("Memory in use over time")} series={memory} format={formatBytes} {...limitOf(resources.memory_bytes, memory, formatBytes)} active={active} colour="moon" by="peak" />
       <Usage title={t("GPU utilization")} label={t("GPU utilization over time")} series={gpu} format={percentText} limit={100} active={active} colour="indigo" by="mean" />
       {peakGpuMemory > 0 && <Usage title={t("GPU memory")} label={t("GPU memory over time")} series={gpuMemory} format={formatBytes} limit={peakGpuMemory} active={active} colour="moon" by="peak" />}
       {peakPower > 0 && <Usage title={t("GPU power")} label={t("GPU power over time")} series={power} format={wattText} limit={peakPower} active={active} colour="indigo" by="mean" />}

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { cpuEnergyOf, energyOf, gpuSeries, isExpired, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
+import { cpuEnergyOf, energyOf, gpuSeries, isExpired, limitOf, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
 
 const sample = (time: string, node: string, cpu: number) => ({ time, node, cpu, memory_bytes: 1, processes: 1, gpu: [], cpu_energy_j: null });
 
@@ -26,6 +26,12 @@ it("summarizes a run by mean and peak over all nodes", () => {
   );
   expect(summaryOf(series)).toEqual({ last: 2.5, mean: 2, peak: 3 });
   expect(summaryOf(seriesOf([], (entry) => entry.cpu))).toBeNull();
+});
+
+it("has no share of an amount that is not known", () => {
+  const series = seriesOf([sample("2026-03-01T12:00:00Z", "n1", 1), sample("2026-03-01T12:00:02Z", "n1", 3)], (entry) => entry.cpu);
+  expect(limitOf(4, series, String)).toEqual({ limit: 4, of: "4" });
+  expect(limitOf(0, series, String)).toEqual({ limit: 3 });
 });
 
 it("draws a line for each GPU of each node", () => {

@@ -92,6 +92,11 @@ export function summaryOf(series: Series): { last: number; mean: number; peak: n
   return { last: mean(latest), mean: mean(values), peak: values.reduce((a, b) => Math.max(a, b)) };
 }
 
+/** The end of the chart and the requested amount; where none is known, as with `--mem=0`, the peak alone: there is no share of it. */
+export function limitOf(requested: number, series: Series, format: (value: number) => string): { limit: number; of?: string } {
+  return requested > 0 ? { limit: requested, of: format(requested) } : { limit: summaryOf(series)?.peak ?? 0 };
+}
+
 function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
