@@ -142,15 +142,14 @@ class Gres:
         return f"{self.name}:{self.count}"
 
 
-GPU_TYPE = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,39}"
-"""Pattern of a GPU type in a request, as vendors name models and MIG profiles: ``1g.10gb+me``."""
+GPU_TYPE = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,79}"
+"""Pattern of a type of GPUs or other GRES, as vendors name models and MIG profiles (``1g.10gb+me``)
+and as Slurm finds them (``nvidia_rtx_pro_6000_blackwell_server_edition``)."""
 GRES_KIND = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
-GRES_TYPE = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,79}"
-"""Pattern of a type in Slurm's answers, which may have the full name of a product."""
 _AMOUNT = r"[0-9]+(?:\.[0-9]+)?[KMGTP]?"
 _GRES = re.compile(
     rf"(?:gres[/:])?(?P<kind>{GRES_KIND})"
-    rf"(?::(?=:)|:(?!{_AMOUNT}$|no_consume(?::|$))(?P<type>{GRES_TYPE}))?(?::no_consume)?"
+    rf"(?::(?=:)|:(?!{_AMOUNT}$|no_consume(?::|$))(?P<type>{GPU_TYPE}))?(?::no_consume)?"
     r"(?:[:=](?P<count>[0-9]{1,18})(?P<unit>[KMGTP]?))?",
     re.ASCII,
 )

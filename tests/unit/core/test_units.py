@@ -129,7 +129,7 @@ GRES = st.builds(
     st.from_regex(r"\A[A-Za-z][A-Za-z0-9_.-]{0,8}\Z").filter(lambda kind: kind != "none"),
     st.one_of(
         st.none(),
-        st.from_regex(rf"\A{units.GRES_TYPE}\Z").filter(lambda name: name != "no_consume"),
+        st.from_regex(rf"\A{units.GPU_TYPE}\Z").filter(lambda name: name != "no_consume"),
         st.sampled_from(["1080", "2G", "1g.10gb+me", "a100_1g.5gb", "gfx90a", "mi250x-oam"]),
     ),
     st.integers(min_value=0, max_value=10**12),

@@ -77,7 +77,7 @@ def test_record_of_a_running_job_names_what_slurm_reports() -> None:
         ({"tres-per-node": "gpu:a100_1g.5gb:2"}, 2, "a100_1g.5gb"),
         ({"tres-per-node": "gpu::3,shard:4"}, 3, None),
         ({"tres-alloc": "cpu=4,gres/gpu=3,gres/gpu:1g.10gb+me=3"}, 3, "1g.10gb+me"),
-        ({"tres-per-node": f"gres/gpu:{'x' * 41}:2"}, 2, None),
+        ({"tres-per-node": f"gres/gpu:{'x' * 41}:2"}, 2, "x" * 41),
         ({"tres-alloc": "cpu=4,gres/gpu:a100=2,gres/gpu:v100=1"}, 3, None),
     ],
 )

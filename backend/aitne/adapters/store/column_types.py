@@ -58,3 +58,4 @@ def _widened(length: int, before: int) -> String:
 UserName = _widened(128, 32)
 UnixName = _widened(128, 64)
 ProjectName = _widened(64, 40)
+GpuType = _widened(80, 40)

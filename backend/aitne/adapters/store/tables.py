@@ -24,6 +24,7 @@ from sqlalchemy import (
 
 from aitne.adapters.store.column_types import (
     BigId,
+    GpuType,
     ProjectName,
     Prose,
     UnixName,
@@ -95,7 +96,7 @@ jobs = Table(
     Column("version", Integer, nullable=False),
     # Values of the specification by which lists are sorted and filtered; ``gpus`` on all nodes.
     Column("gpus", Integer, nullable=False, server_default=text("0")),
-    Column("gpu_type", String(40)),
+    Column("gpu_type", GpuType),
     Column("template", String(100)),
     Column("image", Text),
     # Of the folder of an ended job.

@@ -79,7 +79,7 @@ class SessionSearch(Strict):
     )
     gpu_type: str | None = Field(
         None,
-        max_length=40,
+        max_length=80,
         description="Only jobs that requested this type of GPU.",
         examples=["a100"],
     )

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_search import JobSearch
+from aitne.core.models.limits import Limits
 from aitne.core.models.ranks import RanksFile
 from aitne.core.models.resources import GpuRequest
 from aitne.core.sessions.names import server_name, session_url
@@ -38,6 +40,23 @@ def test_job_file_accepts_all_fields_together() -> None:
     assert file.resources.memory == 200 << 30
     assert file.max_duration == 4 * 3_600
     assert JobFile.model_validate_json(file.model_dump_json()) == file
+
+
+def test_infinite_number_of_a_template_arrives_as_one() -> None:
+    fields = {"template": "train", "parameters": {"rate": {"$float": "-inf"}, "text": "inf"}}
+    file = JobFile.model_validate(fields)
+    assert file.parameters == {"rate": float("-inf"), "text": "inf"}
+    with pytest.raises(ValidationError):
+        JobFile.model_validate({**fields, "parameters": {"rate": {"$float": "1"}}})
+
+
+def test_type_of_gpus_may_be_as_long_as_slurm_finds_it() -> None:
+    name = "nvidia_rtx_pro_6000_blackwell_server_edition"
+    resources = {"gpu": f"{name}:2", "gres": {f"shard:{name}": 1}}
+    file = JobFile.model_validate({"commands": ["true"], "resources": resources})
+    assert file.resources.gpu == GpuRequest(count=2, type=name)
+    assert JobSearch(gpu_type=name).gpu_type == name
+    assert Limits(max_gpus_by_type={name: 2}).max_gpus_by_type == {name: 2}
 
 
 @pytest.mark.parametrize(

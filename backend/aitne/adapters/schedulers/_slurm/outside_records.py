@@ -8,7 +8,6 @@ record, which is then ignored because it has too many.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -27,7 +26,6 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.outside import MOST_OF_ACCOUNT, OutsideJob, OutsideLog, OutsideRun
 from aitne.core.units import (
-    GPU_TYPE,
     ArrayRange,
     Gres,
     parse_array,
@@ -383,8 +381,7 @@ def _gpus(resources: Iterable[Gres]) -> Gres:
     untyped = counts.pop(None, 0)
     total = max(untyped, counts.total())
     types = [kind for kind, count in counts.items() if kind and count == total]
-    known = len(types) == 1 and re.fullmatch(GPU_TYPE, types[0])
-    return Gres("gpu", types[0] if known else None, total)
+    return Gres("gpu", types[0] if len(types) == 1 else None, total)
 
 
 def _memory(text: str) -> int:

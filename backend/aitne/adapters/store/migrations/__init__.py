@@ -2,6 +2,6 @@
 release.
 """
 
-HEAD = "0034"
+HEAD = "0035"
 """Newest revision. It is stored here so that Alembic is not imported if no migration is necessary.
 """
