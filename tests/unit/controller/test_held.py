@@ -29,6 +29,12 @@ async def _finish(b: Any, scheduler_id: str, *ending: Any) -> None:
     await b.poller.poll()
 
 
+def _drop(b: Any, scheduler_id: str) -> None:
+    """Cancel a job as Slurm does whose dependency can never be satisfied: the record names no job."""
+    b.scheduler.finish(scheduler_id, JobState.CANCELLED, TerminationReason.DEPENDENCY_FAILED)
+    b.scheduler.change(scheduler_id, pending_reason=None)
+
+
 async def test_each_kind_of_dependency_is_handed_on(bench: Any) -> None:
     b = await bench(SlowStart())
     first = await _create(b)
@@ -70,6 +76,44 @@ async def test_ended_dependency_is_satisfied_or_cancels(
         assert second.state is JobState.CANCELLED
         assert second.reason is TerminationReason.DEPENDENCY_FAILED
         assert str(first.id) in (second.message or "")
+
+
+async def test_cancelled_dependents_name_the_job_that_failed(bench: Any) -> None:
+    b = await bench(SlowStart())
+    first = await _create(b)
+    second = await _create(b, after=[first.id])
+    third = await _create(b, after=[second.id])
+    reverse = await _create(b, afternotok=[third.id], hold=True)
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, 3)
+    for number in ("2", "3"):
+        _drop(b, number)
+    await b.poller.poll()
+    ended = [await b.job(job.id) for job in (second, third)]
+    assert [job.reason for job in ended] == [TerminationReason.DEPENDENCY_FAILED] * 2
+    assert [job.message for job in ended] == [
+        f"It was to run after job {first.id}, which ended FAILED with exit code 3.",
+        f"It was to run after job {second.id}, which did not run because job {first.id} ended "
+        "FAILED with exit code 3.",
+    ]
+    assert not (await b.job(reverse.id)).state.terminal
+    late = await b.job((await _create(b, after=[third.id])).id)
+    assert late.message == (
+        f"It was to run after job {third.id}, which did not run because job {first.id} ended "
+        "FAILED with exit code 3."
+    )
+
+
+async def test_a_dependent_of_one_failed_task_names_the_array(bench: Any) -> None:
+    b = await bench(SlowStart())
+    array, _ = make_array("0-1")
+    await b.store.create_job(array, [make_task_group(array)])
+    await b.outbox.drain()
+    second = await _create(b, after=[array.id])
+    _drop(b, "2")
+    await b.poller.poll()
+    assert (await b.job(second.id)).message == (
+        f"It was to run after job {array.id}, which cannot end as that requires."
+    )
 
 
 async def test_afternotok_waits_for_the_last_retry(bench: Any) -> None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from aitne.core.jobs.arrays import task_id
-from aitne.core.jobs.states import JobState
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.models.job_options import DEPENDENCIES
+from aitne.core.ports.store import Store
 
 _SATISFIED_BY = {
     "after": (True, False),
@@ -20,6 +21,9 @@ _SATISFIED_BY = {
 """Two flags for each kind of dependency: whether it is satisfied by a job that completed, and by a
 job that ended in another way.
 """
+_DEPENDENCY_FAILED = TerminationReason.DEPENDENCY_FAILED
+_MOST_CULPRITS = 1_000
+"""Number of jobs that are read at most to find out why others never ran."""
 
 
 @dataclass(slots=True)
@@ -65,12 +69,54 @@ def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
             completed = other is not None and other.state is JobState.COMPLETED
             if by_success if completed else by_failure:
                 continue
-            state = "is gone" if other is None else f"ended {other.state}"
             only = "" if by_success else " if that did not complete"
-            return Dependencies(never=f"It was to run after job {job_id}{only}, which {state}.")
+            why = _why(other, jobs)
+            return Dependencies(never=f"It was to run after job {job_id}{only}, which {why}.")
         # The scheduler would wait for this attempt only, and a retry is another one.
         if other.scheduler_id is None or other.spec.retry.max:
             dependencies.waits_for = dependencies.waits_for or other
         else:
             dependencies.ids[kind].append(other.scheduler_id)
     return dependencies
+
+
+async def with_culprits(jobs: Mapping[UUID, Job], store: Store) -> dict[UUID, Job]:
+    """Return the jobs, which others depend on, together with those because of which some of them
+    never ran.
+    """
+    known = dict(jobs)
+    while len(known) < len(jobs) + _MOST_CULPRITS:
+        never_ran = [job for job in known.values() if job.reason is _DEPENDENCY_FAILED]
+        needed = {job_id for job in never_ran for _, job_id in named(job)} - known.keys()
+        found = await store.get_jobs(needed) if needed else ()
+        if not found:
+            break
+        known |= {job.id: job for job in found}
+    return known
+
+
+def _why(other: Job | None, jobs: Mapping[UUID, Job]) -> str:
+    """Return how a job ended that another one depends on, as the end of a sentence; if it never
+    ran, because of which job.
+    """
+    if other is None:
+        return "is gone"
+    culprit = other
+    for _ in range(len(jobs)):
+        if culprit.reason is not _DEPENDENCY_FAILED:
+            break
+        above = (jobs.get(job_id) for _, job_id in named(culprit))
+        ended = [job for job in above if job is not None and job.state.terminal]
+        failed = [job for job in ended if job.state is not JobState.COMPLETED]
+        if not ended:
+            break
+        culprit = (failed or ended)[0]
+    if culprit is other:
+        return _ended(other)
+    return f"did not run because job {culprit.id} {_ended(culprit)}"
+
+
+def _ended(job: Job) -> str:
+    if job.signal:
+        return f"ended {job.state} by signal {job.signal}"
+    return f"ended {job.state}" + (f" with exit code {job.exit_code}" if job.exit_code else "")

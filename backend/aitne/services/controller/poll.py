@@ -32,6 +32,7 @@ from aitne.core.ports.store import Store, TransitionRequest
 from aitne.core.together import together
 from aitne.services.controller.cancellers import with_cancellers
 from aitne.services.controller.counts import ControllerCounters
+from aitne.services.controller.dependents import explained, is_unexplained
 from aitne.services.controller.doubt import StaleStateCheck
 from aitne.services.controller.failed_nodes import excluding
 from aitne.services.controller.judge import (
@@ -457,14 +458,17 @@ class Poller:
         moves, self._moves = self._moves, []
         again, self._again = self._again, []
         epoch = self._leader.epoch
-        for start in range(0, len(moves), WRITE):
-            some = moves[start : start + WRITE]
-            applied = await self._store.apply(some, epoch=epoch)
-            self.behind |= any(
-                job is None and move.to is not None and move.to.terminal
-                for move, job in zip(some, applied, strict=True)
-            )
-            self._live.put(applied)
+        dependents = [
+            (move, entry.job)
+            for move in moves
+            if is_unexplained(move) and (entry := self._live.get(move.job_id)) is not None
+        ]
+        later = {move.job_id for move, _ in dependents}
+        await self._apply_moves([move for move in moves if move.job_id not in later])
+        for start in range(0, len(dependents), WRITE):
+            ended = dependents[start : start + WRITE]
+            jobs = [job for _, job in ended]
+            await self._apply_moves(await explained([move for move, _ in ended], jobs, self._store))
         for job, state, changes in again:
             try:
                 changed = await self._store.retry(
@@ -477,6 +481,16 @@ class Poller:
             else:
                 self._live.put([changed])
         await self._state_lost.report()
+
+    async def _apply_moves(self, moves: Sequence[TransitionRequest]) -> None:
+        for start in range(0, len(moves), WRITE):
+            some = moves[start : start + WRITE]
+            applied = await self._store.apply(some, epoch=self._leader.epoch)
+            self.behind |= any(
+                job is None and move.to is not None and move.to.terminal
+                for move, job in zip(some, applied, strict=True)
+            )
+            self._live.put(applied)
 
     async def _look_at_cluster(self, changed: bool) -> None:
         now = asyncio.get_running_loop().time()

@@ -39,7 +39,7 @@ from aitne.core.ports.scheduler import Scheduler, SubmitRequest
 from aitne.core.ports.store import OutboxItem, OutboxKind, Store, TransitionRequest
 from aitne.services.controller.answer import RETRY_S, SubmissionOutcome, accepted, move_of
 from aitne.services.controller.counts import ControllerCounters
-from aitne.services.controller.dependencies import judge, named
+from aitne.services.controller.dependencies import judge, named, with_culprits
 from aitne.services.controller.hold import SubmissionHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
@@ -198,7 +198,8 @@ class Submitter:
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
         needed = {job_id for job in jobs.values() for _, job_id in named(job)}
         needed |= {job.session_id for job in jobs.values() if job.session_id is not None}
-        dependencies = {job.id: job for job in await self._store.get_jobs(needed)} if needed else {}
+        found = await self._store.get_jobs(needed) if needed else ()
+        dependencies = await with_culprits({job.id: job for job in found}, self._store)
         unknown: list[tuple[OutboxItem, Job]] = []
         ready: list[PendingSubmission] = []
         tokens: dict[UUID, str] = {}
