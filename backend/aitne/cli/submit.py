@@ -158,7 +158,7 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
             ("Resources", resources(spec.resources)),
             ("Placement", placement_options(spec.placement)),
             *placement_facts(plan.placement),
-            ("Time limit", output.duration(spec.max_duration_s)),
+            ("Time limit", _time_limit(spec)),
             ("Array", spec.array),
             ("Sweep", f"{len(plan.settings)} settings" if plan.settings else ""),
             ("Slurm", _options(spec.slurm)),
@@ -171,6 +171,11 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
     )
     if plan.settings:
         _show_settings(plan.settings, file=file)
+
+
+def _time_limit(spec: JobSpecRecord) -> str:
+    by_default = "" if spec.max_duration_requested else " by default"
+    return f"{output.duration(spec.max_duration_s)}{by_default}"
 
 
 def _show_settings(settings: list[dict[str, Any]], *, file: TextIO) -> None:

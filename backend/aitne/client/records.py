@@ -26,6 +26,7 @@ class ResourcesRecord(Record, gpu=GpuRecord):
     tasks_per_node: int | None
     cpus_per_task: int | None
     memory_bytes: int
+    memory_request: str
     gpu: GpuRecord
     gres: dict[str, int]
     sbatch_options: list[str]
@@ -121,6 +122,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     tree: dict[str, Any] | None
     resources: ResourcesRecord
     max_duration_s: int
+    max_duration_requested: bool
     inactivity_duration_s: int | None
     retry: dict[str, Any]
     array: str | None
@@ -167,6 +169,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     tree: dict[str, Any] | None
     resources: ResourcesRecord
     max_duration_s: int
+    max_duration_requested: bool
     inactivity_duration_s: int | None
     retry: dict[str, Any]
     array: str | None
@@ -356,6 +359,7 @@ class PartitionRecord(Record, gpus=GpuSumRecord):
 
     name: str
     up: bool
+    accepts_jobs: bool
     default: bool
     nodes: str
     node_count: int

@@ -101,18 +101,27 @@ class LimitSettings(Strict):
     """
 
     max_duration: Seconds = Field(7 * 86_400, description="Longest time limit of a job.")
-    max_nodes: int = Field(64, ge=1, description="Maximum number of nodes of a job.")
-    max_array_tasks: int = Field(
-        1_000, ge=1, description="Maximum number of tasks of an array job."
+    max_nodes: int | None = Field(
+        None,
+        ge=1,
+        description="Maximum number of nodes of a job; unset: only the scheduler's limits apply.",
+    )
+    max_array_tasks: int | None = Field(
+        None,
+        ge=1,
+        description="Maximum number of tasks of an array job; unset: Slurm's MaxArraySize, and 1000 "
+        "with the embedded scheduler.",
     )
     max_result: MemoryBytes = Field(
         256 << 20,
         description="Maximum size of what a submitted function returns, such as 256M.",
     )
-    max_live_jobs: int = Field(
-        2_000,
+    max_live_jobs: int | None = Field(
+        None,
         ge=1,
-        description="Maximum number of jobs and array tasks of a user that wait or run.",
+        description="Maximum number of jobs and array tasks of a user that wait or run; unset: "
+        "Slurm's MaxJobCount and MaxArraySize together, beside the limits of the user's association, "
+        "and 2000 with the embedded scheduler.",
     )
 
 

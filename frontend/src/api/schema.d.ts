@@ -4546,8 +4546,8 @@ export interface components {
         };
         /** @description Time limit with its default and maximum for this template. */
         DurationLimit: {
-            /** @description Default value. */
-            default: number;
+            /** @description null: the scheduler's default. */
+            default?: number | null;
             /** @description Maximum. */
             max?: number | null;
         };
@@ -5288,9 +5288,9 @@ export interface components {
             workdir?: string | null;
             /** @description sha256 of an uploaded tree, in a copy of which the job runs: what `aitne apply --sync` sets; only for jobs, without repo and workdir. */
             tree?: string | null;
-            /** @description Requested resources; omitted ones come from the template or the site. */
+            /** @description Requested resources; omitted ones come from the template or the scheduler. */
             resources?: components["schemas"]["ResourcesFile-Input"];
-            /** @description Time limit, such as 4h. */
+            /** @description Time limit, such as 4h. Omitted: the template's, else the scheduler's default. */
             max_duration?: string | null;
             /**
              * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
@@ -5298,7 +5298,7 @@ export interface components {
              * @example off
              */
             inactivity_duration?: string | "off" | null;
-            /** @description Conditions of automatic retries. Omitted: none. */
+            /** @description Conditions of automatic retries. Omitted: none, but Slurm may requeue the job (slurm.requeue). */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
              * @description Run it once for each index, at most as many at once as the number after %; only for jobs.
@@ -5405,9 +5405,9 @@ export interface components {
             workdir?: string | null;
             /** @description sha256 of an uploaded tree, in a copy of which the job runs: what `aitne apply --sync` sets; only for jobs, without repo and workdir. */
             tree?: string | null;
-            /** @description Requested resources; omitted ones come from the template or the site. */
+            /** @description Requested resources; omitted ones come from the template or the scheduler. */
             resources?: components["schemas"]["ResourcesFile-Output"];
-            /** @description Time limit, such as 4h. */
+            /** @description Time limit, such as 4h. Omitted: the template's, else the scheduler's default. */
             max_duration?: null | string;
             /**
              * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
@@ -5415,7 +5415,7 @@ export interface components {
              * @example off
              */
             inactivity_duration?: null | string;
-            /** @description Conditions of automatic retries. Omitted: none. */
+            /** @description Conditions of automatic retries. Omitted: none, but Slurm may requeue the job (slurm.requeue). */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
              * @description Run it once for each index, at most as many at once as the number after %; only for jobs.
@@ -5670,6 +5670,7 @@ export interface components {
              *       "nodes": 1,
              *       "cpu": 1,
              *       "memory_bytes": 1073741824,
+             *       "memory_request": "amount",
              *       "gpu": {
              *         "count": 0
              *       },
@@ -5683,6 +5684,11 @@ export interface components {
              * @default 3600
              */
             max_duration_s: number;
+            /**
+             * @description False: the job requests no time limit, and max_duration_s is the default that the scheduler is expected to apply.
+             * @default true
+             */
+            max_duration_requested: boolean;
             /** @description Sessions: time without activity after which it ends; null: none. */
             inactivity_duration_s?: number | null;
             /**
@@ -5973,6 +5979,7 @@ export interface components {
              *       "nodes": 1,
              *       "cpu": 1,
              *       "memory_bytes": 1073741824,
+             *       "memory_request": "amount",
              *       "gpu": {
              *         "count": 0
              *       },
@@ -5986,6 +5993,11 @@ export interface components {
              * @default 3600
              */
             max_duration_s: number;
+            /**
+             * @description False: the job requests no time limit, and max_duration_s is the default that the scheduler is expected to apply.
+             * @default true
+             */
+            max_duration_requested: boolean;
             /** @description Sessions: time without activity after which it ends; null: none. */
             inactivity_duration_s: number | null;
             /**
@@ -6388,8 +6400,8 @@ export interface components {
         };
         /** @description Memory per node with its default and its bounds for this template. */
         MemoryLimit: {
-            /** @description Default value. */
-            default: number;
+            /** @description null: the scheduler's default. */
+            default?: number | null;
             /**
              * @description Minimum.
              * @default 1048576
@@ -6398,6 +6410,11 @@ export interface components {
             /** @description Maximum. */
             max?: number | null;
         };
+        /**
+         * @description What a job requests of the memory of its nodes.
+         * @enum {string}
+         */
+        MemoryRequest: "amount" | "default" | "all";
         /** @description Sizes of the mesh of a job's ranks, the innermost dimension first. */
         MeshSpec: {
             /**
@@ -7212,8 +7229,10 @@ export interface components {
         PartitionSummary: {
             /** @description Name. */
             name: string;
-            /** @description Whether the partition accepts jobs. */
+            /** @description Whether jobs can start in the partition. */
             up: boolean;
+            /** @description Whether the partition takes new jobs; in one that is not up they wait. */
+            accepts_jobs: boolean;
             /** @description Whether jobs that name no partition are submitted to this one. */
             default: boolean;
             /** @description Node list in Slurm's notation: `gpu[01-04]`. */
@@ -8130,11 +8149,17 @@ export interface components {
              */
             cpus_per_task?: number | null;
             /**
-             * @description Memory on each node, in bytes; 0 for a job from outside that has all memory of its nodes, or
-             *     whose memory is unknown.
+             * @description Memory on each node, in bytes: what is requested, or what the scheduler is expected to give
+             *     (`memory_request`). 0 if that is unknown, and for a job from outside that has all memory of
+             *     its nodes.
              * @default 1073741824
              */
             memory_bytes: number;
+            /**
+             * @description What the job requests: these bytes, all memory of each node, or nothing (default).
+             * @default amount
+             */
+            memory_request: components["schemas"]["MemoryRequest"];
             /**
              * @description GPUs on each node.
              * @default {
@@ -8157,8 +8182,8 @@ export interface components {
             sbatch_options: ("gpus" | "gpus-per-node" | "gpus-per-task" | "mem-per-cpu" | "mem-per-gpu" | "ntasks")[];
         };
         /**
-         * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template or
-         *     the site.
+         * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template, or
+         *     of the scheduler.
          */
         "ResourcesFile-Input": {
             /** @description Number of nodes. */
@@ -8169,8 +8194,8 @@ export interface components {
             tasks_per_node?: number | null;
             /** @description CPUs of each task, instead of cpu: a node has tasks_per_node times as many. */
             cpus_per_task?: number | null;
-            /** @description Memory on each node, such as 16G. */
-            memory?: string | null;
+            /** @description Memory on each node, such as 16G; all: the node's whole memory. Omitted, without a template: Slurm decides by the defaults of the partition. */
+            memory?: string | "all" | null;
             /** @description GPUs on each node: a number or type:number. */
             gpu?: number | string | null;
             /** @description Other GRES on each node by name, such as shard: 2. */
@@ -8187,8 +8212,8 @@ export interface components {
             sbatch_options?: ("gpus" | "gpus-per-node" | "gpus-per-task" | "mem-per-cpu" | "mem-per-gpu" | "ntasks")[];
         };
         /**
-         * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template or
-         *     the site.
+         * @description Content of ``resources`` in a job file; omitted fields have the defaults of the template, or
+         *     of the scheduler.
          */
         "ResourcesFile-Output": {
             /** @description Number of nodes. */
@@ -8199,7 +8224,7 @@ export interface components {
             tasks_per_node?: number | null;
             /** @description CPUs of each task, instead of cpu: a node has tasks_per_node times as many. */
             cpus_per_task?: number | null;
-            /** @description Memory on each node, such as 16G. */
+            /** @description Memory on each node, such as 16G; all: the node's whole memory. Omitted, without a template: Slurm decides by the defaults of the partition. */
             memory?: null | string;
             /** @description GPUs on each node: a number or type:number. */
             gpu?: components["schemas"]["GpuRequest"] | null;
@@ -8591,9 +8616,9 @@ export interface components {
             workdir?: string | null;
             /** @description sha256 of an uploaded tree, in a copy of which the job runs: what `aitne apply --sync` sets; only for jobs, without repo and workdir. */
             tree?: string | null;
-            /** @description Requested resources; omitted ones come from the template or the site. */
+            /** @description Requested resources; omitted ones come from the template or the scheduler. */
             resources?: components["schemas"]["ResourcesFile-Input"];
-            /** @description Time limit, such as 4h. */
+            /** @description Time limit, such as 4h. Omitted: the template's, else the scheduler's default. */
             max_duration?: string | null;
             /**
              * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
@@ -8601,7 +8626,7 @@ export interface components {
              * @example off
              */
             inactivity_duration?: string | "off" | null;
-            /** @description Conditions of automatic retries. Omitted: none. */
+            /** @description Conditions of automatic retries. Omitted: none, but Slurm may requeue the job (slurm.requeue). */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
              * @description Run it once for each index, at most as many at once as the number after %; only for jobs.
@@ -8781,7 +8806,7 @@ export interface components {
              * @default false
              */
             exclusive: boolean;
-            /** @description Whether Slurm may requeue it; omitted: as the job's retry permits. */
+            /** @description Whether Slurm may requeue it; omitted: as the job's retry permits, and without retry Slurm's JobRequeue decides. */
             requeue?: boolean | null;
             /**
              * @description A signal, and the number of seconds before the time limit at which it is sent.
@@ -8830,7 +8855,7 @@ export interface components {
              * @default false
              */
             exclusive: boolean;
-            /** @description Whether Slurm may requeue it; omitted: as the job's retry permits. */
+            /** @description Whether Slurm may requeue it; omitted: as the job's retry permits, and without retry Slurm's JobRequeue decides. */
             requeue?: boolean | null;
             /**
              * @description A signal, and the number of seconds before the time limit at which it is sent.
@@ -9319,7 +9344,6 @@ export interface components {
             /**
              * @description Memory on each node, in bytes.
              * @default {
-             *       "default": 2147483648,
              *       "min": 1048576
              *     }
              */
@@ -9328,9 +9352,7 @@ export interface components {
             gpu?: components["schemas"]["GpuLimit"];
             /**
              * @description Time limit of the job.
-             * @default {
-             *       "default": 14400
-             *     }
+             * @default {}
              */
             max_duration: components["schemas"]["DurationLimit"];
             /**

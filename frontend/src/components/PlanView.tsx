@@ -9,9 +9,9 @@ import { CodeText } from "@/components/CodeText";
 import { PlanPlacement } from "@/components/PlanPlacement";
 import { ServerText } from "@/components/ServerText";
 import { translateServerText } from "@/i18n/server";
-import { describeRanks, describeResources } from "@/lib/describe";
+import { describeRanks, describeResources, describeTimeLimit } from "@/lib/describe";
 import { BARE, runtimeTitle } from "@/lib/runtimes";
-import { formatDuration, formatRelative } from "@/lib/time";
+import { formatRelative } from "@/lib/time";
 import classes from "./PlanView.module.css";
 
 interface Props {
@@ -123,8 +123,8 @@ function Remarks({ plan }: { plan: Plan }) {
 }
 
 function partsOf(plan: Plan): string[] {
-  const { resources, max_duration_s: limit, project } = plan.spec;
-  const parts = [describeResources(resources), describeRanks(plan.spec), i18next.t("max. {{time}}", { time: formatDuration(limit) })];
+  const { resources, project } = plan.spec;
+  const parts = [describeResources(resources), describeRanks(plan.spec), i18next.t("max. {{time}}", { time: describeTimeLimit(plan.spec) })];
   return [...parts, i18next.t("project {{name}}", { name: project }), imageOf(plan)].filter(Boolean);
 }
 

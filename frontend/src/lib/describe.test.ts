@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import type { Job } from "@/api/types";
 import { setLanguage } from "@/i18n";
-import { describeExchange, describeRanks, nameOfJob } from "./describe";
+import { describeExchange, describeRanks, describeResources, describeTimeLimit, nameOfJob } from "./describe";
 
 Object.assign(globalThis, { document: { documentElement: { lang: "" } } });
 afterEach(() => setLanguage("en"));
@@ -25,6 +25,19 @@ describe("the ranks of a job", () => {
     expect(describeExchange(job(2, { backend: "gloo", compress: "fp16" }))).toBe("gloo, fp16");
     expect(describeExchange(job(2, null))).toBe("");
   });
+});
+
+it("tells requested amounts from those on which the scheduler decides", async () => {
+  const resources = (change: Partial<Job["resources"]>) =>
+    describeResources({ nodes: 1, cpu: 1, memory_bytes: 2 ** 31, memory_request: "amount", gpu: { count: 0, type: null }, gres: {}, ...change } as Job["resources"]).replaceAll("\u00a0", " ");
+  expect(resources({})).toBe("1 CPU · 2 GiB");
+  expect(resources({ memory_request: "default" })).toBe("1 CPU · 2 GiB by default");
+  expect(resources({ memory_request: "all" })).toBe("1 CPU · all memory");
+  expect(resources({ memory_request: "default", memory_bytes: 0 })).toBe("1 CPU");
+  expect(describeTimeLimit({ max_duration_s: 86_400, max_duration_requested: true })).not.toContain("by default");
+  expect(describeTimeLimit({ max_duration_s: 86_400, max_duration_requested: false })).toContain(" by default");
+  await setLanguage("de");
+  expect(resources({ memory_request: "default" })).toContain("2 GiB als Vorgabe");
 });
 
 it("names a task of an array by its number", () => {

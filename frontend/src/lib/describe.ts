@@ -1,6 +1,7 @@
 /** Short descriptions of jobs for cards, tables and pages. */
 import i18next from "i18next";
 import type { Job, Resources } from "@/api/types";
+import { formatDuration } from "@/lib/time";
 import { formatBytes } from "@/lib/units";
 
 /** The name that the platform gives to the ranks of a session. */
@@ -15,14 +16,27 @@ export function nameOfJob(job: Pick<Job, "name" | "array_task_id"> & Partial<Pic
 
 /** "4 CPUs · 16 GiB · 2 × a100", with the nodes in front if there are several. */
 export function describeResources(resources: Resources): string {
-  const { nodes, cpu, memory_bytes: memory, gpu, gres } = resources;
+  const { nodes, cpu, gpu, gres } = resources;
   const each = [
     i18next.t("{{count}} CPUs", { count: cpu }),
-    ...(memory > 0 ? [formatBytes(memory)] : []),
+    ...describeMemory(resources),
     ...(gpu.count > 0 ? [gpu.type ? `${gpu.count} × ${gpu.type}` : i18next.t("{{count}} GPUs", { count: gpu.count })] : []),
     ...Object.entries(gres).map(([name, count]) => `${count} ${name}`),
   ].join(" · ");
   return nodes > 1 ? i18next.t("{{nodes}} nodes × ({{each}})", { nodes, each }) : each;
+}
+
+/** "16 GiB", "12 GiB by default" or "all memory"; empty where the amount is unknown. */
+function describeMemory({ memory_bytes: bytes, memory_request: request }: Resources): string[] {
+  if (request === "all") return [i18next.t("all memory")];
+  if (bytes === 0) return [];
+  return [request === "default" ? i18next.t("{{amount}} by default", { amount: formatBytes(bytes) }) : formatBytes(bytes)];
+}
+
+/** "2 days", or "1 day by default" where the scheduler decides. */
+export function describeTimeLimit(job: Pick<Job, "max_duration_s" | "max_duration_requested">): string {
+  const amount = formatDuration(job.max_duration_s);
+  return job.max_duration_requested ? amount : i18next.t("{{amount}} by default", { amount });
 }
 
 /** "4 ranks: 2 on each of 2 nodes"; empty for a job that is one program. */

@@ -1,7 +1,8 @@
 """Batch scripts run the same by sbatch and as imported jobs.
 
 Each is submitted by sbatch and by ``aitne import --submit`` from folders of their own, all at once. Tasks, Slurm's
-counts, folders, and exit codes are compared when all have ended. CPU binding is not: the cluster has no task plug-in.
+counts, requested amounts, folders, and exit codes are compared when all have ended. CPU binding is not: the cluster has
+no task plug-in.
 """
 
 from __future__ import annotations
@@ -108,6 +109,16 @@ def ended_by_sbatch(cluster: DevCluster, jobs: dict[str, str]) -> dict[str, list
     }
 
 
+def amounts(cluster: DevCluster, jobs: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Return what each job requests of Slurm, with its time limit, by its script."""
+    argv = ["sacct", "-XnP", "-o", "JobID,ReqTRES,Timelimit", "-j", ",".join(jobs.values())]
+    found: dict[str, tuple[str, str]] = {}
+    for line in run_as(cluster, USER, *argv).splitlines():
+        number, tres, limit = line.split("|")
+        found[re.split(r"[_.]", number)[0]] = tres, limit
+    return {name: found[job] for name, job in jobs.items()}
+
+
 def by_import(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[str | None, str]:
@@ -166,6 +177,14 @@ def test_scripts_run_as_with_sbatch(
         there = Outcome(lines_of(folder / "sbatch" / name, notes[name]), tuple(codes[name]))
         if here != there or not here.lines:
             different[name] = (there, here)
+    there_amounts = amounts(slurm_cluster, plain)
+    here_amounts = amounts(
+        slurm_cluster, {name: rows[job].scheduler_id or "" for name, job in imported.items()}
+    )
+    assert here_amounts == {
+        name: here_amounts[name] if MAY_PLACE in notes[name] else requested
+        for name, requested in there_amounts.items()
+    }
     assert not different, "\n".join(
         f"{name}: {there.exit_codes}, imported {here.exit_codes}\n{difference(there, here)}"
         for name, (there, here) in different.items()

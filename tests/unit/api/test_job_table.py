@@ -222,7 +222,7 @@ async def test_a_batch_script_becomes_a_job_file(stage: Stage) -> None:
             "max_duration": "1h30m",
             "log_files": ["slurm-%j.out", "x"],
         }
-        assert found["yaml"].startswith("commands:\n  - |\n    #!/bin/bash\n")
+        assert found["yaml"].startswith("commands:\n  - |\n    #!/bin/bash\n    #SBATCH -t 90\n")
         noted = [(note["line"], note["option"]) for note in found["notes"]]
         assert noted == [(1, "workdir"), (3, "--error")]
         bad = await client.post("/api/v1/jobs:import", json={"script": "\0"})

@@ -57,6 +57,7 @@ async def test_a_job_is_made_and_shown_flat(stage: Stage) -> None:
             "tasks_per_node": None,
             "cpus_per_task": None,
             "memory_bytes": 1 << 30,
+            "memory_request": "amount",
             "gpu": {"count": 0, "type": None},
             "gres": {},
             "sbatch_options": [],

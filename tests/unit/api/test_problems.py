@@ -113,7 +113,8 @@ async def test_only_what_belongs_there_is_called_allowed(stage: Stage) -> None:
         allowed = {each["field"]: each["allowed"] for each in answer.json()["problems"]}
         assert allowed == {
             "colour": ", ".join(sorted(JobFile.model_fields)),
-            "resources.memory_bytes": "cpu, cpus_per_task, gpu, gres, memory, nodes, sbatch_options, tasks_per_node",
+            "resources.memory_bytes": "cpu, cpus_per_task, gpu, gres, memory, nodes, sbatch_options, "
+            "tasks_per_node",
         }
         (found,) = (await client.get("/api/v1/jobs?colour=red")).json()["problems"]
         assert found["allowed"] == ", ".join(sorted(AnyJobQuery.model_fields))

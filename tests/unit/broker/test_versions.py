@@ -63,7 +63,23 @@ def test_table_of_versions_has_all_that_the_recorded_release_lacks() -> None:
         assert added == set(versions.FIELDS_SINCE.get(name, {})), name
 
 
-@pytest.mark.parametrize("path", versions.FIELDS_SINCE["submit"], ids=".".join)
+def test_older_broker_requests_what_the_scheduler_was_to_decide() -> None:
+    schema = recording()["verbs"]["submit"]["args"]
+    request = dict(REQUEST["request"])
+    request["resources"] = {**request["resources"], "memory_request": "default"}
+    request |= {"default_time_limit": True, "max_requeues": None}
+    sent = older_request("submit", {"request": request}, OLDER)
+    jsonschema.validate(sent, schema)
+    kept = sent["request"]
+    assert kept["resources"]["memory_bytes"] == request["resources"]["memory_bytes"]
+    assert (kept["time_limit_s"], kept["max_requeues"]) == (request["time_limit_s"], 0)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in versions.FIELDS_SINCE["submit"] if path not in versions.LEFT_TO_SCHEDULER],
+    ids=".".join,
+)
 def test_field_unknown_to_the_broker_is_left_out_or_refused(path: tuple[str, ...]) -> None:
     schema = recording()["verbs"]["submit"]["args"]
 

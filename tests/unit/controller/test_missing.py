@@ -311,7 +311,8 @@ async def test_a_preempted_run_is_preempted_whatever_its_program_made_of_the_sig
 
 async def test_more_starts_than_the_policy_allows_end_the_job(bench: Any) -> None:
     b = await bench()
-    job = await _submitted(b, make_job())
+    policy = RetryPolicy(max=1, on=frozenset({TerminationReason.PREEMPTED}))
+    job = await _submitted(b, make_job(spec={"retry": policy}))
     await b.poller.poll()
     b.scheduler.change("1", state=JobState.QUEUED, restart_count=1)
     await b.poller.poll()
@@ -322,6 +323,21 @@ async def test_more_starts_than_the_policy_allows_end_the_job(bench: Any) -> Non
     ended = await b.job(job.id)
     assert (ended.state, b.scheduler.cancelled) == (JobState.NODE_FAILED, ["1"])
     assert "started it 2 times" in (ended.message or "")
+
+
+async def test_job_without_a_policy_is_restarted_as_often_as_the_scheduler_does(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    await b.begins(job)
+    for count in (1, 2):
+        b.scheduler.change("1", state=JobState.QUEUED, restart_count=count)
+        await b.poller.poll()
+        b.scheduler.change("1", state=JobState.RUNNING)
+        await b.poller.poll()
+    again = await b.job(job.id)
+    assert (again.state, again.restart_count) == (JobState.STARTING, 2)
+    assert b.scheduler.cancelled == []
 
 
 async def test_a_restart_that_no_poll_saw_waiting_forgets_the_run_before(bench: Any) -> None:
@@ -342,13 +358,17 @@ async def test_a_restart_that_no_poll_saw_waiting_forgets_the_run_before(bench: 
     assert (again.state, again.restart_count) == (JobState.STARTING, 1)
 
 
-async def test_a_run_that_ended_and_is_started_again_has_ended(bench: Any) -> None:
+@pytest.mark.parametrize("state", [JobState.QUEUED, JobState.RUNNING])
+@pytest.mark.parametrize("spec", [{}, {"slurm": {"requeue": True}}, {"retry": {"max": 3}}])
+async def test_a_run_that_ended_and_is_started_again_has_ended(
+    bench: Any, spec: Any, state: JobState
+) -> None:
     b = await bench()
-    job = await _submitted(b, make_job())
+    job = await _submitted(b, make_job(spec=spec))
     await b.poller.poll()
     await b.begins(job)
     await b.ends(job, 0)
-    b.scheduler.change("1", state=JobState.RUNNING, restart_count=1)
+    b.scheduler.change("1", state=state, restart_count=1)
     await b.poller.poll()
     assert (await b.state(job.id), b.scheduler.cancelled) == (JobState.COMPLETED, ["1"])
 

@@ -71,6 +71,7 @@ class SlurmCliScheduler:
         partitions=True,
         slurm_options=True,
         limits=False,
+        decides_amounts=True,
         topology=True,
     )
     attacher = SlurmAttacher

@@ -11,6 +11,10 @@ from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import LOOK, examples, group
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from aitne.client.records import PartitionRecord
+
 Period = Literal["day", "week", "month"]
 
 
@@ -50,7 +54,7 @@ def partition_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = Non
         ("NAME", "STATE", "NODES", "CPU", "FREE GPU", "LONGEST", "LIST"),
         lambda partition: (
             f"{partition.name}*" if partition.default else partition.name,
-            "up" if partition.up else "closed",
+            _state(partition),
             partition.node_count,
             f"{partition.cpu_used}/{partition.cpu_total}",
             " ".join(f"{gpu.type or 'gpu'} {gpu.free}/{gpu.total}" for gpu in partition.gpus),
@@ -58,6 +62,13 @@ def partition_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = Non
             partition.nodes,
         ),
     )
+
+
+def _state(partition: PartitionRecord) -> str:
+    """Return Slurm's word for the state of a partition."""
+    if partition.up:
+        return "up" if partition.accepts_jobs else "drain"
+    return "down" if partition.accepts_jobs else "inactive"
 
 
 @nodes.command("queues", epilog=examples("aitne node queues --period week"))

@@ -96,11 +96,20 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
     )
 
 
+def _memory(request: ResourcesRecord) -> list[str]:
+    """Return the memory of a request; empty if it is unknown."""
+    if request.memory_request == "all":
+        return ["all memory"]
+    if not request.memory_bytes:
+        return []
+    by_default = " by default" if request.memory_request == "default" else ""
+    return [f"{output.memory(request.memory_bytes)}{by_default}"]
+
+
 def resources(request: ResourcesRecord) -> str:
     """Return requested resources as text, such as ``2 × 4 cpu 16 GiB gpu a100:2``."""
     tasks = [] if request.tasks_per_node is None else [f"{request.tasks_per_node} tasks"]
-    memory = [output.memory(request.memory_bytes)] if request.memory_bytes else []
-    parts = [*tasks, f"{request.cpu} cpu", *memory]
+    parts = [*tasks, f"{request.cpu} cpu", *_memory(request)]
     if request.gpu.count:
         parts.append(f"gpu {request.gpu}")
     parts += [f"{name}:{count}" for name, count in request.gres.items()]

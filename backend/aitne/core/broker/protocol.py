@@ -118,7 +118,7 @@ class WireRequest(SubmitRequest, extra="forbid"):
     afterany: SchedulerIds = ()
     afternotok: SchedulerIds = ()
     aftercorr: SchedulerIds = ()
-    max_requeues: int = Field(0, ge=0, le=1_000)
+    max_requeues: int | None = Field(0, ge=0, le=1_000)
 
 
 class WireRun(Run, extra="forbid"):

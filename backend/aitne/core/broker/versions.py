@@ -45,6 +45,8 @@ _SUBMISSION_SINCE: Mapping[tuple[str, ...], int] = {
         ("resources", "tasks_per_node"),
         ("resources", "cpus_per_task"),
         ("resources", "sbatch_options"),
+        ("resources", "memory_request"),
+        ("default_time_limit",),
         ("afterany",),
         ("afternotok",),
         ("aftercorr",),
@@ -61,6 +63,10 @@ _SUBMISSION_SINCE: Mapping[tuple[str, ...], int] = {
         ("slurm", "time_min"),
     )
 }
+LEFT_TO_SCHEDULER = (("request", "resources", "memory_request"), ("request", "default_time_limit"))
+"""Fields of a submission that say which amounts the scheduler decides. An older broker requests the
+amounts that are expected.
+"""
 FIELDS_SINCE: Mapping[str, Mapping[tuple[str, ...], int]] = {
     "submit": _SUBMISSION_SINCE,
     "forecast": _SUBMISSION_SINCE,
@@ -125,10 +131,26 @@ def older_request(verb: str, args: Mapping[str, Any], broker: Welcome) -> Mappin
             f"The broker is of release {broker.release}, which has no verb `{verb}`. Update the "
             "broker to the platform's release and restart aitne-broker."
         )
+    if verb in ("submit", "forecast") and broker.protocol < 2:
+        args = _decided(args)
     for path, since in FIELDS_SINCE.get(verb, {}).items():
         if since > broker.protocol:
             args = _without(args, path, broker)
     return args
+
+
+def _decided(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments with a submission that requests the amounts that the scheduler would be
+    expected to decide on.
+    """
+    request = dict(args["request"])
+    for _, *sections, name in LEFT_TO_SCHEDULER:
+        target = request
+        for section in sections:
+            target[section] = dict(target[section])
+            target = target[section]
+        target.pop(name, None)
+    return {**args, "request": request | {"max_requeues": request.get("max_requeues") or 0}}
 
 
 def newer_answer(verb: str, answer: Any, broker: Welcome) -> Any:

@@ -36,7 +36,7 @@ def choose_queue(
     *,
     project: str,
     wanted_nodes: int,
-    max_duration_s: int,
+    max_duration_s: int | None,
     array: str | None,
     extra_allowed: Sequence[str],
 ) -> NodeSelection:
@@ -48,13 +48,13 @@ def choose_queue(
         cluster: snapshot of the cluster.
         project: project of the job, which is its Slurm account unless the options name another.
         wanted_nodes: number of nodes that the job requests.
-        max_duration_s: time limit in seconds.
+        max_duration_s: time limit in seconds that the job requests; None: it requests none.
         array: array specification; None: not an array job.
         extra_allowed: sbatch options that the site permits in ``slurm.extra``.
     """
     problems = [*_extra_problems(slurm, extra_allowed), *_array_problems(array, cluster)]
-    partitions, unknown = _partitions(slurm, cluster)
-    problems += unknown
+    partitions = partitions_of(slurm, cluster)
+    problems += _unknown_partitions(slurm, cluster)
     if partitions:
         problems += _limit_problems(slurm, partitions, project, wanted_nodes, max_duration_s)
     problems += _name_problems(slurm, cluster)
@@ -67,23 +67,28 @@ def choose_queue(
     return NodeSelection(tuple(nodes), tuple(problems), tuple(partitions))
 
 
-def _partitions(
-    slurm: SlurmOptions, cluster: Cluster
-) -> tuple[list[Partition], list[FieldProblem]]:
-    partitions = {partition.name: partition for partition in cluster.partitions}
-    if not partitions:
-        return [], []
+def partitions_of(slurm: SlurmOptions, cluster: Cluster) -> list[Partition]:
+    """Return the known partitions that the options name, in their order; without any name, the
+    default partition.
+    """
     if slurm.partition is None:
-        return [partition for partition in cluster.partitions if partition.default], []
+        return [partition for partition in cluster.partitions if partition.default]
+    partitions = {partition.name: partition for partition in cluster.partitions}
     names = slurm.partition.split(",")
-    problems = [
+    return [partitions[name] for name in names if name in partitions]
+
+
+def _unknown_partitions(slurm: SlurmOptions, cluster: Cluster) -> list[FieldProblem]:
+    known = {partition.name for partition in cluster.partitions}
+    if not known or slurm.partition is None:
+        return []
+    return [
         FieldProblem(
-            "slurm.partition", f"there is no partition {name}", name, ", ".join(sorted(partitions))
+            "slurm.partition", f"there is no partition {name}", name, ", ".join(sorted(known))
         )
-        for name in names
-        if name not in partitions
+        for name in slurm.partition.split(",")
+        if name not in known
     ]
-    return [partitions[name] for name in names if name in partitions], problems
 
 
 def _limit_problems(
@@ -91,7 +96,7 @@ def _limit_problems(
     partitions: Sequence[Partition],
     project: str,
     wanted_nodes: int,
-    max_duration_s: int,
+    max_duration_s: int | None,
 ) -> list[FieldProblem]:
     """Return the problems with the limits of the partitions. If the job names several partitions,
     the problems of the one with the fewest are returned, because one suitable partition is
@@ -107,14 +112,21 @@ def _limit_problems(
 
 
 def _one_partition(
-    partition: Partition, slurm: SlurmOptions, account: str, nodes: int, max_duration_s: int
+    partition: Partition, slurm: SlurmOptions, account: str, nodes: int, max_duration_s: int | None
 ) -> list[FieldProblem]:
     name = partition.name
     problems = []
-    if not partition.up:
-        problems.append(FieldProblem("slurm.partition", f"partition {name} is closed", name, None))
+    if not partition.accepts_jobs:
+        problems.append(
+            FieldProblem(
+                "slurm.partition",
+                f"partition {name} takes no new jobs now (its state is {state_of(partition)})",
+                name,
+                "a partition that is UP or DOWN",
+            )
+        )
     longest = partition.max_time_s
-    if longest is not None and max_duration_s > longest:
+    if longest is not None and max_duration_s is not None and max_duration_s > longest:
         problems.append(
             FieldProblem(
                 "max_duration",
@@ -161,6 +173,13 @@ def _one_partition(
             )
         )
     return problems
+
+
+def state_of(partition: Partition) -> str:
+    """Return Slurm's word for the state of a partition."""
+    if partition.up:
+        return "UP" if partition.accepts_jobs else "DRAIN"
+    return "DOWN" if partition.accepts_jobs else "INACTIVE"
 
 
 def _name_problems(slurm: SlurmOptions, cluster: Cluster) -> list[FieldProblem]:

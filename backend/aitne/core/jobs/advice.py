@@ -161,7 +161,7 @@ def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
     """Yield advice to request fewer resources, so that the request fits into the free resources of
     one node.
     """
-    if resources.nodes > 1 or resources.gres:
+    if resources.nodes > 1 or resources.gres or not resources.memory_bytes:
         return
     best: tuple[float, int, int] | None = None
     for node in nodes:

@@ -17,6 +17,7 @@ from aitne.core.jobs.log_lines import LogLine
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, ResubmitOptions
+from aitne.core.models.resources import MemoryRequest
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import describe_duration
 
@@ -103,6 +104,8 @@ def options_of(job: Job, cause: FailureCause) -> tuple[ResubmitOptions, ...]:
     """
     if cause in _OF_MEMORY:
         memory = job.spec.resources.memory_bytes
+        if not memory or job.spec.resources.memory_request is MemoryRequest.ALL:
+            return ()
         return tuple(
             ResubmitOptions(memory=-(-int(memory * factor) // _MIB) * _MIB) for factor in _FACTORS
         )
@@ -120,7 +123,14 @@ def _time_limit_s(job: Job) -> int:
 
 
 def _memory(job: Job) -> str:
-    memory = describe_bytes(job.spec.resources.memory_bytes)
+    resources = job.spec.resources
+    memory = describe_bytes(resources.memory_bytes)
+    if resources.memory_request is MemoryRequest.ALL:
+        return "It used more memory than its nodes have."
+    if resources.memory_request is MemoryRequest.DEFAULT:
+        if not resources.memory_bytes:
+            return "It used more memory than the scheduler gives by default."
+        return f"It used more memory than the {memory} that the scheduler gives by default."
     return f"It used more memory than the {memory} that it had requested."
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
-from aitne.core.models.job import JobSpec, JobType
+from aitne.core.models.job import JobSpec, JobType, RetryPolicy
 from aitne.core.models.job_file import RESERVED_ENV
 from aitne.core.models.job_options import DEPENDENCIES, JobOptions, with_units
+from aitne.core.models.resources import ALL, MemoryRequest
 from aitne.core.units import format_duration, format_memory
 
 
@@ -35,10 +36,12 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
         "workdir": spec.workdir,
         "tree": spec.tree.digest if spec.tree else None,
         "resources": _resources(spec),
-        "max_duration": format_duration(spec.max_duration_s),
+        "max_duration": format_duration(spec.max_duration_s)
+        if spec.max_duration_requested
+        else None,
         "inactivity_duration": _inactivity(spec),
         "retry": {"max": spec.retry.max, "on": sorted(reason.value for reason in spec.retry.on)}
-        if spec.retry.max
+        if spec.retry != RetryPolicy()
         else None,
         "array": None if spec.sweep else spec.array,
         "sweep": _sweep(spec),
@@ -71,7 +74,10 @@ def _resources(spec: JobSpec) -> dict[str, Any]:
     tasks = {"tasks_per_node": resources.tasks_per_node, "cpus_per_task": resources.cpus_per_task}
     tasks = {name: count for name, count in tasks.items() if count is not None}
     fields |= tasks or {"cpu": resources.cpu}
-    fields["memory"] = format_memory(resources.memory_bytes)
+    if resources.memory_request is MemoryRequest.ALL:
+        fields["memory"] = ALL
+    elif resources.memory_request is MemoryRequest.AMOUNT:
+        fields["memory"] = format_memory(resources.memory_bytes)
     if resources.gpu.count:
         fields["gpu"] = resources.gpu.count if resources.gpu.type is None else str(resources.gpu)
     if resources.gres:

@@ -10,7 +10,7 @@ from typing import Any
 
 from aitne.core.jobs.sbatch_conversion import SbatchConversion
 from aitne.core.jobs.sbatch_words import SbatchOption, refuse
-from aitne.core.models.resources import GpuRequest
+from aitne.core.models.resources import ALL, GpuRequest
 from aitne.core.units import Gres, format_memory, parse_gres
 
 _MEMORY = re.compile(r"([0-9]{1,15})([KMGT]?)B?", re.IGNORECASE)
@@ -55,19 +55,6 @@ def resources(wish: SbatchConversion) -> dict[str, Any]:
         if option in wish.amounts:
             wish.lines[f"resources.{name}"] = wish.amounts[option].line
     return fields
-
-
-def step_setup(wish: SbatchConversion, command: str) -> list[str]:
-    """Return lines of bash with which the job's steps share its memory as with sbatch.
-
-    A script without an amount of memory gets the platform's default on each node. Each step would
-    use all of it, so steps that run concurrently with sbatch would wait for each other.
-    """
-    side_by_side = {"ntasks", "ntasks-per-node"} & wish.amounts.keys() or (
-        "srun" in command and "&" in command
-    )
-    named = {"mem", "mem-per-cpu", "mem-per-gpu"} & wish.amounts.keys()
-    return ["unset SLURM_MEM_PER_NODE"] if side_by_side and not named else []
 
 
 def _nodes(wish: SbatchConversion) -> int | None:
@@ -232,13 +219,11 @@ def _memory(wish: SbatchConversion, cpus: int, gpus: int, options: list[str]) ->
         match = _MEMORY.fullmatch(option.value or "")
         if not re.fullmatch(r"[0-9]+[KMGTP]?B?", option.value or "", re.IGNORECASE):
             refuse(option, f"{option.value!r} is not an amount of memory, so sbatch refuses it")
+        if match is not None and not int(match[1]) and name != "mem-per-gpu":
+            return ALL
         if match is None or not int(match[1]) or not times:
-            amount = (
-                "all memory of a node"
-                if (option.value or "").startswith("0")
-                else repr(option.value)
-            )
-            wish.note(option.line, f"--{name}", f"{amount} is not an amount that can be converted")
+            message = f"{option.value!r} is not an amount that can be converted"
+            wish.note(option.line, f"--{name}", message)
             continue
         text, spelling = format_memory((int(match[1]) << _UNITS[match[2].upper()]) * times), name
     if spelling != "mem":

@@ -230,13 +230,11 @@ def _body_begins(lines: list[str]) -> int:
 def _assemble(wish: SbatchConversion, command: str | None) -> dict[str, Any]:
     sbatch_options.count_named_nodes(wish)
     resources = sbatch_amounts.resources(wish)
-    setup = sbatch_amounts.step_setup(wish, command or "")
     if wish.extra:
         wish.slurm["extra"] = [*wish.extra.values()]
     file = {
         "name": wish.fields.pop("name", None),
         **wish.fields,
-        "environment": {"setup": setup} if setup else {},
         "commands": [command] if command else [],
         "env": wish.env,
         "resources": resources,
@@ -246,7 +244,6 @@ def _assemble(wish: SbatchConversion, command: str | None) -> dict[str, Any]:
     }
     ordered = [
         "name",
-        "environment",
         "commands",
         "args",
         "script_path",

@@ -13,13 +13,14 @@ from uuid import UUID
 
 from aitne.core.jobs.shell_functions import FUNCTIONS
 from aitne.core.models.base import PROJECT_NAME
-from aitne.core.models.resources import Resources
+from aitne.core.models.resources import MemoryRequest, Resources
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration
 
 _PROJECT = re.compile(PROJECT_NAME)
 _GRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,80}")
 _PLACEMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,\[\] -]*")
+_DEFAULT = " (the scheduler's default)"
 _ARRAY = re.compile(r"[0-9,%:-]{1,4000}")
 
 _TEMPLATE = """\
@@ -68,10 +69,12 @@ def render_script(
     job_dir: str,
     agent: Sequence[str],
     placement: Mapping[str, str] | None = None,
+    default_time_limit: bool = False,
 ) -> str:
     """Return the batch script of one attempt. For an array, ``job_id`` is the ID of the array job.
 
-    ``agent`` is the command that starts the agent; the job folder is appended as its last argument.
+    With ``default_time_limit`` the scheduler decides on the time limit, presumably
+    ``time_limit_s``. ``agent`` is the command that starts the agent; the job folder is appended as its last argument.
     ``placement`` maps names to values that are written into the comment at the top of the script;
     None: none.
 
@@ -81,7 +84,7 @@ def render_script(
     summary_fields = {
         "nodes": _describe(resources),
         **{name: _checked(_PLACEMENT, text) for name, text in (placement or {}).items()},
-        "time limit": format_duration(time_limit_s),
+        "time limit": format_duration(time_limit_s) + (_DEFAULT if default_time_limit else ""),
         "project": _checked(_PROJECT, project),
     }
     if array is not None:
@@ -107,12 +110,21 @@ def _checked(pattern: re.Pattern[str], text: str) -> str:
     return text
 
 
+def _memory(resources: Resources) -> str:
+    if resources.memory_request is MemoryRequest.ALL:
+        return "all memory"
+    if not resources.memory_bytes:
+        return f"memory{_DEFAULT}"
+    suffix = _DEFAULT if resources.memory_request is MemoryRequest.DEFAULT else ""
+    return f"{describe_bytes(resources.memory_bytes)} of memory{suffix}"
+
+
 def _describe(resources: Resources) -> str:
     tasks = resources.tasks_per_node
     parts = [
         *([] if tasks is None else ["1 task" if tasks == 1 else f"{tasks} tasks"]),
         "1 CPU" if resources.cpu == 1 else f"{resources.cpu} CPUs",
-        f"{describe_bytes(resources.memory_bytes)} of memory",
+        _memory(resources),
     ]
     if count := resources.gpu.count:
         kind = f"{_checked(_GRES, resources.gpu.type)} " if resources.gpu.type else ""

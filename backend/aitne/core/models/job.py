@@ -24,7 +24,7 @@ from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.placement import LeafLimit, PlacementPlan
-from aitne.core.models.resources import Resources
+from aitne.core.models.resources import MemoryRequest, Resources
 from aitne.core.models.storage import Area
 from aitne.core.models.sweep import SweepSpec
 from aitne.core.models.tree import TreeUse
@@ -155,6 +155,11 @@ class JobDescription(JobOptions, Frozen):
     resources: Resources = Resources()
     max_duration_s: int = 3_600
     """Time limit in seconds, after which the job is ended."""
+    max_duration_requested: bool = Field(
+        True,
+        description="False: the job requests no time limit, and max_duration_s is the default that "
+        "the scheduler is expected to apply.",
+    )
     inactivity_duration_s: int | None = Field(
         None, description="Sessions: time without activity after which it ends; null: none."
     )
@@ -422,10 +427,10 @@ class ResubmitOptions(Strict):
         """Return the specification with these changes."""
         changes: dict[str, Any] = {}
         if self.memory is not None:
-            memory = {"memory_bytes": self.memory}
+            memory = {"memory_bytes": self.memory, "memory_request": MemoryRequest.AMOUNT}
             changes["resources"] = spec.resources.model_copy(update=memory)
         if self.max_duration is not None:
-            changes["max_duration_s"] = self.max_duration
+            changes |= {"max_duration_s": self.max_duration, "max_duration_requested": True}
         return spec.model_copy(update=changes)
 
 

@@ -160,9 +160,15 @@ class JobFile(JobOptions, Written):
     )
     resources: ResourcesFile = Field(
         default_factory=ResourcesFile,
-        description="Requested resources; omitted ones come from the template or the site.",
+        description="Requested resources; omitted ones come from the template or the scheduler.",
     )
-    max_duration: Annotated[Seconds | None, Field(description="Time limit, such as 4h.")] = None
+    max_duration: Annotated[
+        Seconds | None,
+        Field(
+            description="Time limit, such as 4h. Omitted: the template's, else the scheduler's "
+            "default."
+        ),
+    ] = None
     inactivity_duration: Annotated[
         Seconds | Literal["off"] | None,
         BeforeValidator(read_off),
@@ -173,7 +179,9 @@ class JobFile(JobOptions, Written):
         ),
     ] = None
     retry: RetryFile | None = Field(
-        None, description="Conditions of automatic retries. Omitted: none."
+        None,
+        description="Conditions of automatic retries. Omitted: none, but Slurm may requeue "
+        "the job (slurm.requeue).",
     )
     array: Annotated[str | None, Field(max_length=2_000, examples=["0-9%2"])] = Field(
         None,

@@ -125,7 +125,9 @@ class SlurmOptions(Strict):
     reservation: SlurmName | None = Field(None, description="The reservation that it runs in.")
     exclusive: Flag = Field(False, description="Whether no other job may run on its nodes.")
     requeue: Flag | None = Field(
-        None, description="Whether Slurm may requeue it; omitted: as the job's retry permits."
+        None,
+        description="Whether Slurm may requeue it; omitted: as the job's retry permits, and without "
+        "retry Slurm's JobRequeue decides.",
     )
     signal: Annotated[str | None, Field(pattern=SIGNAL, examples=["USR1@120"])] = Field(
         None,

@@ -108,6 +108,8 @@ class Partition(Frozen):
     """Name of the partition."""
     up: bool = True
     """Whether jobs can start in the partition."""
+    accepts_jobs: bool = True
+    """Whether the partition takes new jobs; one that is not up may still take them, and they wait."""
     default: bool = False
     """Whether jobs that do not name a partition use this one."""
     nodes: tuple[str, ...] = ()
@@ -115,7 +117,15 @@ class Partition(Frozen):
     max_time_s: int | None = None
     """Maximum time limit of a job in seconds; None: no maximum."""
     default_time_s: int | None = None
-    """Time limit in seconds of jobs that do not set one; None: no default."""
+    """Time limit in seconds of jobs that do not set one; None: that is ``max_time_s``."""
+    default_memory_per_node_bytes: int | None = None
+    """Memory on each node of jobs that do not request any; None: it is set per CPU, or the job gets
+    all memory of the node.
+    """
+    default_memory_per_cpu_bytes: int | None = None
+    """Memory for each CPU of jobs that do not request any; None: it is set per node, or not at all."""
+    default_memory_per_gpu_bytes: int | None = None
+    """Memory for each GPU of jobs with GPUs that do not request memory; None: GPUs have no effect."""
     max_nodes: int | None = None
     """Maximum number of nodes of a job; None: no maximum."""
     min_nodes: int = 1
@@ -170,6 +180,8 @@ class Cluster(Frozen):
     reservations: tuple[Reservation, ...] = ()
     max_array_size: int | None = None
     """Slurm's MaxArraySize; the highest permitted array index is one less."""
+    max_jobs: int | None = None
+    """Slurm's MaxJobCount: maximum number of jobs that it holds at a time."""
     max_switch_wait_s: int | None = None
     """Longest time for which a job waits for a number of leaves; None: without a limit."""
     memory_held_by: Holder = Holder.NOBODY

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_serializer, model_validator
 
-from aitne.core.models.base import Frozen, MemoryBytes, Strict
+from aitne.core.models.base import Frozen, MemoryText, Strict, read_memory
 from aitne.core.units import GPU_TYPE, GRES_KIND, format_memory, parse_gres
 
 _GRES_NAME = rf"^{GRES_KIND}(:{GPU_TYPE})?$"
@@ -91,9 +92,35 @@ and ``--ntasks-per-node``.
 """
 
 
+ALL: Literal["all"] = "all"
+"""Text that requests all memory of each node."""
+
+
+class MemoryRequest(StrEnum):
+    """What a job requests of the memory of its nodes."""
+
+    AMOUNT = "amount"
+    """A number of bytes."""
+    DEFAULT = "default"
+    """Nothing: the scheduler decides, by the defaults of the partition."""
+    ALL = "all"
+    """All memory of each node."""
+
+
+def _amount_or_all(value: object) -> object:
+    return value if value == ALL else read_memory(value)
+
+
+MemoryOrAll = Annotated[
+    Annotated[int, Field(strict=True, ge=1, le=1 << 60)] | Literal["all"],
+    BeforeValidator(_amount_or_all, json_schema_input_type=MemoryText | Literal["all"]),
+]
+"""Number of bytes, for which users write a text such as ``16G``; or ``all``."""
+
+
 class ResourcesFile(Strict):
-    """Content of ``resources`` in a job file; omitted fields have the defaults of the template or
-    the site.
+    """Content of ``resources`` in a job file; omitted fields have the defaults of the template, or
+    of the scheduler.
     """
 
     nodes: int | None = Field(None, strict=True, ge=1, le=65_536, description="Number of nodes.")
@@ -114,7 +141,11 @@ class ResourcesFile(Strict):
         description="CPUs of each task, instead of cpu: a node has tasks_per_node times as many.",
     )
     memory: Annotated[
-        MemoryBytes | None, Field(description="Memory on each node, such as 16G.")
+        MemoryOrAll | None,
+        Field(
+            description="Memory on each node, such as 16G; all: the node's whole memory. Omitted, "
+            "without a template: Slurm decides by the defaults of the partition."
+        ),
     ] = None
     gpu: Annotated[Gpu | None, Field(description="GPUs on each node: a number or type:number.")] = (
         None
@@ -133,8 +164,8 @@ class ResourcesFile(Strict):
     )
 
     @field_serializer("memory", when_used="json-unless-none")
-    def _memory(self, value: int) -> str:
-        return format_memory(value)
+    def _memory(self, value: int | str) -> str:
+        return value if isinstance(value, str) else format_memory(value)
 
     @model_validator(mode="after")
     def _tasks(self) -> Self:
@@ -170,9 +201,12 @@ class Resources(Frozen):
     tasks is given.
     """
     memory_bytes: int = Field(1 << 30, ge=0)
-    """Memory on each node, in bytes; 0 for a job from outside that has all memory of its nodes, or
-    whose memory is unknown.
+    """Memory on each node, in bytes: what is requested, or what the scheduler is expected to give
+    (``memory_request``). 0 if that is unknown, and for a job from outside that has all memory of
+    its nodes.
     """
+    memory_request: MemoryRequest = MemoryRequest.AMOUNT
+    """What the job requests: these bytes, all memory of each node, or nothing (default)."""
     gpu: GpuRequest = GpuRequest(count=0)
     """GPUs on each node."""
     gres: dict[str, int] = Field(default_factory=dict)

@@ -80,7 +80,8 @@ class IntLimit(Strict):
 class MemoryLimit(Strict):
     """Memory per node with its default and its bounds for this template."""
 
-    default: MemoryBytes
+    default: MemoryBytes | None = None
+    """None: the scheduler's default."""
     min: MemoryBytes = 1 << 20
     max: MemoryBytes | None = None
 
@@ -95,7 +96,8 @@ class GpuLimit(Strict):
 class DurationLimit(Strict):
     """Time limit with its default and maximum for this template."""
 
-    default: Seconds
+    default: Seconds | None = None
+    """None: the scheduler's default."""
     max: Seconds | None = None
 
 
@@ -132,11 +134,11 @@ class TemplateResources(Strict):
     """Number of nodes of the job."""
     cpu: IntLimit = IntLimit(default=1, min=1)
     """Number of CPUs on each node."""
-    memory: MemoryLimit = MemoryLimit(default=2 << 30)
+    memory: MemoryLimit = MemoryLimit()
     """Memory on each node, in bytes."""
     gpu: GpuLimit = Field(default_factory=GpuLimit)
     """Number and type of GPUs on each node."""
-    max_duration: DurationLimit = DurationLimit(default=4 * 3_600)
+    max_duration: DurationLimit = DurationLimit()
     """Time limit of the job."""
     inactivity_duration: InactivityLimit = InactivityLimit()
     """Time without activity after which a session ends."""

@@ -47,6 +47,9 @@ class SubmitRequest(Frozen):
     """
     resources: Resources
     time_limit_s: int
+    """Time limit in seconds: what is requested, or what the scheduler is expected to apply."""
+    default_time_limit: bool = False
+    """Whether no time limit is requested, so that the scheduler decides."""
     array: str | None = None
     after: tuple[str, ...] = ()
     """Scheduler IDs of jobs that must complete with exit code 0 before this one starts
@@ -64,8 +67,10 @@ class SubmitRequest(Frozen):
     """Earliest time at which the job may start; None: at once."""
     hold: bool = False
     """Whether the job is held until it is released."""
-    max_requeues: int = 0
-    """Number of times that the scheduler may itself requeue the job after its node failed."""
+    max_requeues: int | None = 0
+    """Number of times that the scheduler may itself requeue the job after its node failed; None: it
+    decides (Slurm's JobRequeue).
+    """
     nodes: tuple[NodeName, ...] = ()
     """Names of nodes that the job must run on."""
     exclude: tuple[NodeName, ...] = ()
@@ -185,6 +190,10 @@ class SchedulerCapabilities(Frozen):
     limits: bool
     """Whether the scheduler itself enforces the limits of projects and members, and so is a
     ``LimitHolder``. False: it takes them from its accounting, if it has one.
+    """
+    decides_amounts: bool = False
+    """Whether the scheduler has defaults of its own for the memory, time limit and requeues of jobs
+    that request none; see ``QueueDefaults``.
     """
     topology: bool = False
     """Whether the scheduler knows the switches between its nodes, and so is a

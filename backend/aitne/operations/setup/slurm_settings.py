@@ -52,7 +52,7 @@ REQUIREMENTS = (
         "JobRequeue",
         lambda value: _number(value) == 1,
         "JobRequeue=1",
-        "Jobs are requeued after the failure of a node only if their job file asks for it.",
+        "After the failure of a node, jobs are requeued only if they ask for it.",
     ),
     Requirement(
         "PrologFlags",

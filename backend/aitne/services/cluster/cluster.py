@@ -66,7 +66,9 @@ class PartitionSummary(Frozen):
 
     name: str
     up: bool
-    """Whether the partition accepts jobs."""
+    """Whether jobs can start in the partition."""
+    accepts_jobs: bool
+    """Whether the partition takes new jobs; in one that is not up they wait."""
     default: bool
     """Whether jobs that name no partition are submitted to this one."""
     nodes: str
@@ -278,6 +280,7 @@ def _summary(part: Partition, nodes: Sequence[Node]) -> PartitionSummary:
     return PartitionSummary(
         name=part.name,
         up=part.up,
+        accepts_jobs=part.accepts_jobs,
         default=part.default,
         nodes=compress_hostlist([node.name for node in nodes]),
         node_count=len(nodes),

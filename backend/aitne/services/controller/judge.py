@@ -351,10 +351,18 @@ def _lost_nodes(job: Job, record: SchedulerJob) -> bool:
     return runs and bool(record.nodes) and set(record.nodes) < set(job.nodes)
 
 
+def started_again(job: Job, record: SchedulerJob) -> bool:
+    """Return whether the scheduler has restarted the job since its last record."""
+    return record.restart_count > job.restart_count and not record.state.terminal
+
+
 def too_many_starts(job: Job, record: SchedulerJob) -> bool:
     """Return whether the scheduler has started the attempt more often than the retry policy allows.
 
     Slurm knows only whether it may requeue (``sbatch --requeue``), not how often.
     """
-    allowed = job.spec.slurm.requeue is True or record.restart_count <= max_requeues(job)
+    most = max_requeues(job)
+    if most is None or job.spec.slurm.requeue is True:
+        return False
+    allowed = record.restart_count <= most
     return not allowed and not record.state.terminal

@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
+from aitne.core.cluster.queue_defaults import NO_LIMIT_S
 from aitne.core.errors import (
     AitneError,
     NotSupported,
@@ -47,7 +48,6 @@ SEARCH_AGAIN = timedelta(minutes=1)
 MOST_NEW = 500
 """Maximum number of database rows added for one user in an hour."""
 WRITE = 500
-NO_LIMIT_S = 10 * 365 * 86_400
 """Time limit stored for a job that has none, in seconds."""
 
 Key = tuple[str, str]

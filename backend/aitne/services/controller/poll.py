@@ -41,6 +41,7 @@ from aitne.services.controller.judge import (
     may_explain,
     outcome,
     progress,
+    started_again,
     too_many_starts,
 )
 from aitne.services.controller.leader import Leader
@@ -377,6 +378,8 @@ class Poller:
             state = STATE_OF_REASON[changes.reason] if told and changes.reason else record.state
             self._end(job, state, changes, agent_record)
             return
+        if started_again(job, record) and await self._stop_ended(job, record):
+            return
         if too_many_starts(job, record) and await self._missing.has_begun(job):
             await self._stop(job, record)
             return
@@ -400,14 +403,26 @@ class Poller:
             entry.record, entry.settled = record, job
             self._settled[id(record)] = entry
 
-    async def _stop(self, job: Job, record: SchedulerJob) -> None:
+    async def _stop_ended(self, job: Job, record: SchedulerJob) -> bool:
+        """Cancel a job that the scheduler starts again although its program has ended by itself, as
+        after a crash of the scheduler. Return False if it has not ended.
+        """
         verdict = await self._missing.broke_off(job, record)
+        if verdict is None:
+            return False
+        await self._cancel(job, record)
+        self._judged(job, verdict)
+        return True
+
+    async def _cancel(self, job: Job, record: SchedulerJob) -> None:
         await self._scheduler.cancel(
             run_of(job).model_copy(update={"scheduler_id": record.scheduler_id})
         )
-        if verdict is not None:
-            self._judged(job, verdict)
+
+    async def _stop(self, job: Job, record: SchedulerJob) -> None:
+        if await self._stop_ended(job, record):
             return
+        await self._cancel(job, record)
         changes = JobChanges(
             reason=TerminationReason.NODE_FAILED,
             message=f"The scheduler started it {record.restart_count + 1} times, more often than "

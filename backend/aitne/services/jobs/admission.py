@@ -12,6 +12,7 @@ from datetime import datetime
 from uuid import UUID, uuid4
 
 from aitne.core.cluster.capacity import Fit
+from aitne.core.cluster.job_limits import max_live_jobs
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.arrays import array_id, task_group_id
 from aitne.core.jobs.states import JobState
@@ -27,6 +28,7 @@ from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
 from aitne.core.users.policy import PolicyAction, decide, not_in_session, require
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.jobs.amounts import with_defaults
 from aitne.services.jobs.beside_session import session_problems
 from aitne.services.jobs.cluster_check import (
     ClusterRequest,
@@ -77,6 +79,8 @@ class AdmittedJob:
     """Sentences for the user about the job's image and datasets."""
     after: Sequence[Job]
     """Jobs that must have ended before it starts."""
+    max_live_jobs: int
+    """Maximum number of live jobs and array tasks of the job's owner."""
     tree: TopologyTree | None = None
     """Switches above the nodes of the cluster; None: not known, or the job has one node."""
 
@@ -139,6 +143,7 @@ class Admission:
             offer=await self._offers.of(actor, file, reference, project, account),
             settings=self._settings,
             cluster=cluster,
+            longest_s=await self._limits.longest_s(project, file.slurm, actor.name, account.name),
         )
         if rank_group is not None:
             spec = spec.model_copy(update={"rank_group": rank_group, "commands": ()})
@@ -198,8 +203,10 @@ class Admission:
         changed_spec = (options or ResubmitOptions()).applied(old.spec.model_copy(update=fresh))
         spec, problems = await self._offers.renew(actor, changed_spec, account)
         problems.extend(await self._secrets.missing(actor.name, spec.secrets))
-        check_platform_limits(spec, self._settings.limits, problems)
         cluster = (await self._cluster.look()).cluster
+        longest_s = await self._limits.longest_s(project, spec.slurm, actor.name, account.name)
+        spec = with_defaults(spec, self._settings, cluster, longest_s)
+        check_platform_limits(spec, self._settings, cluster, problems)
         fitting = check_cluster(ClusterRequest.of(spec), cluster, self._settings, problems)
         return JobRequest(spec, account, fitting, cluster), problems
 
@@ -248,20 +255,21 @@ class Admission:
         await self.within_limits(job)
         return job, [job.model_copy(update=group)] if array else []
 
-    def check_live(self, live: int, rows: tuple[Job, list[Job]]) -> int:
+    @staticmethod
+    def check_live(live: int, rows: tuple[Job, list[Job]], max_jobs: int) -> int:
         """Return the number of live (not ended) jobs and array tasks that a user would have after a
         new job is added.
 
-        Raises ``Conflict`` if that number exceeds ``limits.max_live_jobs``.
+        Raises ``Conflict`` if that number exceeds ``max_jobs``.
 
         Args:
             live: number of live jobs and tasks that the user has now.
             rows: result of ``Admission.rows`` for the new job. An array counts as one job and each
                 of its tasks as another.
+            max_jobs: maximum number of live jobs and tasks (``AdmittedJob.max_live_jobs``).
         """
         array = rows[0].spec.array
         new = 1 + (len(parse_array(array).indices) if array else 0)
-        max_jobs = self._settings.limits.max_live_jobs
         if live + new > max_jobs:
             raise Conflict(
                 f"You have {live} jobs and tasks that wait or run, and this would add {new}; "
@@ -306,6 +314,7 @@ class Admission:
             limits=limits,
             unseen=await self._offers.look(actor, spec, resolved_job.account),
             after=await self._dependencies(actor, spec),
+            max_live_jobs=max_live_jobs(self._settings, resolved_job.cluster),
         )
 
     async def _tree(self, spec: JobSpec) -> TopologyTree | None:

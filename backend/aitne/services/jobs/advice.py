@@ -53,7 +53,7 @@ class AdviceService:
             look.cluster,
             project=spec.project,
             wanted_nodes=spec.resources.nodes,
-            max_duration_s=spec.max_duration_s,
+            max_duration_s=spec.max_duration_s if spec.max_duration_requested else None,
             array=None,
             extra_allowed=(),
         )

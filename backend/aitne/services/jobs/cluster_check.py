@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 
 from aitne.core import images as drivers
 from aitne.core.cluster.capacity import Fit, able
+from aitne.core.cluster.job_limits import max_array_tasks
 from aitne.core.cluster.queues import choose_queue
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import JobSpec
 from aitne.core.models.job_options import SlurmOptions
-from aitne.core.models.node import Cluster, Node
+from aitne.core.models.node import Cluster, Node, Partition
 from aitne.core.models.placement import PlacementSpec
 from aitne.core.models.resources import Resources
-from aitne.core.settings import LimitSettings, Settings
+from aitne.core.settings import Settings
 from aitne.core.units import format_duration, parse_array
 from aitne.services.jobs.placement import fit_placed, unknown_nodes
 from aitne.topology.hostlist import compress_hostlist
@@ -60,8 +61,8 @@ class ClusterRequest:
 
     project: str
     resources: Resources
-    max_duration_s: int
-    """Time limit in seconds."""
+    max_duration_s: int | None
+    """Time limit in seconds that the job requests; None: it leaves it to the scheduler."""
     array: str | None
     """Array indices, as in the job file; None: the job is not an array."""
     slurm: SlurmOptions
@@ -75,7 +76,7 @@ class ClusterRequest:
         return cls(
             spec.project,
             spec.resources,
-            spec.max_duration_s,
+            spec.max_duration_s if spec.max_duration_requested else None,
             spec.array,
             spec.slurm,
             spec.placement,
@@ -90,6 +91,7 @@ def check_cluster(
     nodes can never provide or that its partition does not permit.
     """
     nodes = cluster.nodes
+    waits_for: str | None = None
     if settings.capabilities.partitions:
         queue = choose_queue(
             request.slurm,
@@ -104,10 +106,21 @@ def check_cluster(
         if queue.problems:
             return Fit(False, False)
         nodes = queue.nodes
+        waits_for = _down(queue.partitions)
     problems.extend(unknown_nodes(request.placement, cluster.nodes))
     fitting = fit_placed(request.resources, request.placement, nodes)
     problems.extend(fitting.problems)
+    if waits_for is not None and fitting.fits:
+        # With --test-only, Slurm refuses jobs in such a partition, although it takes them otherwise.
+        fitting = replace(fitting, starts_now=False, reason=waits_for, away=True)
     return replace(fitting, notes=_check_drivers(request, nodes, problems))
+
+
+def _down(partitions: Sequence[Partition]) -> str | None:
+    """Return the reason why a job in these partitions waits; None if one of them is up."""
+    if not partitions or any(partition.up for partition in partitions):
+        return None
+    return "The partition is down and starts no jobs."
 
 
 def _check_drivers(
@@ -153,21 +166,24 @@ def check_most(
         problems.add(name, f"{value} is more than the limit", shown or value, f"at most {maximum}")
 
 
-def check_array(array: str | None, limits: LimitSettings, problems: Problems) -> None:
-    """Add a problem if the array has more tasks than the platform allows."""
-    if array is not None and (tasks := len(parse_array(array).indices)) > limits.max_array_tasks:
+def check_array(array: str | None, maximum: int, problems: Problems) -> None:
+    """Add a problem if the array has more than ``maximum`` tasks."""
+    if array is not None and (tasks := len(parse_array(array).indices)) > maximum:
         problems.add(
             "array",
             f"{array} has {tasks} tasks",
             array,
-            f"at most {limits.max_array_tasks} tasks",
+            f"at most {maximum} tasks",
         )
 
 
-def check_platform_limits(spec: JobSpec, limits: LimitSettings, problems: Problems) -> None:
+def check_platform_limits(
+    spec: JobSpec, settings: Settings, cluster: Cluster, problems: Problems
+) -> None:
     """Check a specification that was accepted earlier against the platform's current limits, and
     add a problem for each limit that it exceeds.
     """
+    limits = settings.limits
     check_most("resources.nodes", spec.resources.nodes, limits.max_nodes, problems)
     if spec.max_duration_s > limits.max_duration:
         problems.add(
@@ -176,4 +192,4 @@ def check_platform_limits(spec: JobSpec, limits: LimitSettings, problems: Proble
             format_duration(spec.max_duration_s),
             f"at most {format_duration(limits.max_duration)}",
         )
-    check_array(spec.array, limits, problems)
+    check_array(spec.array, max_array_tasks(settings, cluster), problems)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from aitne.core.models.job import HeldBy, JobSpec
 from aitne.core.models.node import Cluster, Holder
+from aitne.core.models.resources import MemoryRequest
 from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
@@ -33,7 +34,8 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
     """
     scheduler = settings.capabilities.title
     cpus = spec.resources.cpu
-    size = describe_bytes(spec.resources.memory_bytes)
+    size = _memory(spec)
+    requested = spec.resources.memory_request is MemoryRequest.AMOUNT
     count = f"{cpus} CPU{'' if cpus == 1 else 's'}"
     if spec.runtime in ENFORCING_RUNTIMES:
         name = spec.runtime.capitalize()
@@ -46,17 +48,28 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
         memory, cpu = cluster.memory_held_by, cluster.cpus_held_by
         by_agent = cluster.agent_cgroups
         held_by = HeldBy(
-            agent_memory=memory is not Holder.CGROUP and _known(by_agent, _MEMORY) is not False,
+            # Only the scheduler knows the amount on which it decides.
+            agent_memory=requested
+            and memory is not Holder.CGROUP
+            and _known(by_agent, _MEMORY) is not False,
             # An exclusive job has all CPUs of its nodes, and only the scheduler knows how many.
             agent_cpus=cpu is not Holder.CGROUP
             and _known(by_agent, _CPU) is not False
             and not spec.slurm.exclusive,
         )
         sentences = (
-            _sentence("Memory", size, scheduler, memory, _known(by_agent, _MEMORY)),
+            _sentence("Memory", size, scheduler, memory, requested and _known(by_agent, _MEMORY)),
             _sentence("CPUs", count, scheduler, cpu, _known(by_agent, _CPU)),
         )
     return spec.model_copy(update={"held_by": held_by}), sentences
+
+
+def _memory(spec: JobSpec) -> str:
+    """Return the job's memory on each node as part of a sentence."""
+    resources = spec.resources
+    if resources.memory_request is MemoryRequest.ALL:
+        return "all memory of its nodes"
+    return describe_bytes(resources.memory_bytes) if resources.memory_bytes else "its memory"
 
 
 def limits_of(spec: JobSpec) -> tuple[RuntimeLimits, RuntimeLimits]:
@@ -65,7 +78,9 @@ def limits_of(spec: JobSpec) -> tuple[RuntimeLimits, RuntimeLimits]:
     """
     memory, cpus, held_by = spec.resources.memory_bytes, spec.resources.cpu, spec.held_by
     return (
-        RuntimeLimits(memory_bytes=memory, cpus=cpus) if held_by.runtime else RuntimeLimits(),
+        RuntimeLimits(memory_bytes=memory or None, cpus=cpus)
+        if held_by.runtime
+        else RuntimeLimits(),
         RuntimeLimits(
             memory_bytes=memory if held_by.agent_memory else None,
             cpus=cpus if held_by.agent_cpus else None,

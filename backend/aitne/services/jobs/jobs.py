@@ -196,7 +196,7 @@ class JobService:
                     raise file
                 admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE)
                 rows = await self._admission.rows(actor, admitted)
-                live = self._admission.check_live(live, rows)
+                live = self._admission.check_live(live, rows, admitted.max_live_jobs)
             except (InvalidInput, NotAllowed, Conflict) as error:
                 results.append(error)
             else:
@@ -476,7 +476,8 @@ class JobService:
         self, actor: Actor, admitted: AdmittedJob, idempotency: Idempotency | None
     ) -> CreatedJob:
         rows = await self._admission.rows(actor, admitted)
-        self._admission.check_live(await self._store.count_live(actor.name), rows)
+        live = await self._store.count_live(actor.name)
+        self._admission.check_live(live, rows, admitted.max_live_jobs)
         return await self._store.create_job(*rows, idempotency=idempotency)
 
 

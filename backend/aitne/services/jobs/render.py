@@ -23,7 +23,7 @@ from aitne.core.jobs.layout import AGENT_SPEC, NOTEBOOK, TOKEN, TOPOLOGY, comman
 from aitne.core.jobs.log_pattern import format_of, without_backslashes
 from aitne.core.jobs.script import render_script
 from aitne.core.jobs.states import TerminationReason
-from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
+from aitne.core.models.job import AppSpec, Job, JobSpec, JobType, RetryPolicy
 from aitne.core.platform.node_software import NodeSoftware
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.runtime import Runtime
@@ -108,6 +108,7 @@ class Renderer:
             project=job.project,
             resources=job.spec.resources,
             time_limit_s=job.spec.max_duration_s,
+            default_time_limit=not job.spec.max_duration_requested,
             array=_array(job),
             job_dir=self._job_dir(job),
             agent=self._software.agent,
@@ -223,11 +224,14 @@ class Renderer:
             job_dir=self._job_dir(job),
             resources=job.spec.resources,
             time_limit_s=job.spec.max_duration_s,
+            default_time_limit=not job.spec.max_duration_requested,
             array=_array(job),
             **{kind: tuple(ids) for kind, ids in dependencies.items()},
             begin_at=job.begins_at,
             hold=job.spec.hold,
-            max_requeues=max_requeues(job),
+            max_requeues=max_requeues(job)
+            if self._settings.capabilities.decides_amounts
+            else max_requeues(job) or 0,
             nodes=job.spec.placement.node_names,
             exclude=excluded_nodes(job),
             max_leaves=None if job.spec.leaves is None else job.spec.leaves.count,
@@ -467,11 +471,13 @@ def excluded_nodes(job: Job) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*job.spec.placement.excluded_names, *job.excluded_nodes)))
 
 
-def max_requeues(job: Job) -> int:
+def max_requeues(job: Job) -> int | None:
     """Return the number of the job's retries that the scheduler may start itself after a node
-    failure.
+    failure; None if it decides, because the job file names no retries.
     """
     policy = job.spec.retry
+    if policy == RetryPolicy() and job.type is JobType.JOB and job.spec.rank_group is None:
+        return None
     if TerminationReason.NODE_FAILED not in policy.on:
         return 0
     return max(0, policy.max - (job.attempt - 1))

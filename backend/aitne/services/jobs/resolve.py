@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aitne.core.cluster.capacity import Fit
+from aitne.core.cluster.job_limits import max_array_tasks
+from aitne.core.cluster.queue_defaults import QueueDefaults
 from aitne.core.errors import FieldProblem, InvalidInput, NotFound
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import BARE, Image
@@ -54,12 +56,14 @@ def resolve(
     offer: AvailableResources,
     settings: Settings,
     cluster: Cluster,
+    longest_s: int | None = None,
 ) -> tuple[JobSpec, Fit]:
     """Resolve a job file to a complete specification, with the defaults of the template and the
     site.
 
     Returns the specification, and how the cluster can run it. ``offer`` contains the images,
-    datasets and folders that the job can use.
+    datasets and folders that the job can use. ``longest_s`` is the longest time limit in seconds that
+    its account and QOS permit; None: any.
 
     Raises:
         InvalidInput: fields are wrong; there is one problem for each.
@@ -76,17 +80,28 @@ def resolve(
     _check_notebook(file, kind, template, problems)
     choice = _choose_image(file, template, project, chooser, offer, problems)
     problems.extend(offer.problems)
-    resources = resources_of(file, template, limits, problems)
-    duration_s = duration_of(file, template, limits, problems)
+    queue = (
+        QueueDefaults.of(file.slurm, cluster, longest_s)
+        if settings.capabilities.decides_amounts
+        else None
+    )
+    resources = resources_of(file, template, limits, problems, queue=queue, nodes=cluster.nodes)
+    limit = duration_of(file, template, limits, problems, queue=queue)
     inactivity_s = inactivity(file, kind, template, settings.idle, problems)
     sweep, array = _sweep(file, kind, template, problems)
-    check_array(array, limits, problems)
+    check_array(array, max_array_tasks(settings, cluster), problems)
     _check_slurm(file, settings, problems)
     ranks = _distributed(file, kind, template, expanded, resources, problems)
     problems.extend(placement_problems(file, resources, ranks))
     fitting = check_cluster(
         ClusterRequest(
-            project, resources, duration_s, array, file.slurm, file.placement, choice.use
+            project,
+            resources,
+            limit.seconds if limit.requested else None,
+            array,
+            file.slurm,
+            file.placement,
+            choice.use,
         ),
         cluster,
         settings,
@@ -115,7 +130,8 @@ def resolve(
         workdir=file.workdir or expanded.workdir,
         tree=offer.tree,
         resources=resources,
-        max_duration_s=duration_s,
+        max_duration_s=limit.seconds,
+        max_duration_requested=limit.requested,
         inactivity_duration_s=inactivity_s,
         retry=RetryPolicy(max=file.retry.max, on=frozenset(file.retry.on))
         if file.retry
@@ -123,7 +139,13 @@ def resolve(
         array=array,
         sweep=sweep,
     )
-    notes = (*_notes(spec), *_task_notes(spec, settings), *fitting.notes, *offer.notes)
+    notes = (
+        *_notes(spec),
+        *_task_notes(spec, settings),
+        *filter(None, [limit.note]),
+        *fitting.notes,
+        *offer.notes,
+    )
     return spec, replace(fitting, notes=notes)
 
 

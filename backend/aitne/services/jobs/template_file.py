@@ -99,6 +99,8 @@ def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], 
         ("cpu", resources.cpu),
         ("memory", resources.memory),
     ):
+        if limit.default is None:
+            continue
         if limit.default < limit.min:
             yield ("resources", name, "default"), f"{limit.default} is less than min ({limit.min})"
         if limit.max is not None and limit.default > limit.max:
@@ -106,10 +108,11 @@ def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], 
     gpu, duration = resources.gpu, resources.max_duration
     if gpu.max is not None and gpu.default.count > gpu.max:
         yield ("resources", "gpu", "default"), f"{gpu.default} is more than max ({gpu.max})"
-    if duration.max is not None and duration.default > duration.max:
+    most, usual = duration.max, duration.default
+    if most is not None and usual is not None and usual > most:
         yield (
             ("resources", "max_duration", "default"),
-            f"{duration.default} s is more than max ({duration.max} s)",
+            f"{usual} s is more than max ({most} s)",
         )
 
 

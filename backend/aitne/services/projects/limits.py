@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.job import JobSpec
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.limits import Limits, LimitsApplied, LimitUsage
 from aitne.core.ports.scheduler import SchedulerCapabilities
 from aitne.core.ports.store import Store
-from aitne.core.projects.limit_check import LimitRequest, LimitVerdict, compare
+from aitne.core.projects.limit_check import DEFAULT_QOS, LimitRequest, LimitVerdict, compare
 from aitne.services.projects.balance import ProjectGate
 
 _KEPT_FOR = timedelta(seconds=1)
@@ -81,20 +82,44 @@ class LimitCheck:
             account: its Unix account.
             beside: specification of the same user's job during which it must run; None: none.
         """
-        now = self._clock()
         gpus = spec.resources.gpu.count > 0
         charged = spec.slurm.account or spec.project
         for name in dict.fromkeys((spec.project, charged)):
-            refused = await self._gate.refusal(name, now, gpus=gpus)
+            refused = await self._gate.refusal(name, self._clock(), gpus=gpus)
             if refused is not None:
                 field = "project" if name == spec.project else "slurm.account"
                 return LimitVerdict((FieldProblem(field, refused, name),))
+        look = await self._usage()
+        if look is None:
+            return LimitVerdict()
+        return judge(spec, look, account or self._own or owner, beside)
+
+    async def longest_s(
+        self, project: str, slurm: SlurmOptions, owner: str, account: str | None
+    ) -> int | None:
+        """Return the longest time limit in seconds that a job's project, user and QOS permit; None:
+        any.
+
+        Args:
+            project: project of the job.
+            slurm: its options of Slurm.
+            owner: its user.
+            account: its Unix account.
+        """
+        look = await self._usage()
+        if look is None or look.enforced.isdisjoint({"limits", "safe"}):
+            return None
+        chain = look.chain(slurm.account or project, account or self._own or owner)
+        walls = [association.max_wall_s for association in chain]
+        walls += [qos.max_wall_s for qos in look.qos if qos.name == (slurm.qos or DEFAULT_QOS)]
+        return min((wall for wall in walls if wall is not None), default=None)
+
+    async def _usage(self) -> LimitUsage | None:
+        now = self._clock()
         if self._read_at is None or now - self._read_at > _KEPT_FOR:
             reading = await self._store.in_use()
             self._look, self._read_at = None if reading is None else reading[0], now
-        if self._look is None:
-            return LimitVerdict()
-        return judge(spec, self._look, account or self._own or owner, beside)
+        return self._look
 
 
 def judge(

@@ -8,7 +8,7 @@ import { CopyButton } from "@/components/CopyButton";
 import { DetailRow, Identifier } from "@/components/DetailRow";
 import { NodeLinks } from "@/components/NodeLinks";
 import { RelativeTime } from "@/components/Time";
-import { describeExchange, describeExit, describeRanks, describeResources } from "@/lib/describe";
+import { describeExchange, describeExit, describeRanks, describeResources, describeTimeLimit } from "@/lib/describe";
 import { formatDuration } from "@/lib/time";
 import { ArrayLimit } from "./ArrayLimit";
 import { JobSoftware } from "./JobSoftware";
@@ -41,7 +41,7 @@ export function JobDetails({ job }: { job: Job }) {
         {job.rank_group !== null && (
           <DetailRow name={t("Released after")}>{job.rank_group.idle_s === null ? t("never for being idle") : t("{{time}} without work", { time: formatDuration(job.rank_group.idle_s) })}</DetailRow>
         )}
-        <DetailRow name={t("Time limit")}>{job.max_duration_s === NO_LIMIT_S ? t("none") : formatDuration(job.max_duration_s)}</DetailRow>
+        <DetailRow name={t("Time limit")}>{job.max_duration_s === NO_LIMIT_S ? t("none") : describeTimeLimit(job)}</DetailRow>
         {job.nodes.length > 0 && <DetailRow name={t("Nodes")}><span><NodeLinks nodes={job.nodes} /></span></DetailRow>}
         {job.partition !== null && <DetailRow name={t("Partition")}>{job.partition}</DetailRow>}
         {job.state === "QUEUED" && job.priority !== null && <DetailRow name={t("Priority")}>{job.priority}</DetailRow>}

@@ -32,7 +32,9 @@ CLUSTER = Cluster(
         Partition(name="gpu", default=True, nodes=("n1", "n2", "n3")),
         Partition(name="debug", nodes=("n1",), max_time_s=1_800, max_nodes=1),
         Partition(name="big", nodes=("n1", "n2"), min_nodes=2, allow_accounts=("vision",)),
-        Partition(name="closed", up=False, nodes=("n3",)),
+        Partition(name="down", up=False, nodes=("n3",)),
+        Partition(name="drain", accepts_jobs=False, nodes=("n3",)),
+        Partition(name="inactive", up=False, accepts_jobs=False, nodes=("n3",)),
     ),
     qos=("normal", "short"),
     reservations=(Reservation(name="course"),),
@@ -64,7 +66,8 @@ def test_the_default_partition_gives_its_nodes() -> None:
     ("options", "field", "says"),
     [
         ({"partition": "gpus"}, "slurm.partition", "gpu"),
-        ({"partition": "closed"}, "slurm.partition", "closed"),
+        ({"partition": "drain"}, "slurm.partition", "takes no new jobs now (its state is DRAIN)"),
+        ({"partition": "inactive"}, "slurm.partition", "its state is INACTIVE"),
         ({"partition": "debug"}, "max_duration", "30m"),
         ({"partition": "debug", "max_duration_s": 60, "wanted_nodes": 2}, "resources.nodes", "1"),
         ({"partition": "big", "project": "vision"}, "resources.nodes", "2"),
@@ -83,7 +86,7 @@ def test_option_that_slurm_would_refuse_is_named(options: Any, field: str, says:
     assert [problem.field for problem in found.problems] == [field]
     problem = found.problems[0]
     assert says in f"{problem.message} {problem.value}"
-    assert problem.allowed or options.get("partition") == "closed"
+    assert problem.allowed
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,9 @@ def noted(*lines: str) -> list[str]:
             "--gpus-per-node=a100:3",
             {"resources": {"gpu": "a100:3", "sbatch_options": ["gpus-per-node"]}},
         ),
+        ("--mem=0", {"resources": {"memory": "all"}}),
+        ("--mem=0G -c 2", {"resources": {"cpus_per_task": 2, "memory": "all"}}),
+        ("-c 2 --mem-per-cpu=0", {"resources": {"cpus_per_task": 2, "memory": "all"}}),
         (
             "-N1 -n4 -G 8 --gpus-per-task=2 --mem=1G",
             {
@@ -227,20 +230,18 @@ def test_tasks_are_converted_or_the_note_is_serious(
 
 
 @pytest.mark.parametrize(
-    ("options", "command", "setup"),
+    "lines",
     [
-        ("-n 4", "srun -n 1 a & wait", ["unset SLURM_MEM_PER_NODE"]),
-        ("-c 4", "srun a & srun b & wait", ["unset SLURM_MEM_PER_NODE"]),
-        ("-n 4 --mem-per-cpu=1G", "./wrapper", None),
-        ("-n 4 --mem=4G", "srun -n 1 a & wait", None),
-        ("-c 4", "srun a", None),
+        "",
+        "#SBATCH -n 4\nsrun -n 1 a & wait",
+        "#SBATCH -N 2 --ntasks-per-node=8",
     ],
 )
-def test_steps_share_the_memory_as_with_sbatch(
-    options: str, command: str, setup: list[str] | None
-) -> None:
-    found = import_sbatch(f"#!/bin/bash\n#SBATCH {options}\n{command}\n")
-    assert found.file.get("environment", {}).get("setup") == setup
+def test_what_the_script_leaves_out_the_job_file_leaves_out(lines: str) -> None:
+    file = import_sbatch(f"#!/bin/bash\n{lines}\ntrue\n").file
+    assert "memory" not in file.get("resources", {})
+    assert not {"max_duration", "retry", "environment"} & file.keys()
+    assert "requeue" not in file.get("slurm", {})
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,7 @@ def test_the_last_of_an_option_counts() -> None:
         ("--tmp='a\x01'", "--tmp"),
         ("--nice=-5", "--nice"),
         ("-x /home/ada/nodes", "placement.exclude"),
-        ("--mem=0", "--mem"),
+        ("--gres=gpu:1 --mem-per-gpu=0", "--mem-per-gpu"),
         ("-t UNLIMITED", "--time"),
         ("-N 2-4", "--nodes"),
         ("-N 0", "--nodes"),

@@ -25,7 +25,7 @@ from tests.unit.slurm_rest.test_submission import FULL
 def resolved(**requested: Any) -> Resources:
     """Return the resources of a job file that requests these, without a template."""
     file = JobFile.model_validate({"resources": requested})
-    return resources_of(file, None, LimitSettings(), Problems())
+    return resources_of(file, None, LimitSettings(), Problems(), queue=None, nodes=())
 
 
 @pytest.mark.parametrize(

@@ -309,7 +309,7 @@ class SchedulingEngine:
             facts, cancelled=task.cancelled, started_at=task.started_at, now=self._clock()
         )
         request = task.job.record.request
-        if ending.reason is Reason.NODE_FAILED and task.restart_count < request.max_requeues:
+        if ending.reason is Reason.NODE_FAILED and task.restart_count < (request.max_requeues or 0):
             _log.warning("Job %s lost its node and is requeued", task.scheduler_id)
             task.restart_count += 1
             task.phase, task.grants, task.identity, task.started_at = (

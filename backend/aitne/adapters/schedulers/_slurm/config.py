@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from aitne.adapters.schedulers._slurm.nodes import default_memory
 from aitne.adapters.schedulers._slurm.times import parse_time
 from aitne.core.models.node import Holder
 
@@ -31,6 +32,10 @@ class SlurmConfig:
     min_job_age_s: float = 300.0
     job_requeue: bool = True
     max_array_size: int | None = None
+    max_jobs: int | None = None
+    """Maximum number of jobs that slurmctld holds at a time (MaxJobCount)."""
+    default_memory: Mapping[str, int] = field(default_factory=dict)
+    """Default amounts of memory, by the name of their field in ``Partition``."""
     max_switch_wait_s: int = 300
     """Longest time for which a job waits for the number of switches that it requests."""
     slurm_user: str = "root"
@@ -45,7 +50,6 @@ class SlurmConfig:
         values.
         """
         values = dict(config_values(output))
-        size = values.get("MaxArraySize", "")
         return cls(
             cluster=values.get("ClusterName", "slurm"),
             release=values.get("SLURM_VERSION", "unknown"),
@@ -56,7 +60,9 @@ class SlurmConfig:
             message_timeout_s=_seconds(values, "MessageTimeout", 10.0),
             min_job_age_s=_seconds(values, "MinJobAge", 300.0),
             job_requeue=values.get("JobRequeue", "1") != "0",
-            max_array_size=int(size) if size.isdecimal() else None,
+            max_array_size=_count(values, "MaxArraySize"),
+            max_jobs=_count(values, "MaxJobCount"),
+            default_memory=default_memory(values),
             max_switch_wait_s=_switch_wait(values),
             slurm_user=values.get("SlurmUser", "root").partition("(")[0],
             memory_held_by=_memory_holder(values),
@@ -139,6 +145,11 @@ def _words(values: Mapping[str, str], key: str) -> frozenset[str]:
     if value in ("", "(null)", "none"):
         return frozenset()
     return frozenset(word.strip() for word in value.split(","))
+
+
+def _count(values: Mapping[str, str], key: str) -> int | None:
+    number = values.get(key, "")
+    return int(number) if number.isdecimal() else None
 
 
 def _seconds(values: Mapping[str, str], key: str, default: float) -> float:

@@ -108,7 +108,8 @@ class ClusterLimits:
         label = f"partition {partition.name}"
         if not self._overridden(request):
             limit = partition.max_time_s
-            if limit is not None and request.time_limit_s > limit:
+            asked = not request.default_time_limit
+            if asked and limit is not None and request.time_limit_s > limit:
                 amount = format_duration(request.time_limit_s)
                 yield _no("max_duration", amount, f"{label} allows {format_duration(limit)}")
             if partition.max_nodes is not None and wants.nodes > partition.max_nodes:

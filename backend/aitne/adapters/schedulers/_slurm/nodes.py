@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from aitne.adapters.schedulers._slurm.queue import node_names
@@ -13,6 +13,10 @@ from aitne.core.models.node import GpuCount, GresCount, Node, NodeState, Partiti
 from aitne.core.units import read_gres, read_tres
 
 _S = NodeState
+_DEFAULT_MEMORY = {
+    "DefMemPerNode": "default_memory_per_node_bytes",
+    "DefMemPerCPU": "default_memory_per_cpu_bytes",
+}
 _FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
 _KEY = re.compile(r" (?=[A-Za-z][A-Za-z_/]*=)")
 _BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
@@ -153,16 +157,49 @@ def _node(fields: dict[str, str], cluster: str, seen_at: datetime) -> Node:
     )
 
 
-def parse_partitions(output: str) -> tuple[Partition, ...]:
-    """Parse the output of ``scontrol --oneliner show partition``."""
+def default_memory(
+    values: Mapping[str, str], defaults: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """Return the default amounts of memory of a partition, or of the whole cluster, by the name of
+    their field in ``Partition``.
+
+    Args:
+        values: values of ``scontrol show partition`` or ``scontrol show config``.
+        defaults: amounts of the whole cluster, which apply where the partition sets none.
+    """
+    own = {
+        name: int(values[key]) << 20
+        for key, name in _DEFAULT_MEMORY.items()
+        if values.get(key, "").isdecimal() and int(values[key])
+    }
+    for word in values.get("JobDefaults", "").split(","):
+        key, _, number = word.partition("=")
+        if key == "DefMemPerGPU" and number.isdecimal():
+            own["default_memory_per_gpu_bytes"] = int(number) << 20
+    inherited = dict(defaults or {})
+    if own.keys() & _DEFAULT_MEMORY.values():
+        # A partition has one amount, per node or per CPU.
+        for name in _DEFAULT_MEMORY.values():
+            inherited.pop(name, None)
+    return inherited | own
+
+
+def parse_partitions(
+    output: str, defaults: Mapping[str, int] | None = None
+) -> tuple[Partition, ...]:
+    """Parse the output of ``scontrol --oneliner show partition``. ``defaults`` are the default
+    amounts of memory of the whole cluster.
+    """
     return tuple(
         Partition(
             name=fields["PartitionName"],
-            up=fields.get("State", "UP") == "UP",
+            up=fields.get("State", "UP") in ("UP", "DRAIN"),
+            accepts_jobs=fields.get("State", "UP") in ("UP", "DOWN"),
             default=fields.get("Default") == "YES",
             nodes=node_names(fields.get("Nodes", "")),
             max_time_s=parse_limit(fields.get("MaxTime", "")),
             default_time_s=parse_limit(fields.get("DefaultTime", "")),
+            **default_memory(fields, defaults),
             max_nodes=_number(fields.get("MaxNodes")) or None,
             min_nodes=max(1, _number(fields.get("MinNodes"))),
             allow_accounts=_names(fields.get("AllowAccounts")),

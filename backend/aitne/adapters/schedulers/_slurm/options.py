@@ -15,7 +15,7 @@ from aitne.adapters.schedulers._slurm import identity
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.layout import log_name
 from aitne.core.models.job_options import SlurmOptions
-from aitne.core.models.resources import Resources
+from aitne.core.models.resources import MemoryRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.units import format_slurm_time
 
@@ -83,8 +83,10 @@ def options(
     if request.session and wants.nodes > 1:
         # The app on the first node outlives the others.
         yield "--no-kill"
-    yield _memory(wants)
-    yield f"--time={format_slurm_time(request.time_limit_s)}"
+    if (memory := _memory(wants)) is not None:
+        yield memory
+    if not request.default_time_limit:
+        yield f"--time={format_slurm_time(request.time_limit_s)}"
     gpus = _gpus(wants)
     if gpus is not None:
         yield gpus
@@ -121,7 +123,8 @@ def options(
         yield f"--time-min={format_slurm_time(slurm.time_min)}"
     if slurm.signal:
         yield f"--signal=B:{slurm.signal}"
-    yield "--requeue" if requeues(request) else "--no-requeue"
+    if (requeue := requeues(request)) is not None:
+        yield "--requeue" if requeue else "--no-requeue"
 
 
 def _placement(request: SubmitRequest) -> Iterator[str]:
@@ -147,8 +150,12 @@ def _cpus_per_task(wants: Resources) -> int | None:
     return wants.cpu if wants.cpu > 1 else None
 
 
-def _memory(wants: Resources) -> str:
-    """Return the option that requests the memory, rounded up to MiB."""
+def _memory(wants: Resources) -> str | None:
+    """Return the option that requests the memory, rounded up to MiB; None if Slurm decides."""
+    if wants.memory_request is MemoryRequest.DEFAULT:
+        return None
+    if wants.memory_request is MemoryRequest.ALL:
+        return "--mem=0"
     for name, parts in (("mem-per-cpu", wants.cpu), ("mem-per-gpu", wants.gpu.count)):
         if name in wants.sbatch_options and parts:
             return f"--{name}={-(-wants.memory_bytes // (parts << 20))}M"
@@ -171,8 +178,8 @@ def _gpus(wants: Resources) -> str | None:
     return None
 
 
-def requeues(request: SubmitRequest) -> bool:
-    """Return True if Slurm may requeue the job by itself.
+def requeues(request: SubmitRequest) -> bool | None:
+    """Return True if Slurm may requeue the job by itself; None if Slurm decides (JobRequeue).
 
     Slurm has no option for the maximum number of requeues. The platform's controller reads the
     restart count with every poll and cancels a job that was restarted too often.
@@ -181,7 +188,7 @@ def requeues(request: SubmitRequest) -> bool:
         return False
     if request.slurm.requeue is not None:
         return request.slurm.requeue
-    return request.max_requeues > 0
+    return None if request.max_requeues is None else request.max_requeues > 0
 
 
 def _gres(wants: Resources, *, gpus: bool) -> str:

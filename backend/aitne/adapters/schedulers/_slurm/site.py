@@ -263,10 +263,11 @@ class Site:
         now = datetime.now(UTC)
         cluster = Cluster(
             nodes=nodes.parse_nodes(said_nodes, self._cluster_name, now),
-            partitions=nodes.parse_partitions(said_partitions),
+            partitions=nodes.parse_partitions(said_partitions, config.default_memory),
             qos=tuple(sorted(qos or ())),
             reservations=nodes.parse_reservations(said_reservations),
             max_array_size=config.max_array_size,
+            max_jobs=config.max_jobs,
             max_switch_wait_s=config.max_switch_wait_s,
             memory_held_by=config.memory_held_by,
             cpus_held_by=config.cpus_held_by,

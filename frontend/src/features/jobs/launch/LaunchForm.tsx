@@ -147,7 +147,7 @@ export function LaunchForm({ template, preset, last, me, nodes, onClose }: Props
             </fieldset>
             <fieldset className={classes.group}>
               <legend className={classes.legend}>{t("Resources")}</legend>
-              <ResourceFields values={values} bounds={bounds} errors={errors} onChange={set} />
+              <ResourceFields values={values} bounds={bounds} planned={plan.data?.spec} errors={errors} onChange={set} />
             </fieldset>
             <fieldset className={classes.group}>
               <legend className={classes.legend}>{t("More")}</legend>

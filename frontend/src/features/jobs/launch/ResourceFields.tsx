@@ -2,6 +2,7 @@ import { Chip, Group, Input, NumberInput, Select, Slider, TextInput } from "@man
 import { useId } from "@mantine/hooks";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import type { Plan } from "@/api/types";
 import { durationWords, formatDuration, parseDuration } from "@/lib/time";
 import { formatBytes, memoryStops } from "@/lib/units";
 import { type Bounds, cpuChoices, durationChoices, gpuChoices, type LaunchValues } from "./launch";
@@ -10,12 +11,14 @@ import classes from "./LaunchDrawer.module.css";
 interface Props {
   values: LaunchValues;
   bounds: Bounds;
+  /** What the scheduler would use for fields that the form leaves to it; undefined until there is a plan. */
+  planned: Plan["spec"] | undefined;
   errors: Partial<Record<string, string>>;
   onChange: (change: Partial<LaunchValues>) => void;
 }
 
 /** Nodes, CPUs, memory, GPUs and time limit; fields without a choice are hidden. */
-export function ResourceFields({ values, bounds, errors, onChange }: Props) {
+export function ResourceFields({ values, bounds, planned, errors, onChange }: Props) {
   const { t } = useTranslation();
   const several = values.nodes > 1;
   return (
@@ -41,11 +44,11 @@ export function ResourceFields({ values, bounds, errors, onChange }: Props) {
         error={errors.cpu}
         onChange={(cpu) => onChange({ cpu })}
       />
-      <Memory label={several ? t("Memory per node") : t("Memory")} values={values} bounds={bounds} error={errors.memory} onChange={onChange} />
+      <Memory label={several ? t("Memory per node") : t("Memory")} values={values} bounds={bounds} planned={planned} error={errors.memory} onChange={onChange} />
       {(bounds.gpuMax > 0 || values.gpuCount > 0) && (
         <Gpus label={several ? t("GPUs per node") : t("GPUs")} values={values} bounds={bounds} error={errors.gpu} onChange={onChange} />
       )}
-      <TimeLimit values={values} bounds={bounds} error={errors.duration} onChange={onChange} />
+      <TimeLimit values={values} bounds={bounds} planned={planned} error={errors.duration} onChange={onChange} />
     </>
   );
 }
@@ -98,7 +101,7 @@ function Count({ label, testId, value, min, max, picks = [], error, onChange }: 
 interface PicksProps {
   label: string;
   choices: { value: number; label: string }[];
-  value: number;
+  value: number | null;
   onChange: (value: number) => void;
 }
 
@@ -107,7 +110,7 @@ function Picks({ label, choices, value, onChange }: PicksProps) {
   if (choices.length < 2) return null;
   return (
     <div className={classes.choices} role="group" aria-label={label}>
-      <Chip.Group value={String(value)} onChange={(next: string) => onChange(Number(next))}>
+      <Chip.Group value={value === null ? null : String(value)} onChange={(next: string) => onChange(Number(next))}>
         {choices.map((choice) => (
           <Chip key={choice.value} value={String(choice.value)} size="xs" radius="sm" variant="filled" icon={null}>
             {choice.label}
@@ -125,17 +128,21 @@ interface PartProps {
   onChange: (change: Partial<LaunchValues>) => void;
 }
 
-function Memory({ label, values, bounds, error, onChange }: PartProps & { label: string }) {
+function Memory({ label, values, bounds, planned, error, onChange }: PartProps & { label: string; planned: Props["planned"] }) {
+  const { t } = useTranslation();
   const id = useId();
-  const stops = memoryStops(bounds.memory.min, bounds.memory.max, [values.memoryBytes]);
-  const index = stops.findIndex((stop) => stop >= values.memoryBytes);
+  const byDefault = planned?.resources.memory_bytes ?? 0;
+  const shown = values.memoryBytes ?? byDefault;
+  const stops = memoryStops(bounds.memory.min, bounds.memory.max, values.memoryBytes === null ? [] : [values.memoryBytes]);
+  const index = stops.findIndex((stop) => stop >= shown);
+  const text = values.memoryBytes !== null ? formatBytes(shown) : shown > 0 ? t("{{amount}} by default", { amount: formatBytes(shown) }) : t("by default");
   return (
     <div>
       <div className={classes.valueLine}>
         <Input.Label labelElement="div" id={id}>
           {label}
         </Input.Label>
-        <strong className="tabular">{formatBytes(values.memoryBytes)}</strong>
+        <strong className="tabular">{text}</strong>
       </div>
       <Slider
         mt={6}
@@ -146,7 +153,7 @@ function Memory({ label, values, bounds, error, onChange }: PartProps & { label:
         onChange={(next) => onChange({ memoryBytes: stops[next] ?? values.memoryBytes })}
         label={null}
         thumbLabel={label}
-        thumbProps={{ "aria-valuetext": formatBytes(values.memoryBytes), "aria-labelledby": id }}
+        thumbProps={{ "aria-valuetext": text, "aria-labelledby": id }}
         data-testid="resource-memory"
       />
       <div className={classes.marks} aria-hidden>
@@ -190,15 +197,15 @@ function Gpus({ label, values, bounds, error, onChange }: PartProps & { label: s
   );
 }
 
-function TimeLimit({ values, bounds, error, onChange }: PartProps) {
+function TimeLimit({ values, bounds, planned, error, onChange }: PartProps & { planned: Props["planned"] }) {
   const { t } = useTranslation();
   const id = useId();
   const choices = durationChoices(bounds.durationMax, values.durationS);
-  const [text, setText] = useState(durationWords(values.durationS));
+  const [text, setText] = useState(wordsOf(values.durationS));
   const [syncedS, setSyncedS] = useState(values.durationS);
   if (syncedS !== values.durationS) {
     setSyncedS(values.durationS);
-    if (parseDuration(text) !== values.durationS) setText(durationWords(values.durationS));
+    if (parseDuration(text) !== values.durationS) setText(wordsOf(values.durationS));
   }
   const invalid = values.durationTyped === null ? undefined : t("Enter a duration, such as 30m, 4h or 1d12h.");
   return (
@@ -209,10 +216,15 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
           id={id}
           w={104}
           value={text}
+          placeholder={planned === undefined ? undefined : t("{{amount}} by default", { amount: formatDuration(planned.max_duration_s) })}
           error={invalid !== undefined || error !== undefined}
           onChange={(event) => {
             const next = event.currentTarget.value;
             setText(next);
+            if (next.trim() === "" && bounds.durationOptional) {
+              onChange({ durationS: null, durationTyped: null });
+              return;
+            }
             const seconds = parseDuration(next);
             onChange(seconds !== null && seconds > 0 ? { durationS: seconds, durationTyped: null } : { durationTyped: next });
           }}
@@ -231,6 +243,10 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
       <ErrorLine text={invalid ?? error} />
     </div>
   );
+}
+
+function wordsOf(seconds: number | null): string {
+  return seconds === null ? "" : durationWords(seconds);
 }
 
 function ErrorLine({ text }: { text: string | undefined }) {

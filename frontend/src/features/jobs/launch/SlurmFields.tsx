@@ -27,9 +27,10 @@ export function SlurmFields({ values, partitions, errors, onChange }: Props) {
           label: [
             partition.name,
             t("{{count}} nodes", { count: partition.node_count }),
+            ...(partition.up ? [] : [t("jobs wait: it is down")]),
             ...(partition.max_time_s === null ? [] : [t("max. {{time}}", { time: formatDuration(partition.max_time_s) })]),
           ].join(" · "),
-          disabled: !partition.up,
+          disabled: !partition.accepts_jobs,
         }))}
         value={slurm.partition}
         error={errors.partition}

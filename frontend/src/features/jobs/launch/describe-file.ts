@@ -34,7 +34,7 @@ export function describeFile(file: JobFile): string {
     nodes && nodes > 1 ? i18next.t("{{count}} nodes", { count: nodes }) : "",
     count > 0 ? (type ? `${count} × ${type}` : i18next.t("{{count}} GPUs", { count })) : "",
     cpus ? i18next.t("{{count}} CPUs", { count: cpus }) : "",
-    bytes ? formatBytes(bytes) : (memory ?? ""),
+    memory === "all" ? i18next.t("all memory") : bytes ? formatBytes(bytes) : (memory ?? ""),
     typeof limit === "number" ? durationWords(limit) : (limit ?? ""),
   ]
     .filter(Boolean)

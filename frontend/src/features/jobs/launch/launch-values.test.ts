@@ -23,7 +23,7 @@ const template = {
     max_duration: { default: 14_400, max: 86_400 },
   },
 } as unknown as Template;
-const bounds: Bounds = { nodes: { min: 1, max: 8 }, cpu: { min: 1, max: 64 }, memory: { min: GIB, max: 256 * GIB }, gpuMax: 4, gpuTypes: ["a100"], durationMax: 86_400 };
+const bounds: Bounds = { nodes: { min: 1, max: 8 }, cpu: { min: 1, max: 64 }, memory: { min: GIB, max: 256 * GIB }, gpuMax: 4, gpuTypes: ["a100"], durationMax: 86_400, durationOptional: false };
 const start = initialValues(template, "own", []);
 const read = (file: JobFile, within = bounds) => valuesOf(file, template, start, within, ["own", "vision"]);
 
@@ -48,6 +48,19 @@ describe("valuesOf", () => {
     expect(read(toJobFile(template, values))).toEqual(values);
     const bare = { ...start, environment: { modules: ["cuda/12"], kind: "venv" as const, python: "~/v", setup: "a\nb" } };
     expect(read(toJobFile(template, bare))).toEqual(bare);
+  });
+
+  it("leaves amounts to the scheduler that neither the template nor the file requests", () => {
+    const free = {
+      ...template,
+      resources: { ...template.resources, memory: { default: null, min: GIB, max: null }, max_duration: { default: null, max: null } },
+    } as unknown as Template;
+    const initial = initialValues(free, "own", []);
+    const sent = toJobFile(free, initial);
+    expect([initial.memoryBytes, initial.durationS]).toEqual([null, null]);
+    expect("memory" in (sent.resources ?? {}) || "max_duration" in sent).toBe(false);
+    expect(valuesOf(sent, free, initial, bounds, ["own"])).toEqual(initial);
+    expect(valuesOf({ ...sent, resources: { memory: "3G" } }, free, initial, bounds, ["own"]).memoryBytes).toBe(3 * GIB);
   });
 
   it("reads amounts as the platform stores them", () => {

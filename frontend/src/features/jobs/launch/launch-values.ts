@@ -50,7 +50,7 @@ function unset(value: unknown): value is null | undefined {
   return value === null || value === undefined;
 }
 
-function within(value: number | null | undefined, { min, max }: { min: number; max: number }, otherwise: number): number {
+function within<T>(value: number | null | undefined, { min, max }: { min: number; max: number }, otherwise: T): T | number {
   return unset(value) ? otherwise : Math.min(Math.max(value, min), max);
 }
 

@@ -12,10 +12,12 @@ export interface LaunchValues {
   parameters: Record<string, Scalar>;
   nodes: number;
   cpu: number;
-  memoryBytes: number;
+  /** Null: not requested, the scheduler decides. */
+  memoryBytes: number | null;
   gpuCount: number;
   gpuType: string | null;
-  durationS: number;
+  /** Null: not requested, the scheduler decides. */
+  durationS: number | null;
   /** The text of the field where it is not a valid duration. */
   durationTyped: string | null;
   slurm: { partition: string | null; qos: string | null; constraint: string };
@@ -68,7 +70,7 @@ export function initialValues(template: Template, project: string, nodes: readon
     ),
     nodes: resources.nodes.default,
     cpu: Math.min(resources.cpu.default, bounds.cpu.max),
-    memoryBytes: Math.min(resources.memory.default, bounds.memory.max),
+    memoryBytes: resources.memory.default === null ? null : Math.min(resources.memory.default, bounds.memory.max),
     gpuCount: Math.min(resources.gpu.default.count, bounds.gpuMax),
     gpuType: resources.gpu.default.type,
     durationS: resources.max_duration.default,
@@ -98,6 +100,8 @@ export interface Bounds {
   gpuMax: number;
   gpuTypes: string[];
   durationMax: number | null;
+  /** Whether the time limit may be left to the scheduler. */
+  durationOptional: boolean;
 }
 
 /** Bounds of the inputs: the template's, limited to the largest node. */
@@ -123,6 +127,7 @@ export function boundsOf(template: Template, nodes: readonly ClusterNode[]): Bou
       ...new Set(nodes.flatMap((node) => node.gpus.flatMap((gpu) => (gpu.type === null ? [] : [gpu.type])))),
     ].sort(),
     durationMax: resources.max_duration.max ?? null,
+    durationOptional: (resources.max_duration.default ?? null) === null,
   };
 }
 
@@ -147,13 +152,13 @@ export function toJobFile(template: Template, values: LaunchValues): JobFile {
     resources: {
       nodes: values.nodes,
       cpu: values.cpu,
-      memory: memoryText(values.memoryBytes),
+      ...(values.memoryBytes === null ? {} : { memory: memoryText(values.memoryBytes) }),
       gpu:
         values.gpuCount > 0 && values.gpuType !== null
           ? `${values.gpuType}:${values.gpuCount}`
           : values.gpuCount,
     },
-    max_duration: durationWords(values.durationS),
+    ...(values.durationS === null ? {} : { max_duration: durationWords(values.durationS) }),
     ...slurmPart(values.slurm),
     ...placementPart(values),
     ...(values.image === null ? {} : { image: values.image }),
@@ -322,8 +327,8 @@ export function gpuChoices(max: number): number[] {
 const DURATIONS_S = [3_600, 4 * 3_600, 8 * 3_600, 24 * 3_600, 3 * 24 * 3_600];
 
 /** Common time limits within the template's maximum. */
-export function durationChoices(max: number | null, current: number): number[] {
+export function durationChoices(max: number | null, current: number | null): number[] {
   const limit = max ?? Infinity;
-  const short = current < 3_600 ? [current] : [];
+  const short = current !== null && current < 3_600 ? [current] : [];
   return [...short, ...DURATIONS_S.filter((seconds) => seconds <= limit)].slice(0, 4);
 }

@@ -1,0 +1,91 @@
+"""Memory and time limit that Slurm gives jobs that do not request them, by the defaults of their
+partition (https://slurm.schedmd.com/slurm.conf.html: DefaultTime, MaxTime, DefMemPerCPU,
+DefMemPerNode, DefMemPerGPU).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aitne.core.cluster.capacity import able
+from aitne.core.cluster.queues import partitions_of
+from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.node import Cluster, Node, Partition
+from aitne.core.models.resources import Resources
+
+NO_LIMIT_S = 10 * 365 * 86_400
+"""Time limit in seconds that stands for no time limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDefaults:
+    """Defaults of the partition in which Slurm considers a job first."""
+
+    partition: Partition | None
+    """The partition; None: the scheduler has not reported it yet, or there is none."""
+    nodes: tuple[Node, ...]
+    """Nodes of the partition."""
+    exclusive: bool
+    """Whether the job gets all CPUs of its nodes."""
+    longest_s: int | None = None
+    """Longest time limit in seconds that the job's account and QOS permit; None: any."""
+
+    @classmethod
+    def of(
+        cls, slurm: SlurmOptions, cluster: Cluster, longest_s: int | None = None
+    ) -> QueueDefaults:
+        """Return the defaults that apply to a job with these Slurm options, whose account and QOS
+        permit ``longest_s``.
+        """
+        partition = next(iter(partitions_of(slurm, cluster)), None)
+        names = frozenset(() if partition is None else partition.nodes)
+        return cls(
+            partition,
+            tuple(node for node in cluster.nodes if node.name in names),
+            slurm.exclusive or (partition is not None and partition.exclusive),
+            longest_s,
+        )
+
+    @property
+    def time_limit_s(self) -> int | None:
+        """Return the time limit in seconds; None if the partition is unknown.
+
+        In a partition without a DefaultTime, the job gets the longest time that the partition and
+        its account permit.
+        """
+        if self.partition is None:
+            return None
+        if self.partition.default_time_s is not None:
+            return self.partition.default_time_s
+        return min(self.partition.max_time_s or NO_LIMIT_S, self.longest_s or NO_LIMIT_S)
+
+    def memory_bytes(self, resources: Resources) -> int:
+        """Return the memory on each node in bytes; 0 if it is unknown.
+
+        Args:
+            resources: all other resources of the job.
+        """
+        partition = self.partition
+        if partition is None:
+            return 0
+        if resources.gpu.count and partition.default_memory_per_gpu_bytes is not None:
+            return resources.gpu.count * partition.default_memory_per_gpu_bytes
+        if partition.default_memory_per_node_bytes is not None:
+            return partition.default_memory_per_node_bytes
+        if partition.default_memory_per_cpu_bytes is not None:
+            cpus = min((node.cpu_total for node in self._able(resources)), default=resources.cpu)
+            cpus = cpus if self.exclusive else resources.cpu
+            return cpus * partition.default_memory_per_cpu_bytes
+        return whole_memory_bytes(resources, self.nodes)
+
+    def _able(self, resources: Resources) -> Sequence[Node]:
+        return able(resources.model_copy(update={"memory_bytes": 0}), self.nodes)
+
+
+def whole_memory_bytes(resources: Resources, nodes: Sequence[Node]) -> int:
+    """Return the memory in bytes that each node of the job has at least if the job gets the whole
+    memory of nodes that have its other resources; 0 if there are no such nodes.
+    """
+    fitting = able(resources.model_copy(update={"memory_bytes": 0}), nodes)
+    return min((node.memory_total_bytes for node in fitting), default=0)

@@ -1,0 +1,214 @@
+"""Amounts that a job file leaves out, on their way to Slurm and back to a job file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aitne.adapters.schedulers._slurm.options import options
+from aitne.adapters.schedulers._slurm.rest.steps import lower_submission
+from aitne.adapters.schedulers._slurm.rest.submission import describe
+from aitne.core.cluster.queue_defaults import QueueDefaults
+from aitne.core.jobs.failure import FailureCause, options_of
+from aitne.core.jobs.job_to_file import job_to_file
+from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.job import JobSpec, ResubmitOptions, RetryPolicy
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.node import Cluster, Partition
+from aitne.core.models.resources import MemoryRequest
+from aitne.core.models.template import Template
+from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.settings import LimitSettings, Settings
+from aitne.services.controller.judge import too_many_starts
+from aitne.services.jobs.amounts import duration_of, resources_of, with_defaults
+from aitne.services.jobs.cluster_check import Problems
+from aitne.services.jobs.enforcement import hold, limits_of
+from aitne.services.jobs.render import max_requeues
+from tests.support.jobs import make_job, make_session, make_spec
+from tests.unit.core.cluster.test_queues import node
+from tests.unit.slurm_rest.test_submission import FULL
+
+CLUSTER = Cluster(
+    nodes=(node("n1"),),
+    partitions=(
+        Partition(
+            name="cpu",
+            default=True,
+            nodes=("n1",),
+            default_time_s=86_400,
+            default_memory_per_cpu_bytes=1_500 << 20,
+        ),
+        Partition(name="free", nodes=("n1",)),
+    ),
+)
+TEMPLATE = Template.model_validate(
+    {
+        "name": "t",
+        "version": "1.0.0",
+        "title": "T",
+        "type": "job",
+        "commands": ["true"],
+        "resources": {"memory": {"default": "3G"}, "max_duration": {"default": "2h"}},
+    }
+)
+
+
+def resolved(
+    file: dict[str, Any], template: Template | None = None, cluster: Cluster | None = CLUSTER
+) -> tuple[JobSpec, str | None]:
+    """Return the specification of a job file for Slurm (for a scheduler without defaults of its own
+    without ``cluster``), and the note about its time limit.
+    """
+    job_file, problems = JobFile.model_validate(file), Problems()
+    queue = None if cluster is None else QueueDefaults.of(job_file.slurm, cluster)
+    limits = LimitSettings()
+    nodes = CLUSTER.nodes
+    resources = resources_of(job_file, template, limits, problems, queue=queue, nodes=nodes)
+    limit = duration_of(job_file, template, limits, problems, queue=queue)
+    problems.check()
+    spec = make_spec(
+        resources=resources,
+        max_duration_s=limit.seconds,
+        max_duration_requested=limit.requested,
+        slurm=job_file.slurm,
+    )
+    return spec, limit.note
+
+
+def passed(spec: JobSpec, **fields: Any) -> list[str]:
+    """Return the options of sbatch about memory, time and requeues."""
+    request = FULL.model_copy(
+        update={
+            "resources": spec.resources,
+            "time_limit_s": spec.max_duration_s,
+            "default_time_limit": not spec.max_duration_requested,
+            "max_requeues": max_requeues(make_job(spec=spec)),
+            "slurm": spec.slurm,
+            **fields,
+        }
+    )
+    words = [*options(request, accounting=True)]
+    for version in (38, 40, 42):
+        assert describe(words, {}) is not None
+        plain = request.model_copy(update={"array": None})
+        job = describe([*options(plain, accounting=True)], {}) or {}
+        sent = lower_submission(job, version)
+        assert ("time_limit" in sent) is any(word.startswith("--time=") for word in words)
+        assert ("memory_per_node" in sent) is any(word.startswith("--mem=") for word in words)
+        assert bool({"requeue", "no_requeue"} & sent.keys()) is any("requeue" in w for w in words)
+    return [word for word in words if word.startswith(("--mem", "--time=")) or "requeue" in word]
+
+
+def test_what_the_job_file_leaves_out_slurm_decides() -> None:
+    spec, note = resolved({"commands": ["true"], "resources": {"cpu": 8}})
+    assert passed(spec) == []
+    assert spec.resources.memory_request is MemoryRequest.DEFAULT
+    # What is shown, charged and compared with limits is what Slurm will use.
+    assert (spec.resources.memory_bytes, spec.max_duration_s) == (12_000 << 20, 86_400)
+    assert note is None
+    file = job_to_file(spec)
+    assert "memory" not in file["resources"]
+    assert not {"max_duration", "retry"} & file.keys()
+
+
+@pytest.mark.parametrize(
+    ("file", "template", "expected"),
+    [
+        ({"resources": {"memory": "2G"}}, None, ["--mem=2048M"]),
+        ({"resources": {"memory": "all"}}, None, ["--mem=0"]),
+        ({"max_duration": "90m"}, None, ["--time=0-01:30:00"]),
+        ({}, TEMPLATE, ["--mem=3072M", "--time=0-02:00:00"]),
+        ({"slurm": {"requeue": True}}, None, ["--requeue"]),
+        ({"slurm": {"requeue": False}}, None, ["--no-requeue"]),
+    ],
+)
+def test_what_user_or_template_sets_is_passed(
+    file: dict[str, Any], template: Template | None, expected: list[str]
+) -> None:
+    spec, _ = resolved({"commands": ["true"], **file}, template)
+    assert passed(spec) == expected
+    written = JobFile.model_validate(job_to_file(spec))
+    if template is None:
+        assert written.resources.memory == JobFile.model_validate(file).resources.memory
+
+
+@pytest.mark.parametrize(
+    ("retry", "expected"),
+    [
+        ({}, []),
+        ({"max": 1, "on": frozenset({TerminationReason.NODE_FAILED})}, ["--requeue"]),
+        ({"max": 1, "on": frozenset({TerminationReason.FAILED})}, ["--no-requeue"]),
+        ({"max": 0, "on": frozenset({TerminationReason.NODE_FAILED})}, ["--no-requeue"]),
+    ],
+)
+def test_requeue_is_slurms_unless_the_job_file_has_retries(
+    retry: dict[str, Any], expected: list[str]
+) -> None:
+    spec, _ = resolved({"commands": ["true"]})
+    spec = spec.model_copy(update={"retry": RetryPolicy(**retry)})
+    assert passed(spec) == expected
+    job = make_job(spec=spec)
+    record = SchedulerJob(
+        scheduler_id="1", job_id=job.id, attempt=1, state=JobState.RUNNING, restart_count=5
+    )
+    assert too_many_starts(job, record) is bool(retry)
+
+
+def test_session_is_never_requeued() -> None:
+    assert max_requeues(make_session()) == 0
+    assert passed(resolved({"commands": ["true"]})[0], session=True) == ["--no-requeue"]
+
+
+def test_platforms_longest_duration_is_requested_and_noted() -> None:
+    spec, note = resolved({"commands": ["true"], "slurm": {"partition": "free"}})
+    assert passed(spec) == ["--time=7-00:00:00"]
+    assert note == (
+        "Its time limit is 7d, the longest that the site permits on this platform; by default the "
+        "partition would give it no time limit."
+    )
+
+
+def test_scheduler_without_defaults_gets_the_platforms() -> None:
+    spec, _ = resolved({"commands": ["true"]}, cluster=None)
+    assert (spec.resources.memory_bytes, spec.max_duration_s) == (2 << 30, 4 * 3_600)
+    assert spec.resources.memory_request is MemoryRequest.AMOUNT
+    assert spec.max_duration_requested
+    whole, _ = resolved({"commands": ["true"], "resources": {"memory": "all"}}, cluster=None)
+    assert whole.resources.memory_bytes == 16 << 30
+
+
+def test_a_repeated_job_gets_the_defaults_of_now() -> None:
+    spec, _ = resolved({"commands": ["true"], "resources": {"cpu": 2}})
+    now = CLUSTER.partitions[0].model_copy(
+        update={"default_time_s": 600, "default_memory_per_cpu_bytes": 1 << 30}
+    )
+    cluster = CLUSTER.model_copy(update={"partitions": (now,)})
+    settings = Settings(scheduler="slurm")
+    again = with_defaults(spec, settings, cluster, None)
+    assert (again.resources.memory_bytes, again.max_duration_s) == (2 << 30, 600)
+    assert passed(again) == []
+    more = ResubmitOptions.model_validate({"memory": "8G", "max_duration": "2h"}).applied(again)
+    assert passed(more) == ["--mem=8192M", "--time=0-02:00:00"]
+    local = with_defaults(spec, Settings(), cluster, None)
+    assert (local.resources.memory_bytes, local.max_duration_requested) == (2 << 30, True)
+
+
+def test_agent_limits_only_what_was_requested() -> None:
+    for file, amount in (
+        ({"memory": "2G"}, 2 << 30),
+        ({"memory": "all"}, None),
+        ({}, None),
+    ):
+        spec, _ = resolved({"commands": ["true"], "resources": file})
+        held, said = hold(spec, CLUSTER, Settings(scheduler="slurm"))
+        assert limits_of(held)[1].memory_bytes == amount
+        assert "GiB" in said[0] or "MiB" in said[0] or "all memory of its nodes" in said[0]
+
+
+def test_more_memory_is_no_remedy_for_a_job_with_all_memory() -> None:
+    spec, _ = resolved({"commands": ["true"], "resources": {"memory": "all"}})
+    assert options_of(make_job(spec=spec), FailureCause.OUT_OF_MEMORY) == ()
+    spec, _ = resolved({"commands": ["true"]})
+    (first, *_) = options_of(make_job(spec=spec), FailureCause.OUT_OF_MEMORY)
+    assert first.memory == 3_000 << 20
