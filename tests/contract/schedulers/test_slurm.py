@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,13 +15,16 @@ from aitne.adapters.broker import BrokerScheduler
 from aitne.adapters.schedulers._slurm import identity, queue
 from aitne.adapters.schedulers._slurm.site import Site
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
+from aitne.core.cluster.queue_defaults import QueueDefaults
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import NodeState
+from aitne.core.models.resources import Resources
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.units import parse_duration
 from aitne.host.settings import load_settings
 from aitne.topology.hostlist import expand_hostlist
 from tests.support import realtime
@@ -246,6 +250,32 @@ async def test_jobs_have_the_tasks_of_sbatch(slurm: Bench) -> None:
         wait_ended(cluster, plain)
         assert slurm.log(request) == log.read_text()
         log.unlink()
+
+
+_AMOUNT = re.compile(r"\b(TimeLimit|Requeue|MinMemory(?:CPU|Node))=(\S+)")
+
+
+async def test_what_is_left_out_slurm_decides_as_with_sbatch(slurm: Bench) -> None:
+    cluster = cluster_of(slurm)
+    defaults = QueueDefaults.of(SlurmOptions(), await slurm.scheduler.cluster())
+    left: dict[str, Any] = {"default_time_limit": True, "max_requeues": None, "hold": True}
+    for requested, words in (
+        ({"memory_request": "default", "cpu": 2}, ["-c2"]),
+        ({"memory_request": "all"}, ["--mem=0"]),
+    ):
+        number, _ = await slurm.submit("true", resources=requested, **left)
+        script = "#!/bin/sh\ntrue\n"
+        plain = sbatch(cluster, "alice", script, "--hold", "-o/dev/null", *words)
+        here, there = (
+            dict(_AMOUNT.findall(slurm_says(slurm, "scontrol", "--oneliner", "show", "job", job)))
+            for job in (number, plain)
+        )
+        slurm_says(slurm, "scancel", number, plain)
+        assert here == there
+        # What the platform shows in advance.
+        assert here["Requeue"] == "1"
+        assert parse_duration(here["TimeLimit"]) == defaults.time_limit_s == HOUR_S
+    assert defaults.memory_bytes(Resources(cpu=2)) == 200 << 20
 
 
 async def test_shards_and_sessions(slurm: Bench) -> None:
