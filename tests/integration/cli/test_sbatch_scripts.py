@@ -1,7 +1,7 @@
 """Batch scripts run the same by sbatch and as imported jobs.
 
 Each is submitted by sbatch and by ``aitne import --submit`` from folders of their own, all at once. Tasks, Slurm's
-counts, requested amounts, folders, and exit codes are compared when all have ended. CPU binding is not: the cluster has
+counts, allocated amounts, folders, and exit codes are compared when all have ended. CPU binding is not: the cluster has
 no task plug-in.
 """
 
@@ -110,8 +110,8 @@ def ended_by_sbatch(cluster: DevCluster, jobs: dict[str, str]) -> dict[str, list
 
 
 def amounts(cluster: DevCluster, jobs: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Return what each job requests of Slurm, with its time limit, by its script."""
-    argv = ["sacct", "-XnP", "-o", "JobID,ReqTRES,Timelimit", "-j", ",".join(jobs.values())]
+    """Return what Slurm allocated to each job, with its time limit, by its script."""
+    argv = ["sacct", "-XnP", "-o", "JobID,AllocTRES,Timelimit", "-j", ",".join(jobs.values())]
     found: dict[str, tuple[str, str]] = {}
     for line in run_as(cluster, USER, *argv).splitlines():
         number, tres, limit = line.split("|")
