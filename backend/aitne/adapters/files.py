@@ -27,7 +27,7 @@ from aitne.adapters.job_folder import (
     root_path,
 )
 from aitne.core.errors import InvalidInput, NotAllowed, Unavailable
-from aitne.core.jobs.layout import FENCE, OUTCOME, log_name
+from aitne.core.jobs.layout import EXECUTABLE, FENCE, OUTCOME, log_name
 from aitne.core.ports.files import (
     CLOSED,
     Fence,
@@ -113,8 +113,8 @@ class OwnFiles:
 
 
 def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
-    """Create the attempt's folder (mode 0700) and write ``files`` (0600) into it, synchronized to
-    disk.
+    """Create the attempt's folder (mode 0700) and write ``files`` into it, synchronized to disk:
+    commands of the job with mode 0700 and others with 0600.
 
     Raises:
         InvalidInput: a name is not a plain file name, or is one that the job itself writes.
@@ -130,7 +130,7 @@ def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
             _made(job, str(place.attempt)) as attempt,
         ):
             for name, data in files.items():
-                _put(attempt, name, data)
+                _put(attempt, name, data, mode=0o700 if EXECUTABLE.fullmatch(name) else 0o600)
             os.fsync(attempt)
 
 
@@ -306,7 +306,7 @@ def _made(folder: int, name: str) -> Iterator[int]:
         yield made
 
 
-def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
+def _put(folder: int, name: str, data: bytes, *, replace: bool = True, mode: int = 0o600) -> None:
     """Write the file atomically: readers see the previous file or the complete new one.
 
     Raises:
@@ -314,7 +314,7 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
     """
     temporary = f".{name}.{os.urandom(8).hex()}"
     try:
-        _write(folder, temporary, data)
+        _write(folder, temporary, data, mode)
         if replace:
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             return
@@ -323,7 +323,7 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            _write(folder, name, data)  # as the agent does there
+            _write(folder, name, data, mode)  # as the agent does there
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
@@ -331,11 +331,11 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
     os.unlink(temporary, dir_fd=folder)
 
 
-def _write(folder: int, name: str, data: bytes) -> None:
+def _write(folder: int, name: str, data: bytes, mode: int) -> None:
     """Create a new file and synchronize it to disk. Raises ``FileExistsError``."""
-    file = os.open(name, _WRITE, 0o600, dir_fd=folder)
+    file = os.open(name, _WRITE, mode, dir_fd=folder)
     try:
-        os.fchmod(file, 0o600)
+        os.fchmod(file, mode)
         view = memoryview(data)
         while view:
             view = view[os.write(file, view) :]

@@ -56,14 +56,16 @@ async def test_the_end_of_the_script_is_the_end_of_the_job(
 
 
 async def test_the_log_holds_both_streams_and_the_files_are_private(bench: Bench) -> None:
+    files = {"secret": b"hidden\n", "slurm_script": b"#!/bin/sh\necho executable\n"}
     number, request = await bench.submit(
-        "echo out; echo err >&2; cat secret", files={"secret": b"hidden\n"}
+        "echo out; echo err >&2; cat secret; ./slurm_script", files=files
     )
     await bench.wait_ended(number)
-    assert bench.log(request) == "out\nerr\nhidden\n"
+    assert bench.log(request) == "out\nerr\nhidden\nexecutable\n"
     folder = Path(request.job_dir)
     assert mode(folder) == 0o700
     assert {mode(folder / name) for name in ("secret", "script.sh")} == {0o600}
+    assert mode(folder / "slurm_script") == 0o700
 
 
 async def test_hostile_names_are_data(bench: Bench) -> None:

@@ -26,7 +26,14 @@ def place(tmp_path: Path) -> JobLocation:
 def ended(place: JobLocation, tasks: int = 0) -> Path:
     """Create the folder of an attempt as an ended job leaves it."""
     files.create(
-        place, {"script.sh": b"x", "agent.json": b"{}", "token": b"s", "command-0": b"true"}
+        place,
+        {
+            "script.sh": b"x",
+            "agent.json": b"{}",
+            "token": b"s",
+            "slurm_script": b"",
+            "command-1": b"",
+        },
     )
     folder = Path(str(place.directory))
     for task in range(tasks) if tasks else (None,):

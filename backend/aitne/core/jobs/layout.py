@@ -21,9 +21,11 @@ EXECUTED_NOTEBOOK, EXECUTED_PAGE = "executed.ipynb", "executed.html"
 
 FENCE = "fence"
 OUTCOME = "outcome"
+EXECUTABLE = re.compile(r"slurm_script|command-[0-9]+")
+"""Names of files that are commands of the job (``command_name``) and may be executed."""
 UNNEEDED = re.compile(
     r"script\.sh|agent\.json|topology\.conf|notebook\.json|failure\.json|token|ssh-host-key"
-    r"|(?:command|params)-[0-9]+(?:\.json)?"
+    r"|slurm_script|(?:command|params)-[0-9]+(?:\.json)?"
     r"|outcome(?:-[0-9]+)?(?:\.reserved)?|run(?:-[0-9]+)?|tls"
 )
 """Names of files in the folder of an attempt that are no longer needed after the job has ended."""
@@ -38,9 +40,10 @@ def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
 
 def command_name(number: int) -> str:
     """Return the name of the file that contains a command that is a script; ``number`` counts the
-    commands from 0.
+    commands from 0. The first one has the name of Slurm's copy of a batch script, which programs see
+    as ``$0``.
     """
-    return f"command-{number}"
+    return f"command-{number}" if number else "slurm_script"
 
 
 def log_name(task: int | None) -> str:

@@ -64,7 +64,20 @@ def test_command_with_an_interpreter_is_a_file_that_it_runs(renderer: Renderer) 
         ("/bin/bash", "-l", bash),
     ]
     assert request.files["command-1"] == script.encode()
-    assert "command-0" not in request.files
+    assert "slurm_script" not in request.files
+
+
+def test_first_command_with_an_interpreter_has_the_name_of_a_batch_script(
+    renderer: Renderer,
+) -> None:
+    job = make_job(spec={"commands": ("#!/bin/bash\necho $0\n", "#!/bin/sh\nb\n")})
+    request = renderer.submit_request(job, {}, "secret")
+    spec = AgentSpec.model_validate_json(request.files["agent.json"])
+    folder = request.job_dir
+    assert spec.commands == (
+        ("/bin/bash", f"{folder}/slurm_script"),
+        ("/bin/sh", f"{folder}/command-1"),
+    )
 
 
 def test_arguments_reach_each_command(renderer: Renderer) -> None:

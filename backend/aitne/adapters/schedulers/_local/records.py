@@ -19,7 +19,7 @@ import shutil
 from pathlib import Path
 from typing import TypeVar
 
-from aitne.core.jobs.layout import SCRIPT
+from aitne.core.jobs.layout import EXECUTABLE, SCRIPT
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.ports.scheduler import SubmitRequest
@@ -107,7 +107,8 @@ def write_job_files(request: SubmitRequest) -> None:
     job_dir = Path(request.job_dir)
     _make_private(job_dir)
     for name, content in job_files(request).items():
-        write_atomically(job_dir / name, content)
+        mode = 0o700 if EXECUTABLE.fullmatch(name) else 0o600
+        write_atomically(job_dir / name, content, mode=mode)
 
 
 class Records:
@@ -213,13 +214,13 @@ def _read(model: type[_Model], path: Path) -> _Model | None:
         return None
 
 
-def write_atomically(path: Path, content: bytes, *, sync: bool = False) -> None:
-    """Replace a file atomically, with mode 0600. With ``sync`` it is also synchronized to disk, so
+def write_atomically(path: Path, content: bytes, *, sync: bool = False, mode: int = 0o600) -> None:
+    """Replace a file atomically. With ``sync`` it is also synchronized to disk, so
     that it survives a power failure.
     """
     temporary = path.with_name(f".{path.name}.new")
     try:
-        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             if sync:
                 file.flush()
