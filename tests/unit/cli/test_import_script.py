@@ -8,7 +8,7 @@ import pytest
 
 from aitne.client.working_tree import collect
 from aitne.core import trees
-from tests.support.fake_api import JOB_ID, FakeApi, job
+from tests.support.fake_api import JOB_ID, FakeApi, job, problem
 from tests.unit.cli.conftest import Aitne
 from tests.unit.cli.test_commands import plan
 
@@ -129,6 +129,16 @@ def test_strict_fails_for_an_option_that_a_site_would_have_to_permit(
     api.on("POST", "/jobs:plan", plan())
     api.on("POST", "/jobs", job("PENDING_SUBMIT"))
     assert aitne("import", "--strict", "--submit", "--yes", *words).status == 0
+
+
+def test_refusal_of_a_submitted_script_names_its_line(
+    aitne: Aitne, folder: Path, api: FakeApi
+) -> None:
+    field = {"field": "slurm.extra", "message": "--cpu-freq is not permitted"}
+    api.on("POST", "/jobs:plan", problem(422, "invalid_input", "One field is wrong.", field))
+    (folder / "run.sh").write_text("#!/bin/bash\n\n#SBATCH --cpu-freq=high\ntrue\n")
+    done = aitne("import", "--submit", "--yes", "run.sh")
+    assert (done.status, "slurm.extra (run.sh:3)" in done.err) == (2, True), done.err
 
 
 @pytest.mark.parametrize(

@@ -136,11 +136,16 @@ def import_(
         _write(to, job_yaml, force=force)
     if submit:
         from aitne.cli import submit as submitting
+        from aitne.cli.job_source import JobFileSource
 
         client = connect(url, data_dir)
         if sync is not None:
             conversion.file["tree"] = submitting.upload(client, sync)
-        submitting.submit(client, conversion.file, yes=yes, wait=wait, as_json=as_json)
+        source = JobFileSource(script, conversion.file, conversion.lines)
+        try:
+            submitting.submit(client, source.content, yes=yes, wait=wait, as_json=as_json)
+        except InvalidInput as error:
+            raise source.locate(error) from error
     elif as_json:
         output.answer_json(
             {"file": conversion.file, "notes": [note.model_dump() for note in conversion.notes]}
