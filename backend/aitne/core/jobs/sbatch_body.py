@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from aitne.core.jobs.commands import interpreter
@@ -9,6 +10,7 @@ from aitne.core.jobs.sbatch_conversion import SbatchConversion
 from aitne.core.jobs.script_arguments import uses_arguments
 
 _BASH = "#!/bin/bash"
+_OWN_PATH = re.compile(r"^[^#]*\bCommand\b")
 
 
 def read_body(lines: Sequence[str], begin: int, wish: SbatchConversion) -> str | None:
@@ -38,6 +40,23 @@ def read_body(lines: Sequence[str], begin: int, wish: SbatchConversion) -> str |
             "in the job file",
         )
     return text
+
+
+def check_own_record(lines: Sequence[str], begin: int, wish: SbatchConversion) -> None:
+    """Add a note if the script reads its own path in Slurm's record of the job. ``begin`` is as for
+    ``read_body``.
+    """
+    body = lines[begin:]
+    if not any("scontrol" in line for line in body):
+        return
+    for number, line in enumerate(body, begin + 1):
+        if _OWN_PATH.search(line):
+            why = (
+                "of `scontrol show job` is the script only where the platform submits by slurmrestd, "
+                "else (null): read $0"
+            )
+            wish.note(number, "Command=", why)
+            return
 
 
 def check_submit_dir(lines: Sequence[str], begin: int, wish: SbatchConversion) -> None:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from aitne.core.cluster.settings import LAYOUT_OPTIONS
 from aitne.core.jobs import sbatch_amounts, sbatch_options
-from aitne.core.jobs.sbatch_body import check_submit_dir, read_body
+from aitne.core.jobs.sbatch_body import check_own_record, check_submit_dir, read_body
 from aitne.core.jobs.sbatch_call import WRAP, SbatchCall
 from aitne.core.jobs.sbatch_conversion import Note, SbatchConversion
 from aitne.core.jobs.sbatch_words import (
@@ -97,6 +97,7 @@ def import_sbatch(
         wish.fields.setdefault("name", "sbatch" if path == "-" else posixpath.basename(path))
     wish.fields["args"] = list(call.arguments)
     command = read_body(lines, begin, wish)
+    check_own_record(lines, begin, wish)
     if synced is None:
         check_submit_dir(lines, begin, wish)
     if path not in (None, "-") and call.wrap is None and command is not None:

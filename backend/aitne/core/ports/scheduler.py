@@ -23,8 +23,9 @@ from aitne.core.platform.registry import Registry
 class SubmitRequest(Frozen):
     """Submission of one attempt of a job (of an array job: of all its tasks) to a scheduler.
 
-    ``files`` are written into ``job_dir`` with mode 0600 before the script can start: the agent's
-    specification and the job token. They never appear in the script or in an argument.
+    ``files`` are written into ``job_dir`` with mode 0600 (``layout.EXECUTABLE``: 0700) before the
+    script can start: the agent's specification and the job token. They never appear in the script or
+    in an argument.
     """
 
     job_id: UUID
@@ -86,6 +87,10 @@ class SubmitRequest(Frozen):
     None: they are not known, or not needed.
     """
     slurm: SlurmOptions = SlurmOptions()
+    command: tuple[str, ...] = ()
+    """Path of the batch script that the job runs a copy of, and its arguments, which the scheduler
+    shows with the job where it can; empty: there is none.
+    """
 
 
 class Run(Frozen):

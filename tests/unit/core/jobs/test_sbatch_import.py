@@ -377,6 +377,14 @@ def test_submit_dir_of_a_script_with_another_folder_is_serious() -> None:
     assert (note.option, note.changes_execution) == ("SLURM_SUBMIT_DIR", True)
 
 
+def test_script_that_reads_its_path_from_slurm_has_a_note() -> None:
+    reads = "path=$(scontrol show job $SLURM_JOB_ID | sed -n 's/.*Command=//p')\n"
+    [note] = import_from(f"#!/bin/bash\n# Command=\n{reads}", HERE).notes
+    assert (note.line, note.option, note.changes_execution) == (3, "Command=", True)
+    assert import_from("#!/bin/bash\nscontrol show job\n# Command\n", HERE).notes == ()
+    assert import_from("#!/bin/bash\necho Command=\n", HERE).notes == ()
+
+
 def test_option_that_the_site_must_permit_is_serious_until_it_does() -> None:
     script = SCRIPT.format("#SBATCH --hint=nomultithread --cpu-freq=high")
     [note] = import_from(script, HERE).notes
