@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> None:
         wire.trust(spec.authority)
     threading.excepthook = _log_thread_failure
     programs, reporter = Programs(), Reporter(spec)
-    programs.forward_signals()
+    programs.forward_signals(spec.script_signal)
     if spec.setting is not None:
         spec.env.update(spec.setting.env)
     if not of_node and not spec.apps:

@@ -19,12 +19,21 @@ _FORWARDED = (
     signal.SIGHUP,
     signal.SIGUSR1,
     signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGQUIT,
     signal.SIGCONT,
 )
 EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
 _LOOK_S = 0.01
 NOT_FOUND, NOT_STARTED = 127, 126
 """Exit codes of a shell for a program that does not exist, or that cannot be run."""
+
+
+def _number(name: str | None) -> int | None:
+    """Return the number of a signal such as ``USR1``, ``SIGUSR1`` or ``10``; None for other texts."""
+    if name is None or name.isdecimal():
+        return None if name is None else int(name)
+    return getattr(signal, f"SIG{name.removeprefix('SIG')}", None)
 
 
 class Programs:
@@ -46,14 +55,19 @@ class Programs:
         self.leader_only = False
         """Whether the started program forwards signals itself, so that its group must not receive
         them too."""
+        self.script_signal: int | None = None
+        """Signal that the started program alone gets, and not its group; None: there is none."""
         self._received: list[int] = []
         self._live: set[int] = set()
         self._asked: set[int] = set()
         """PIDs of short helper programs of the agent, such as git."""
         self._lock = threading.RLock()
 
-    def forward_signals(self) -> None:
-        """Forward signals to the programs from now on; they no longer end the agent directly."""
+    def forward_signals(self, script_signal: str | None = None) -> None:
+        """Forward signals to the programs from now on; they no longer end the agent directly.
+        ``script_signal`` is a signal's name or number, see ``script_signal`` of this class.
+        """
+        self.script_signal = _number(script_signal)
         for number in _FORWARDED:
             signal.signal(number, self._forward)
 
@@ -67,7 +81,8 @@ class Programs:
     def send(self, number: int, pids: Collection[int] | None = None) -> None:
         """Send the signal ``number`` to the process groups of all programs that have not been
         collected yet, or of those among ``pids``."""
-        signal_it = os.kill if self.leader_only and number != signal.SIGKILL else os.killpg
+        alone = self.leader_only or number == self.script_signal
+        signal_it = os.kill if alone and number != signal.SIGKILL else os.killpg
         with self._lock:
             for pid in self._live if pids is None else self._live.intersection(pids):
                 with contextlib.suppress(ProcessLookupError, PermissionError):

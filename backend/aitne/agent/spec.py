@@ -145,6 +145,7 @@ class Spec:
         self.venv: str | None = facts.get("venv")
         self.conda: str | None = facts.get("conda")
         self.log_files = [str(path) for path in facts.get("log_files") or ()]
+        self.script_signal: str | None = facts.get("script_signal")
         self.settings = [SweepSetting(setting) for setting in facts.get("settings") or ()]
         inactivity_s = facts.get("inactivity_duration_s")
         self.inactivity_s = None if inactivity_s is None else float(inactivity_s)

@@ -8809,7 +8809,7 @@ export interface components {
             /** @description Whether Slurm may requeue it; omitted: as the job's retry permits, and without retry Slurm's JobRequeue decides. */
             requeue?: boolean | null;
             /**
-             * @description A signal, and the number of seconds before the time limit at which it is sent.
+             * @description A signal, and the number of seconds before the time limit at which it is sent to all processes of the commands; with B: to the shell of the command alone, with steps: to the tasks that srun has started, as sbatch does with and without B:.
              * @example USR1@120
              */
             signal?: string | null;
@@ -8858,7 +8858,7 @@ export interface components {
             /** @description Whether Slurm may requeue it; omitted: as the job's retry permits, and without retry Slurm's JobRequeue decides. */
             requeue?: boolean | null;
             /**
-             * @description A signal, and the number of seconds before the time limit at which it is sent.
+             * @description A signal, and the number of seconds before the time limit at which it is sent to all processes of the commands; with B: to the shell of the command alone, with steps: to the tasks that srun has started, as sbatch does with and without B:.
              * @example USR1@120
              */
             signal?: string | null;

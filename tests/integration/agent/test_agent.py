@@ -142,6 +142,27 @@ def test_sigterm_reaches_the_program(job: Job, program: str, code: int) -> None:
     assert "never" not in job.log
 
 
+@pytest.mark.parametrize("name", [None, "USR1", "SIGUSR1", str(int(signal.SIGUSR1))])
+def test_signal_for_the_script_spares_its_child_processes(job: Job, name: str | None) -> None:
+    child = "trap 'echo child asked' USR1; trap exit TERM; echo up; while :; do sleep .02; done"
+    script = f"""trap 'asked=1' USR1; bash -c "{child}" & pid=$!
+        until [[ $asked ]]; do sleep .02; done; echo script asked; kill $pid; wait $pid; exit 7"""
+    process = job.start(script, script_signal=name)
+    job.log_says("up")
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(20) == 7
+    assert "script asked" in job.log
+    assert ("child asked" in job.log) is (name is None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGALRM, signal.SIGQUIT])
+def test_signal_that_slurm_may_send_early_reaches_the_program(job: Job, number: int) -> None:
+    process = job.start(f"trap 'exit 6' {int(number)}; echo up; while :; do sleep .02; done")
+    job.log_says("up")
+    process.send_signal(number)
+    assert process.wait(20) == 6
+
+
 def test_a_signal_of_the_program_is_told_as_a_shell_does(job: Job) -> None:
     assert job.run("kill -KILL $$") == 137
 

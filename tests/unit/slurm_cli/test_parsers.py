@@ -405,6 +405,14 @@ def test_a_job_as_options() -> None:
     assert not [word for word in words if word.startswith(("--partition", "--exclusive"))]
 
 
+@pytest.mark.parametrize(
+    ("signal", "option"), [("B:10@60", "B:10@60"), ("steps:USR1@60", "USR1@60")]
+)
+def test_signal_reaches_the_agent_or_the_steps(signal: str, option: str) -> None:
+    request = make_request(slurm=SlurmOptions(signal=signal))
+    assert f"--signal={option}" in set(options(request, accounting=False))
+
+
 def test_session_on_several_nodes_outlives_all_but_the_first() -> None:
     two = Resources(nodes=2)
     assert "--no-kill" in set(options(make_request(session=True, resources=two), accounting=False))

@@ -221,6 +221,12 @@ def test_unsupported_option_is_submitted_by_sbatch() -> None:
     assert job["kill_warning_flags"] == ["BATCH_JOB"]
     with pytest.raises(NotExpressible):
         lower_submission(job, 38)
+    steps = described(
+        FULL.model_copy(update={"slurm": SlurmOptions(signal="steps:USR1@120"), "max_requeues": 0})
+    )
+    assert steps is not None
+    assert "kill_warning_flags" not in steps
+    assert lower_submission(steps, 38)["signal"] == "USR1@120"
 
 
 @given(st.lists(st.from_regex(r"--[a-z-]{1,20}(=[ -~]{0,20})?", fullmatch=True), max_size=4))

@@ -227,6 +227,10 @@ class AgentSpec(Frozen):
     """
     settings: tuple[AgentSetting, ...] = ()
     """Parameter settings of a sweep, by the indices of its tasks."""
+    script_signal: str | None = None
+    """Signal, such as ``USR1`` or ``10``, that the program alone gets and not its child processes;
+    None: there is none.
+    """
 
 
 class ProgramPhase(StrEnum):

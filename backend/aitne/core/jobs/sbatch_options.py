@@ -256,17 +256,14 @@ _SIGNAL = re.compile(r"(?:([RB]+):)?([A-Za-z0-9]+)(?:@([0-9]+))?")
 
 def _signal(wish: SbatchConversion, option: SbatchOption) -> None:
     match = _SIGNAL.fullmatch(option.value or "")
-    text = match and f"{match[2].upper()}@{match[3] or 60}"
+    receiver = "steps" if match is None or "B" not in (match[1] or "") else "B"
+    text = match and f"{receiver}:{match[2].upper()}@{match[3] or 60}"
     if match is None or not text or not re.fullmatch(SIGNAL, text):
         refuse(option, f"{option.value!r} is not a signal and a time, so sbatch refuses it")
     wish.slurm["signal"] = text
     wish.lines["slurm.signal"] = option.line
-    if match[1]:
-        wish.note(
-            option.line,
-            "--signal",
-            f"{match[1]}: was left out: the platform decides which processes get it",
-        )
+    if "R" in (match[1] or ""):
+        wish.note(option.line, "--signal", "R: was left out: it lets jobs end for a reservation")
 
 
 def _switches(wish: SbatchConversion, option: SbatchOption) -> None:

@@ -50,7 +50,7 @@ MOST_EXTRA = 64
 MOST_ARGS = 1_000
 Argument = Annotated[str, Field(max_length=65_536), AfterValidator(passable)]
 """Argument of a job's commands."""
-SIGNAL = r"^(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
+SIGNAL = r"^(?:(?:B|steps):)?(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
 
 
 def _passable(value: str | None) -> str | None:
@@ -132,7 +132,8 @@ class SlurmOptions(Strict):
     signal: Annotated[str | None, Field(pattern=SIGNAL, examples=["USR1@120"])] = Field(
         None,
         description="A signal, and the number of seconds before the time limit at which it is "
-        "sent.",
+        "sent to all processes of the commands; with B: to the shell of the command alone, with "
+        "steps: to the tasks that srun has started, as sbatch does with and without B:.",
     )
     licenses: Annotated[str | None, Field(pattern=LICENSES, examples=["matlab:1"])] = Field(
         None, description="Licences that it takes while it runs: name:count, separated by commas."

@@ -178,6 +178,7 @@ class Renderer:
                 for pattern in spec.log_files
             ),
             settings=_settings(spec),
+            script_signal=_script_signal(spec),
             placement=AgentPlacement(
                 order=spec.placement.order,
                 mesh=() if spec.placement.mesh is None else spec.placement.mesh.sizes,
@@ -465,6 +466,14 @@ def _scripts(spec: JobSpec) -> dict[str, bytes]:
         for number, command in enumerate(spec.commands)
         if interpreter(command) is not None
     }
+
+
+def _script_signal(spec: JobSpec) -> str | None:
+    """Return the signal that only the shell of a command gets before the time limit; None if there
+    is none.
+    """
+    receiver, _, rest = (spec.slurm.signal or "").rpartition(":")
+    return rest.partition("@")[0] if receiver == "B" else None
 
 
 def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:

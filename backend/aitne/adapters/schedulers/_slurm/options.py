@@ -122,9 +122,15 @@ def options(
     if slurm.time_min is not None:
         yield f"--time-min={format_slurm_time(slurm.time_min)}"
     if slurm.signal:
-        yield f"--signal=B:{slurm.signal}"
+        yield f"--signal={_signal(slurm.signal)}"
     if (requeue := requeues(request)) is not None:
         yield "--requeue" if requeue else "--no-requeue"
+
+
+def _signal(text: str) -> str:
+    """Return the value of ``--signal``: to the agent, which forwards it, or to the job's steps."""
+    receiver, _, signal = text.rpartition(":")
+    return signal if receiver == "steps" else f"B:{signal}"
 
 
 def _placement(request: SubmitRequest) -> Iterator[str]:
