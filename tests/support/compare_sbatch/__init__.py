@@ -1,0 +1,1 @@
+"""Comparison of batch scripts that run by sbatch and on the platform, on a development cluster."""

@@ -1,0 +1,38 @@
+"""Differences that a note of the import explains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from aitne.core.jobs.sbatch_conversion import Note
+
+_PLACES = (
+    "nodes|tasks|environment SLURM_(.*NODES|.*NODELIST|.*NODE|N?TASKS.*|NPROCS|STEP_.*|JOB_CPUS.*|.*PROCID|"
+    "LOCALID|NODEID|GTIDS|TASKS_PER_NODE)"
+)
+_OUTPUT = "lines|files|exit"
+_EXPLAINED: Mapping[str, str] = {
+    "--ntasks": _PLACES,
+    "--nodes": _PLACES,
+    "--ntasks-per-gpu": f"{_PLACES}|{_OUTPUT}|memory",
+    "--mem": f"memory|environment SLURM_MEM_.*|{_OUTPUT}",
+    "--signal": _OUTPUT,
+    "--error": "lines|files",
+    "--output": "lines|files",
+    "--open-mode": "lines|files",
+    "SLURM_SUBMIT_DIR": f"environment SLURM_SUBMIT_DIR|{_OUTPUT}",
+    "Command=": f"command|{_OUTPUT}",
+    "args": _OUTPUT,
+    "#SBATCH": "",
+    "--mail-type": "",
+    "--mail-user": "",
+}
+"""Patterns of the aspects that may differ because of the option that a note is about; other options may
+change all of them.
+"""
+
+
+def is_explained(aspect: str, notes: Sequence[Note]) -> bool:
+    """Return whether a note says why an aspect differs."""
+    return any(re.fullmatch(_EXPLAINED.get(note.option, ".*"), aspect) for note in notes)
