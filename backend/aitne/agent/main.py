@@ -342,6 +342,8 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     os.environ["PWD"] = workdir
     # With sbatch it is the folder of the submission, which for a job is its working directory.
     os.environ["SLURM_SUBMIT_DIR"] = workdir
+    # The mode of the job's own log; srun in the job would take it for the files of its steps.
+    os.environ.pop("SLURM_OPEN_MODE", None)
     observer = Observer(spec, reporter, programs)
     try:
         return _run_all(spec, programs, reporter, observer)

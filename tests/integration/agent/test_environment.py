@@ -118,8 +118,9 @@ def test_submit_dir_is_the_working_directory(job: Job) -> None:
     home = job.folder / "home" / "work"
     home.mkdir(parents=True)
     variables = {"HOME": str(home.parent), "SLURM_SUBMIT_DIR": str(job.folder)}
-    command = "cd / && cd $SLURM_SUBMIT_DIR && pwd"
-    assert job.run(command, workdir="~/work", variables=variables) == 0
+    around = {"SLURM_OPEN_MODE": "a"}  # of the log, and not of the files of srun in the job
+    command = "cd / && cd $SLURM_SUBMIT_DIR && echo ${SLURM_OPEN_MODE-$PWD}"
+    assert job.run(command, workdir="~/work", variables=variables, around=around) == 0
     assert job.log == f"{home}\n"
 
 
