@@ -49,6 +49,7 @@ class Result(StrEnum):
     """Notes of the import explain all that differs."""
     DIFFERENT = "different"
     """Something differs without a word."""
+    UNFINISHED = "not ended in time"
     LEFT_OUT = "left out"
     """A program that the script needs is missing here."""
 
@@ -149,7 +150,9 @@ def _submit(cluster: DevCluster, script: BatchScript, places: Mapping[str, Path]
 
 
 def _wait(cluster: DevCluster, client: Client, runs: Sequence[_Run]) -> dict[str, records.Record]:
-    """Wait until all jobs have ended, and return Slurm's records of them by their JobID."""
+    """Wait until all jobs have ended, or for ``PATIENCE_S``, and return Slurm's records of them by
+    their JobID.
+    """
     held: dict[str, records.Record] = {}
     ours = {run.platform.job for run in runs if run.platform.job is not None}
     give_up = time.monotonic() + PATIENCE_S
@@ -160,9 +163,9 @@ def _wait(cluster: DevCluster, client: Client, runs: Sequence[_Run]) -> dict[str
         live = [number for number in numbers if not records.has_ended(records.of_job(held, number))]
         live += [job for job in ours if not jobs[job].ended]
         # Jobs that a script has submitted are among those of the user.
-        if not live and not run_as(cluster, USER, "squeue", "-h", "-u", USER, "-o", "%i").strip():
+        live += run_as(cluster, USER, "squeue", "-h", "-u", USER, "-o", "%i").split()
+        if not live or time.monotonic() > give_up:
             return held | records.read_records(cluster)
-        assert time.monotonic() < give_up, f"not ended within {PATIENCE_S:.0f} s: {live}"
         time.sleep(_POLL_S)
 
 
@@ -184,6 +187,10 @@ def _compare(client: Client, run: _Run, held: Mapping[str, records.Record]) -> R
     logs = log_names(folder, its_records)
     plain = read_outcome(folder, run.before, its_records, logs, records.ends(its_records))
     our_records, ends = _platform_records(client, run.platform.job, held)
+    live = [] if records.has_ended(its_records) else ["sbatch"]
+    live += [] if client.jobs.get(run.platform.job).ended else ["platform"]
+    if live:
+        return Row(name, Result.UNFINISHED, " and ".join(live), notes)
     here = read_outcome(run.places["platform"], run.before, our_records, logs, ends)
     found = tuple(differences(plain, here))
     return Row(name, result_of(found, run.platform.notes), "", notes, plain.aspects, found)
@@ -215,6 +222,8 @@ def _end(job: Job) -> str:
 def differences(plain: Outcome, here: Outcome) -> Iterator[Difference]:
     """Yield what differs between an outcome with sbatch and one of the platform."""
     for aspect, values in plain.aspects.items():
+        if aspect == "command" and not here.aspects[aspect]:
+            continue  # a script that reads it has a note
         if difference := _difference(aspect, values, here.aspects[aspect]):
             yield difference
     for name in sorted({*plain.environment, *here.environment}):

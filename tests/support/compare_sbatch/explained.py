@@ -9,7 +9,7 @@ from aitne.core.jobs.sbatch_conversion import Note
 
 _PLACES = (
     "nodes|tasks|environment SLURM_(.*NODES|.*NODELIST|.*NODE|N?TASKS.*|NPROCS|STEP_.*|JOB_CPUS.*|.*PROCID|"
-    "LOCALID|NODEID|GTIDS|TASKS_PER_NODE)"
+    "DISTRIBUTION|LOCALID|NODEID|GTIDS|TASKS_PER_NODE)"
 )
 _OUTPUT = "lines|files|exit"
 _EXPLAINED: Mapping[str, str] = {

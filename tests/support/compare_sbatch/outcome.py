@@ -112,7 +112,9 @@ def _expanded(path: str, record: Record) -> str:
 
 def generic(text: str, place: Path) -> str:
     """Return a text without what is new in each run."""
-    text = text.replace(str(place), "FOLDER")
+    text = text.replace(str(place), "FOLDER").replace("FOLDER/./", "FOLDER/")
+    # Slurm keeps a path that begins with a dot.
+    text = text.replace("Command=./", "Command=FOLDER/")
     text = _SCRIPT.sub(r"SPOOL/\1", text)
     text = _UUID.sub("UUID", text)
     text = _TIMES.sub("TIME", text)

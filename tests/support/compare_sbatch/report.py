@@ -56,8 +56,8 @@ def document(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def succeeded(rows: Sequence[Row]) -> bool:
-    """Return whether no script runs differently without a word."""
-    return all(row.result is not Result.DIFFERENT for row in rows)
+    """Return whether all scripts have ended, and none ran differently without a word."""
+    return all(row.result not in (Result.DIFFERENT, Result.UNFINISHED) for row in rows)
 
 
 def _cells(row: Row) -> Iterator[str]:
