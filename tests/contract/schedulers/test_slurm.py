@@ -117,9 +117,10 @@ async def test_bad_input_is_refused_with_field_and_limit(slurm: Bench, case: str
 async def test_slurm_shows_the_script_and_its_arguments_where_it_can(slurm: Bench) -> None:
     number, _ = await slurm.submit("echo $#", command=("/opt/job.sh", "a b", "$(id)"))
     record = slurm_says(slurm, "scontrol", "show", "job", number)
-    # The commands of Slurm take the path of the file that they read.
+    # The commands take the path of the file that they read, and 22.05's slurmrestd crashes.
+    newer = not cluster_of(slurm).slurm_release.startswith("22.05")
     by_rest = isinstance(slurm.scheduler, SlurmScheduler)
-    command = "/opt/job.sh a b $(id)" if by_rest else "(null)"
+    command = "/opt/job.sh a b $(id)" if by_rest and newer else "(null)"
     assert f"\n   Command={command}\n" in record
     assert (await slurm.wait_ended(number)).state is JobState.COMPLETED
 

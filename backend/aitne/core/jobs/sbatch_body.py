@@ -52,8 +52,8 @@ def check_own_record(lines: Sequence[str], begin: int, wish: SbatchConversion) -
     for number, line in enumerate(body, begin + 1):
         if _OWN_PATH.search(line):
             why = (
-                "of `scontrol show job` is the script only where the platform submits by slurmrestd, "
-                "else (null): read $0"
+                "of `scontrol show job` is the script only where the platform submits by the "
+                "slurmrestd of a release after 22.05, else (null): read $0"
             )
             wish.note(number, "Command=", why)
             return
