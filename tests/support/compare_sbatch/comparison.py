@@ -216,7 +216,7 @@ def _platform_records(
 
 
 def _end(job: Job) -> str:
-    return f"{job.state} {job.exit_code or 0}:{job.signal or 0}"
+    return f"{job.state} {128 + job.signal if job.signal else job.exit_code or 0}"
 
 
 def differences(plain: Outcome, here: Outcome) -> Iterator[Difference]:

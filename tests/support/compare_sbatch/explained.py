@@ -13,8 +13,8 @@ _PLACES = (
 )
 _OUTPUT = "lines|files|exit"
 _EXPLAINED: Mapping[str, str] = {
-    "--ntasks": _PLACES,
-    "--nodes": _PLACES,
+    "--ntasks": f"{_PLACES}|lines|files",
+    "--nodes": f"{_PLACES}|lines|files",
     "--ntasks-per-gpu": f"{_PLACES}|{_OUTPUT}|memory",
     "--mem": f"memory|environment SLURM_MEM_.*|{_OUTPUT}",
     "--signal": _OUTPUT,

@@ -6,7 +6,6 @@ Values that are new in each run, such as JobIDs, names of nodes and times, are r
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,7 @@ _SCRIPT = re.compile(r"/\S*/(slurm_script)\b")
 _TIMES = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:]+|\b\d{1,2}:\d{2}:\d{2}(?:\.\d+)?\b|\b\d+m\d+\.\d+s\b")
 _PER_RUN = frozenset(
     {"SLURM_TASK_PID", "SLURM_SRUN_COMM_PORT", "SLURM_STEP_LAUNCHER_PORT", "SLURM_TOPOLOGY_ADDR"}
-    | {"SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME", "SLURM_STEP_RESV_PORTS"}
+    | {"SLURM_PRIO_PROCESS", "SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME", "SLURM_STEP_RESV_PORTS"}
 )
 """Variables whose value is another in each run."""
 _INDICES = frozenset({"SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_JOB_SHARDS"})
@@ -38,7 +37,7 @@ class Outcome:
 
     aspects: Mapping[str, Sequence[str]]
     environment: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Values of each variable in all processes that wrote their environment."""
+    """Distinct values of each variable in the processes that wrote their environment."""
 
 
 def read_outcome(
@@ -106,8 +105,15 @@ def log_names(place: Path, records: Iterable[Record]) -> frozenset[str]:
 
 def _expanded(path: str, record: Record) -> str:
     """Return a path with the wildcards that Slurm leaves in the record of an array."""
-    known = {"%A": record.get("ArrayJobId", ""), "%a": record.get("ArrayTaskId", "")}
-    return re.sub(r"%[Aa]", lambda match: known[match[0]], path)
+    known = {
+        "A": record.get("ArrayJobId", ""),
+        "a": record.get("ArrayTaskId", ""),
+        "x": record.get("JobName", ""),
+        "j": record.get("JobId", ""),
+    }
+    return re.sub(
+        r"%(\d*)([Aaxj])", lambda match: known[match[2]].rjust(int(match[1] or 0), "0"), path
+    )
 
 
 def generic(text: str, place: Path) -> str:
@@ -133,19 +139,13 @@ def variable(name: str, value: str, place: Path) -> str:
 
 
 def _environment(place: Path, dumps: Iterable[Path]) -> dict[str, list[str]]:
-    counts: dict[str, Counter[str]] = {}
+    distinct: dict[str, set[str]] = {}
     for dump in dumps:
         for entry in dump.read_text(errors="replace").split("\0"):
             name, equals, value = entry.partition("=")
             if equals and name.startswith("SLURM_"):
-                counts.setdefault(name, Counter())[variable(name, value, place)] += 1
-    return {
-        name: [
-            value if times == 1 else f"{value} ({times} times)"
-            for value, times in sorted(counter.items())
-        ]
-        for name, counter in counts.items()
-    }
+                distinct.setdefault(name, set()).add(variable(name, value, place))
+    return {name: sorted(found) for name, found in distinct.items()}
 
 
 def _files(place: Path) -> list[Path]:

@@ -63,12 +63,19 @@ def has_ended(records: Iterable[Record]) -> bool:
 
 
 def ends(records: Iterable[Record]) -> list[str]:
-    """Return how the tasks of a job have ended, in the platform's words: state, exit code, signal."""
+    """Return how the tasks of a job have ended, in the platform's words: state and exit code, which
+    for an end by a signal is that of a shell.
+    """
     words = {"TIMEOUT": "TIMED_OUT", "NODE_FAIL": "NODE_FAILED"}
     return sorted(
-        f"{words.get(record['JobState'], record['JobState'])} {record['ExitCode']}"
+        f"{words.get(record['JobState'], record['JobState'])} {_code(record['ExitCode'])}"
         for record in records
     )
+
+
+def _code(text: str) -> int:
+    code, _, signal = text.partition(":")
+    return 128 + int(signal) if int(signal or 0) else int(code)
 
 
 def values(records: Iterable[Record], aspect: str) -> list[str]:

@@ -36,7 +36,7 @@ def test_record_has_the_values_of_each_aspect() -> None:
     assert values([record, record], "memory") == ["MinMemoryCPU=100M", "TRES.mem=200M"]
     assert values([record], "gpus") == ["TRES.gres=gres/gpu=2"]
     assert values([record], "command") == ["Command=/home/alice/run.sh a b=c"]
-    assert ends([record]) == ["TIMED_OUT 0:15"]
+    assert ends([record]) == ["TIMED_OUT 143"]
     assert has_ended([record])
     assert not has_ended([])
     assert not has_ended([record, parse_record("JobId=700004 JobState=PENDING ExitCode=0:0")])
@@ -73,7 +73,7 @@ def outcome_of(place: Path, *, job: int, node: str, text: str, tasks: str = "") 
     variables |= {"SLURM_NTASKS": tasks} if tasks else {}
     (place / ENVIRONMENTS / "1").write_text("\0".join(f"{k}={v}" for k, v in variables.items()))
     logs = frozenset({"slurm-JOB.out", "errors-JOB"})
-    found = read_outcome(place, before, [], logs, ["COMPLETED 0:0"])
+    found = read_outcome(place, before, [], logs, ["COMPLETED 0"])
     aspects = {**found.aspects, "files": [x for x in found.aspects["files"] if "errors" not in x]}
     return Outcome(aspects, found.environment)
 
