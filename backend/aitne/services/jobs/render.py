@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -41,7 +40,6 @@ from aitne.services.jobs.containers import (
     agents_workdir,
     caches_of,
     container_of,
-    named_workdir,
     needs_of,
     tree_of,
 )
@@ -51,8 +49,6 @@ from aitne.topology.hostlist import compress_hostlist
 
 ENGINE = "aitne.notebook.engine"
 """Module that a rank of a rank group runs."""
-MOST_DISPLAYED = 16 << 10
-"""Maximum number of characters of arguments that the scheduler keeps to show them."""
 _RUN_NOTEBOOK = "aitne.notebook.execute"
 
 
@@ -243,25 +239,7 @@ class Renderer:
             max_leaves_wait_s=None if job.spec.leaves is None else job.spec.leaves.wait_s,
             node_paths=job.spec.node_paths,
             slurm=job.spec.slurm,
-            command=self._command(job),
         )
-
-    def _command(self, job: Job) -> tuple[str, ...]:
-        """Return the full path of the batch script that the job runs a copy of, and its arguments
-        unless they are very long; empty if there is no such script, or its path is not known in full.
-        """
-        spec = job.spec
-        if spec.script_path is None:
-            return ()
-        path = spec.script_path
-        if not path.startswith("~/"):
-            path = posixpath.join(named_workdir(job, self.place(job).folder), path)
-        if path.startswith("~/") and spec.home is not None:
-            path = posixpath.join(spec.home, path[2:])
-        if not path.startswith("/"):
-            return ()
-        small = sum(map(len, spec.args)) <= MOST_DISPLAYED
-        return (path, *(spec.args if small else ()))
 
     def _job_dir(self, job: Job) -> str:
         return str(self.place(job).directory)

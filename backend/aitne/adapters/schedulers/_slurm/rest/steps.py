@@ -128,7 +128,6 @@ def _submission_40_to_38(new: Record) -> Record:
     if not new.keys().isdisjoint(_NO_NODES_38):
         raise NotExpressible("22.05 documents no fields for single nodes and switches")
     old = dict(new)
-    old.pop("argv", None)  # 22.05 documents it, and its slurmrestd crashes
     for key in ("time_limit", "time_minimum", "memory_per_node", "memory_per_cpu", "priority"):
         if key in new:
             old[key] = _plain(new[key])
