@@ -58,6 +58,7 @@ OTHER_READERS = {
     "dev/users.py": "a dictionary of names and truth values",
     "hub/lab/server/aitne_certificate.py": "the answer of the platform, not a file",
     "host/hung_processes.py": "the totals: a dictionary of names and numbers",
+    "host/settings.py": "aitne.toml, which the settings check",
     "host/process_status.py": "a list, whose records are read as state",
     "notebook/execute.py": "the request, which the same release has written",
     "operations/backup/archive.py": "a document with a digest over all that it has, read as state",

@@ -31,6 +31,7 @@ WRITTEN_BY_PROGRAMS = {
     "host/hung_processes.py": "the platform's state",
     "host/process_status.py": "the platform's state",
     "hub/": "the platform's secrets",
+    "launch/cpus.py": "the control groups of /sys",
     "launch/rendezvous.py": "the address of the first rank",
     "notebook/connection.py": "the connection of a kernel",
     "notebook/execute.py": "the request; the notebook is read as bytes",
