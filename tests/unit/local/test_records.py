@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,10 +73,10 @@ def test_a_full_disk_leaves_nothing_half_done(
 ) -> None:
     real = records.write_atomically
 
-    def full(path: Path, content: bytes, *, sync: bool = False) -> None:
+    def full(path: Path, content: bytes, **options: Any) -> None:
         if path.name == name:
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, content, sync=sync)
+        real(path, content, **options)
 
     monkeypatch.setattr(records, "write_atomically", full)
 
