@@ -42,7 +42,10 @@ aitne batch study/train.ipynb --sync study     upload the folder, run a copy
 )
 def batch(
     notebook: Annotated[str, typer.Argument(metavar="NOTEBOOK", help="The notebook's file.")],
-    rest: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    rest: Annotated[
+        list[str] | None,
+        typer.Argument(hidden=True, help="Words after the notebook, which are refused."),
+    ] = None,
     parameters: Annotated[
         list[str] | None,
         typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter; may be repeated."),
