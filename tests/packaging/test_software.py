@@ -11,7 +11,7 @@ import pytest
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.supervisor import software
+from aitne.supervisor import environments, software
 
 
 def settings(tmp_path: Path, **slurm: object) -> Settings:
@@ -54,8 +54,11 @@ def test_complete_software_folder_is_left_unchanged(tmp_path: Path) -> None:
     given = settings(tmp_path)
     folder = SoftwareFolder(given)
     folder.write_files()
-    folder.session_env.mkdir()
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    packages = folder.session_env / "lib" / f"python{version}" / "site-packages"
+    packages.mkdir(parents=True)
+    for line in (environments.LOCKS / "session.txt").read_text().split():
+        (packages / f"{line.replace('-', '_').replace('==', '-')}.dist-info").mkdir()
     (folder.session_env / software.MARKER).write_text(f"{version}\n")
     said: list[str] = []
     software.ensure(given, said.append)
