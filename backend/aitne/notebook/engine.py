@@ -19,6 +19,7 @@ from typing import Any
 from aitne.launch.gpus import visible_gpus
 from aitne.launch.world import RankTopology, detect
 from aitne.notebook import connection, controller, groups, monitor, parallel
+from aitne.notebook.group_state import GroupSettings
 
 _START_S = 120.0
 _MISSED = 20
@@ -45,7 +46,7 @@ def _run(folder: Path) -> None:
             os.environ.get("AITNE_RANKS_IDLE_S"),
             os.environ.get(connection.SESSION, ""),
         )
-        settings = controller.GroupSettings(
+        settings = GroupSettings(
             folder.name, session, world.size, float(idle_s) if idle_s else None, folder
         )
         status = connection.Status(folder.name, session, "starting", world.size, 0)

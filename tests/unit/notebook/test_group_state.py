@@ -1,10 +1,10 @@
-"""What the controller of a rank group says about a rank that has ended."""
+"""Reasons that a rank group states for the end of a rank."""
 
 from __future__ import annotations
 
 import pytest
 
-from aitne.notebook.controller import how_ended
+from aitne.notebook.group_state import how_ended
 
 
 @pytest.mark.parametrize(
