@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from aitne.launch import order, scheduler
 from aitne.launch.errors import LaunchError
 from aitne.launch.hosts import Host
+from aitne.topology.hostlist import expand_hostlist
 from tests.support.topologies import ASSETS
 
 CONF = str(ASSETS / "slurm_file" / "fattree_interleaved.conf")
@@ -187,6 +189,35 @@ def test_order_is_that_of_the_file_that_slurm_reads(
     (tmp_path / "topology.yaml").write_text("- topology: *all\n")
     assert order.ordered(GIVEN, "auto", environ) == GIVEN
     assert f"{tmp_path}/topology.yaml, line 1: it has an alias" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("fattree_interleaved", "24 -> 4 crossings, busiest uplink 6 -> 1"),
+        ("tree512_cyclic", "512 -> 32 crossings, busiest uplink 16 -> 1"),
+    ],
+)
+def test_order_is_the_same_by_either_file_of_slurm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, result: str
+) -> None:
+    conf = ASSETS / "slurm_file" / f"{name}.conf"
+    switches = re.findall(
+        r"^SwitchName=(\S+) (Nodes|Switches)=(\S+)", conf.read_text(), re.MULTILINE
+    )
+    lines = ["- topology: fabric", "  cluster_default: true", "  tree:", "    switches:"]
+    for switch, kind, names in switches:
+        key = "nodes" if kind == "Nodes" else "children"
+        lines += [f"      - switch: {switch}", f"        {key}: {names}"]
+    path = tmp_path / "topology.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    nodes = sorted(
+        node for _, kind, names in switches if kind == "Nodes" for node in expand_hostlist(names)
+    )
+    given = [Host(node, 8) for node in nodes]
+    chosen = order.ordered(given, "auto", {"AITNE_TOPOLOGY": str(path)})
+    assert capsys.readouterr().err == f"aitne: rank order: {result}\n"
+    assert order.ordered(given, "auto", {"AITNE_TOPOLOGY": str(conf)}) == chosen
 
 
 def test_configuration_of_slurm_is_found_where_slurm_finds_it(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_plain_yaml_is_read_as_by_a_complete_parser(tmp_path: Path, text: str) -
         ("topology: a\n", 1, "a list is expected"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_line(text: str, line: int, problem: str) -> None:
+def test_unreadable_text_is_refused_with_its_line(text: str, line: int, problem: str) -> None:
     with pytest.raises(TopologyError, match=problem) as caught:
         read(text)
     assert f"t.yaml, line {line}: " in str(caught.value)
