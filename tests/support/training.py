@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,22 +14,25 @@ from tests.support.requirements import lacking, need_package
 
 
 @contextmanager
-def shared_environment() -> Iterator[Path]:
-    """Create a folder with a `venv` during the block.
+def shared_environment(*, runtime: bool = True) -> Iterator[Path]:
+    """Create a folder with a `venv` during the block, which has torch and, with ``runtime``,
+    ``aitne.distrib``.
 
     The test is skipped where the system's Python cannot use this environment's torch.
     """
     need_package("torch")
     system = Path("/usr/bin/python3")
-    folder = Path(f"/var/tmp/aitne-train-{os.getpid()}")
-    folder.mkdir(mode=0o755)
+    folder = Path(tempfile.mkdtemp(prefix="aitne-train-", dir="/var/tmp"))
+    folder.chmod(0o755)
     try:
         subprocess.run([system, "-m", "venv", "--without-pip", folder / "venv"], check=True)
         (site,) = (folder / "venv" / "lib").glob("python3.*/site-packages")
         backend = Path(__file__).parents[2] / "backend"
         own = [path for path in sys.path if path.endswith("site-packages")]
-        (site / "own.pth").write_text("\n".join([*own, str(backend)]) + "\n")
-        imports = [folder / "venv/bin/python", "-c", "import torch, aitne.distrib"]
+        paths = [*own, str(backend)] if runtime else own
+        (site / "own.pth").write_text("\n".join(paths) + "\n")
+        modules = "torch, aitne.distrib" if runtime else "torch"
+        imports = [folder / "venv/bin/python", "-c", f"import {modules}"]
         done = subprocess.run(imports, capture_output=True, text=True, check=False)
         if done.returncode:
             said = done.stderr.strip().rpartition("\n")[2]

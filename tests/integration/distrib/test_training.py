@@ -31,6 +31,7 @@ pytestmark = [
 
 until = partial(eventually, within_s=120, poll_s=0.2)
 PROGRAM = Path(__file__).with_name("train.py")
+HOROVOD = Path(__file__).with_name("horovod_script.py")
 PAUSE_S = 0.1
 PARAMETERS = 8 * 16 + 16 + 16 + 1
 LOSS = re.compile(r"^loss ([0-9.]+)$", re.MULTILINE)
@@ -148,3 +149,25 @@ def _steps(client: Client, job_id: str) -> int:
         return int(client.jobs.profile(job_id)["steps"])
     except NotFound:
         return 0
+
+
+@pytest.mark.long(third=2)
+@pytest.mark.parametrize("on", ["pretended nodes", "slurm"])
+def test_script_for_horovod_runs_unmodified(request: pytest.FixtureRequest, on: str) -> None:
+    """The user's Python has torch, and neither Horovod nor the platform's runtime."""
+    client: Client = request.getfixturevalue("alice" if on == "slurm" else "owner")
+    with shared_environment(runtime=False) as folder:
+        shutil.copy(HOROVOD, folder / HOROVOD.name)
+        job = client.jobs.create(
+            two_by_two(
+                f"python {folder}/{HOROVOD.name}",
+                environment={"venv": str(folder / "venv")},
+                env={"OMP_NUM_THREADS": "1"},
+                resources={"nodes": 2, "cpu": 1, "memory": "900M"},
+                distributed={"ranks_per_node": 2, "backend": "gloo", "horovod": True},
+            )
+        )
+        ended = client.jobs.wait(job.id, timeout_s=240)
+    log = log_of(client, job.id)
+    assert ended.state == "COMPLETED", f"{ended.message}\n{log}"
+    assert "sum of 4 ranks: 6.0\nequal weights: True\n" in log
