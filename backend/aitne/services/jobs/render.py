@@ -43,8 +43,13 @@ from aitne.services.jobs.containers import (
     needs_of,
     tree_of,
 )
-from aitne.services.jobs.distributed import TRANSPORT_OF
 from aitne.services.jobs.enforcement import limits_of
+from aitne.services.jobs.rank_variables import (
+    has_engines,
+    notebook_variables,
+    rank_group_variables,
+    rank_variables,
+)
 from aitne.topology.hostlist import compress_hostlist
 
 ENGINE = "aitne.notebook.engine"
@@ -151,8 +156,8 @@ class Renderer:
                 **({WORKSPACE: str(spec.lineage or _run_id(job))} if spec.apps else {}),
                 **({"SLURM_SUBMIT_DIR": box.workdir} if spec.image_use else {}),
                 **spec.env,
-                **_rank_group_env(job),
-                **_notebook_env(job),
+                **rank_group_variables(job),
+                **notebook_variables(job),
             },
             secrets=bool(spec.secrets),
             path=runtime.path(),
@@ -262,7 +267,7 @@ class Renderer:
         notebook with ranks, the engine on the nodes other than the first.
         """
         spec = job.spec
-        if spec.rank_group is not None or _has_engines(spec):
+        if spec.rank_group is not None or has_engines(spec):
             yield self._engine(spec, runtime)
         for number, command in enumerate(spec.commands):
             yield argv_of(command, f"{self._job_dir(job)}/{command_name(number)}", spec.args)
@@ -281,7 +286,7 @@ class Renderer:
         if spec.image_use is not None:
             file = f"{SPAWNER}/{Path(program[-1]).name}"
             program = (spec.image_use.python or "python3", "-I", file)
-        beside = json.dumps({"argv": app, "env": self._rank_variables(job)})
+        beside = json.dumps({"argv": app, "env": rank_variables(job)})
         return (
             *(*program, "node", *(("--app", beside) if app else ())),
             *("--nodes", str(spec.resources.nodes), "--node-rank", NODE_RANK),
@@ -291,7 +296,7 @@ class Renderer:
             *("--bind-to", spec.placement.bind.value),
             *(("--horovod",) if spec.distributed.horovod else ()),
             # A node may first read a whole image; one that fails ends the wait.
-            *(("--timeout", "600") if _has_engines(spec) else ()),
+            *(("--timeout", "600") if has_engines(spec) else ()),
             "--",
         )
 
@@ -350,20 +355,8 @@ class Renderer:
             nodes=spec.resources.nodes,
             ranks_per_node=chosen.ranks_per_node,
             agent=self._software.agent,
-            env=self._rank_variables(job),
+            env=rank_variables(job),
         )
-
-    def _rank_variables(self, job: Job) -> dict[str, str]:
-        """Return the environment variables of the job's ranks for their runtime."""
-        chosen = job.spec.distributed
-        if chosen is None:
-            return {}
-        variables = {
-            "AITNE_TRANSPORT": TRANSPORT_OF.get(chosen.backend, chosen.backend),
-            "AITNE_STRATEGY": chosen.strategy,
-            "AITNE_COMPRESS": chosen.compress,
-        }
-        return variables | (_engine_env(job, job.id) if _has_engines(job.spec) else {})
 
     def _app(self, job: Job, runtime: Runtime, app: AppSpec) -> AgentApp:
         spec = job.spec
@@ -393,48 +386,9 @@ def _python(spec: JobSpec, runtime: Runtime) -> str:
     return python if spec.image_use is None else spec.image_use.python or python
 
 
-def _rank_group_env(job: Job) -> dict[str, str]:
-    """Return the environment variables that tell the engines of a rank group to which session they
-    belong; empty for other jobs.
-    """
-    group = job.spec.rank_group
-    if group is None:
-        return {}
-    idle = {} if group.idle_s is None else {"AITNE_RANKS_IDLE_S": str(group.idle_s)}
-    return _engine_env(job, group.session) | idle
-
-
-def _engine_env(job: Job, session: UUID) -> dict[str, str]:
-    """Return the environment variables that tell engines to which session and job they belong. They
-    are the same for the ranks on the session's own nodes.
-    """
-    return {
-        "AITNE_SESSION": str(session),
-        "AITNE_RANK_GROUP": str(job.id),
-        # Below the home folder, which the engine expands: in a container it may be another one.
-        "AITNE_RANKS_FOLDER": f"~/.aitne/ranks/{job.id}",
-    }
-
-
-def _has_engines(spec: JobSpec) -> bool:
-    """Return whether ranks of the job execute cells of its session or notebook."""
-    return spec.distributed is not None and bool(spec.apps or spec.notebook)
-
-
 def _own_python(spec: JobSpec) -> bool:
     """Return whether the job's notebook runs in an environment of the user."""
     return spec.environment.venv is not None or spec.environment.conda is not None
-
-
-def _notebook_env(job: Job) -> dict[str, str]:
-    """Return the environment variables that tell a notebook which ranks it may use, namely those of
-    its own job; empty for a job without a notebook.
-    """
-    if job.spec.notebook is None:
-        return {}
-    variables = _engine_env(job, job.id)
-    names = ("AITNE_RANKS_FOLDER", *(("AITNE_RANK_GROUP",) if job.spec.distributed else ()))
-    return {name: variables[name] for name in names}
 
 
 def _scripts(spec: JobSpec) -> dict[str, bytes]:
