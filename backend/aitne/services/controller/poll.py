@@ -15,26 +15,23 @@ from typing import Any
 
 from aitne.core.errors import (
     AitneError,
-    Conflict,
-    NotFound,
     SchedulerUnavailable,
     StaleEpoch,
     StoreUnavailable,
 )
 from aitne.core.jobs.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
-from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason, retries
+from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.node import Cluster, SchedulerStatus
 from aitne.core.platform.metric_names import RECONCILE, SCHEDULER_LAST_POLL
-from aitne.core.ports.files import JobFiles, JobLocation, ProgramOutcome
+from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.core.ports.store import Store, TransitionRequest
+from aitne.core.ports.store import Store
 from aitne.core.together import together
 from aitne.services.controller.cancellers import with_cancellers
+from aitne.services.controller.collected_changes import CollectedChanges
 from aitne.services.controller.counts import ControllerCounters
-from aitne.services.controller.dependents import explained, is_unexplained
 from aitne.services.controller.doubt import StaleStateCheck
-from aitne.services.controller.failed_nodes import excluding
 from aitne.services.controller.judge import (
     START_TIMEOUT,
     lost_first_node,
@@ -68,8 +65,6 @@ LOOK_AGAIN_S = 10.0
 LOOKS_AT_ONCE = 8
 SEARCH = 500
 """Maximum number of missing jobs in one search."""
-WRITE = 500
-"""Maximum number of rows changed in one transaction."""
 CLUSTER_EVERY_S = 10.0
 _BROKEN_OFF = frozenset({JobState.CANCELLED, JobState.NODE_FAILED, JobState.PREEMPTED})
 """States in which a run ended for a cause outside its program; after a crash of the scheduler they
@@ -124,8 +119,7 @@ class Poller:
         self._cluster_due = float("-inf")
         self._status: SchedulerStatus | None = None
         self._answered_at: datetime | None = None
-        self._moves: list[TransitionRequest] = []
-        self._again: list[tuple[Job, JobState, JobChanges]] = []
+        self._changes = CollectedChanges(store, leader, counts, live)
         self._state_lost = StateLoss(store, counts)
 
     async def poll(self) -> bool:
@@ -159,8 +153,10 @@ class Poller:
         await self._search(tick)
         for job, verdict in await self._doubt.over(lambda: self._running(tick)):
             self._judged(job, verdict)
-        changed = bool(self._moves or self._again)
-        await self._write()
+        changed = bool(self._changes)
+        if await self._changes.write():
+            self.behind = True
+        await self._state_lost.report()
         await self._phantoms.look(strangers)
         await self._look_at_cluster(changed)
         return True
@@ -305,7 +301,7 @@ class Poller:
         """List the jobs that are running both in this answer and in their database rows, and have
         no pending change.
         """
-        moved = {move.job_id for move in self._moves} | {job.id for job, *_ in self._again}
+        moved = self._changes.jobs
         return [
             entry.job
             for entry in self._live
@@ -328,9 +324,7 @@ class Poller:
             if not verdict.again:
                 # Without a retry: it may have completed.
                 self._counts.add(RECONCILE, "lost")
-                self._moves.append(
-                    TransitionRequest(job.id, verdict.state, verdict.changes, version=job.version)
-                )
+                self._changes.move(job, verdict.state, verdict.changes)
                 return
         self._judged(job, verdict)
 
@@ -339,9 +333,9 @@ class Poller:
         self._state_lost.note(verdict.lost_at)
         self._counts.add(RECONCILE, "resubmitted" if verdict.again else verdict.state.lower())
         if verdict.again:
-            self._again.append((job, verdict.state, verdict.changes))
+            self._changes.repeat(job, verdict.state, verdict.changes)
         else:
-            self._end(job, verdict.state, verdict.changes)
+            self._changes.end(job, verdict.state, verdict.changes, self._cluster)
 
     async def _apply(self, entry: LiveJob, records: Iterable[SchedulerJob]) -> None:
         job, record = entry.job, best(records)
@@ -376,7 +370,7 @@ class Poller:
             # The scheduler only knows that the agent failed; the agent's record has the reason.
             told = agent_record or changes.reason is not record.reason
             state = STATE_OF_REASON[changes.reason] if told and changes.reason else record.state
-            self._end(job, state, changes, agent_record)
+            self._changes.end(job, state, changes, self._cluster, agent_record)
             return
         if started_again(job, record) and await self._stop_ended(job, record):
             return
@@ -387,7 +381,7 @@ class Poller:
             return
         if (lost := lost_first_node(job, record, self._clock(), self._cluster)) is not None:
             await self._scheduler.cancel(run_of(job))
-            self._end(job, JobState.NODE_FAILED, lost)
+            self._changes.end(job, JobState.NODE_FAILED, lost, self._cluster)
             return
         session = None if job.session_id is None else self._live.get(job.session_id)
         ends = None if session is None else session.job.expires_at
@@ -397,7 +391,7 @@ class Poller:
             # Of several runs of one attempt this is the one that counts.
             changes = changes.model_copy(update={"scheduler_id": record.scheduler_id})
         if state is not job.state or changes.model_fields_set:
-            self._moves.append(TransitionRequest(job.id, state, changes, version=job.version))
+            self._changes.move(job, state, changes)
         elif state is not JobState.STARTING and entry.covers(record):
             # Entries that change with time alone are judged in every poll.
             entry.record, entry.settled = record, job
@@ -430,9 +424,7 @@ class Poller:
             restart_count=record.restart_count,
             ended_at=self._clock(),
         )
-        self._moves.append(
-            TransitionRequest(job.id, JobState.NODE_FAILED, changes, version=job.version)
-        )
+        self._changes.move(job, JobState.NODE_FAILED, changes)
 
     async def _never_started(self, job: Job) -> bool:
         since = job.allocated_at
@@ -446,66 +438,8 @@ class Poller:
             message="The agent did not report from the allocation; see the log.",
             ended_at=self._clock(),
         )
-        self._end(job, JobState.FAILED, changes)
+        self._changes.end(job, JobState.FAILED, changes, self._cluster)
         return True
-
-    def _end(
-        self, job: Job, state: JobState, changes: JobChanges, agent: ProgramOutcome | None = None
-    ) -> None:
-        policy = job.spec.retry
-        # Restarts by the scheduler count as retries, too.
-        runs = job.attempt + (changes.restart_count or job.restart_count)
-        if changes.reason is None or not retries(changes.reason, policy.on, runs, policy.max):
-            self._moves.append(TransitionRequest(job.id, state, changes, version=job.version))
-            return
-        self._counts.add(RECONCILE, "retried")
-        log.info("Job %s ended with reason %s and is retried.", job.id, changes.reason)
-        self._again.append((job, state, excluding(job, changes, self._cluster, agent)))
-
-    # --- writing ---------------------------------------------------------------------------------
-
-    async def _write(self) -> None:
-        """Write the collected changes to the database, many rows in one transaction.
-
-        A row that another process has changed meanwhile is not overwritten; if its job has ended,
-        the next poll follows at once.
-        """
-        moves, self._moves = self._moves, []
-        again, self._again = self._again, []
-        epoch = self._leader.epoch
-        dependents = [
-            (move, entry.job)
-            for move in moves
-            if is_unexplained(move) and (entry := self._live.get(move.job_id)) is not None
-        ]
-        later = {move.job_id for move, _ in dependents}
-        await self._apply_moves([move for move in moves if move.job_id not in later])
-        for start in range(0, len(dependents), WRITE):
-            ended = dependents[start : start + WRITE]
-            jobs = [job for _, job in ended]
-            await self._apply_moves(await explained([move for move, _ in ended], jobs, self._store))
-        for job, state, changes in again:
-            try:
-                changed = await self._store.retry(
-                    job.id, state, changes, attempt=job.attempt, epoch=epoch
-                )
-            except StaleEpoch:
-                raise
-            except (Conflict, NotFound) as error:
-                log.info("Job %s was not retried: %s", job.id, error.message)
-            else:
-                self._live.put([changed])
-        await self._state_lost.report()
-
-    async def _apply_moves(self, moves: Sequence[TransitionRequest]) -> None:
-        for start in range(0, len(moves), WRITE):
-            some = moves[start : start + WRITE]
-            applied = await self._store.apply(some, epoch=self._leader.epoch)
-            self.behind |= any(
-                job is None and move.to is not None and move.to.terminal
-                for move, job in zip(some, applied, strict=True)
-            )
-            self._live.put(applied)
 
     async def _look_at_cluster(self, changed: bool) -> None:
         now = asyncio.get_running_loop().time()
