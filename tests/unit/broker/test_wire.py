@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -52,6 +54,19 @@ def test_an_adapters_own_error_arrives_as_the_one_that_the_port_names() -> None:
     back = error_from_wire(error_to_wire(OutOfPaper("no paper")))
     assert type(back) is errors.SchedulerUnavailable
     assert back.message == "no paper"
+
+
+def test_a_code_means_its_own_class_whatever_was_imported_before() -> None:
+    # A class of services that has no code of its own, imported before the codes are listed.
+    program = (
+        "from aitne.services.users.arrivals import IdentityUnavailable\n"
+        "from aitne.core.broker.errors import error_from_wire\n"
+        "print(type(error_from_wire({'code': IdentityUnavailable.code})).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "Unavailable\n"
 
 
 def test_a_code_from_a_later_release_is_no_answer() -> None:

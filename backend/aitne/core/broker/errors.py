@@ -63,9 +63,12 @@ def _plain_classes(root: type[AitneError]) -> dict[str, type[AitneError]]:
     """Return ``root`` and its subclasses by code, without those that need more than a message to be
     created.
     """
-    classes = {root.code: root} if root.__init__ is AitneError.__init__ else {}
+    classes = {}
     for below in root.__subclasses__():
         classes.update(_plain_classes(below))
+    if root.__init__ is AitneError.__init__:
+        # A subclass without a code of its own means the same as its base class to a receiver.
+        classes[root.code] = root
     return classes
 
 
