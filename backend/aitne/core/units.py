@@ -142,15 +142,17 @@ class Gres:
         return f"{self.name}:{self.count}"
 
 
-GPU_TYPE = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,79}"
-"""Pattern of a type of GPUs or other GRES, as vendors name models and MIG profiles (``1g.10gb+me``)
-and as Slurm finds them (``nvidia_rtx_pro_6000_blackwell_server_edition``)."""
+GPU_TYPE = r"[A-Za-z0-9](?:[A-Za-z0-9_.+ -]{0,78}[A-Za-z0-9_.+-])?"
+"""Pattern of a type of GPUs or other GRES, as vendors name models and MIG profiles (``1g.10gb+me``),
+as Slurm finds them (``nvidia_rtx_pro_6000_blackwell_server_edition``), and as sites name them
+(``NVIDIA A100``).
+"""
 GRES_KIND = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
-_AMOUNT = r"[0-9]+(?:\.[0-9]+)?[KMGTP]?"
+_AMOUNT = r"[0-9]+(?:\.[0-9]+)?[KMGTPkmgtp]?"
 _GRES = re.compile(
     rf"(?:gres[/:])?(?P<kind>{GRES_KIND})"
     rf"(?::(?=:)|:(?!{_AMOUNT}$|no_consume(?::|$))(?P<type>{GPU_TYPE}))?(?::no_consume)?"
-    r"(?:[:=](?P<count>[0-9]{1,18})(?P<unit>[KMGTP]?))?",
+    r"(?:[:=](?P<count>[0-9]{1,18})(?P<unit>[KMGTPkmgtp]?))?",
     re.ASCII,
 )
 _NOTES = re.compile(r"\([^()]*(?:\)|$)")
@@ -162,7 +164,7 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     ``gres/gpu:a100=4``; the parts in parentheses and ``no_consume`` are ignored.
 
     An empty text, ``none``, ``(null)`` and ``N/A`` mean none. A missing count is 1; suffixes of a
-    count are powers of 1024. In ``gpu:1080``, as in Slurm, 1080 is the count.
+    count are powers of 1024. In ``gpu:1080`` and ``gpu:2k``, as in Slurm, 1080 and 2k are counts.
     """
     return tuple(_gres(part) for part in _gres_parts(text))
 
@@ -190,9 +192,10 @@ def _gres_parts(text: str) -> list[str]:
 
 def _gres(part: str) -> Gres:
     match = _GRES.fullmatch(part)
-    if match is None:
+    # Without a count, "4 a100" would be a type.
+    if match is None or (match["count"] is None and " " in (match["type"] or "")):
         raise ValueError(f"{part!r} is not a generic resource: write kind:count or kind:type:count")
-    scale = MEMORY_UNITS[match["unit"] or "B"]
+    scale = MEMORY_UNITS[(match["unit"] or "B").upper()]
     count = 1 if match["count"] is None else int(match["count"]) * scale
     return Gres(match["kind"], match["type"], count)
 

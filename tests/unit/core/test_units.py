@@ -130,7 +130,9 @@ GRES = st.builds(
     st.one_of(
         st.none(),
         st.from_regex(rf"\A{units.GPU_TYPE}\Z").filter(lambda name: name != "no_consume"),
-        st.sampled_from(["1080", "2G", "1g.10gb+me", "a100_1g.5gb", "gfx90a", "mi250x-oam"]),
+        st.sampled_from(
+            ["1080", "2G", "1g.10gb+me", "a100_1g.5gb", "NVIDIA A100", "gfx90a", "mi250x-oam"]
+        ),
     ),
     st.integers(min_value=0, max_value=10**12),
 )
@@ -163,6 +165,9 @@ def test_gres_round_trip(resources: list[Gres]) -> None:
         ("gpu:1080", (Gres("gpu", None, 1080),)),
         ("gpu:1080:2", (Gres("gpu", "1080", 2),)),
         ("gpu:2K,ssd:1G", (Gres("gpu", None, 2048), Gres("ssd", None, 1 << 30))),
+        ("gpu:2k,ssd:nvme:1g", (Gres("gpu", None, 2048), Gres("ssd", "nvme", 1 << 30))),
+        ("gpu:NVIDIA A100:2(S:0-1)", (Gres("gpu", "NVIDIA A100", 2),)),
+        ("gpu:(null):4(IDX:0-3)", (Gres("gpu", None, 4),)),
         ("gpu:a100_1g.5gb:2", (Gres("gpu", "a100_1g.5gb", 2),)),
         (
             "gpu:nvidia_rtx_pro_6000_blackwell_server_edition_1g.24gb+me:1",
@@ -176,6 +181,9 @@ def test_gres_round_trip(resources: list[Gres]) -> None:
         ("gpu:", None),
         ("gpu:a:b:c", None),
         ("gpu:2,", None),
+        ("gpu: 2", None),
+        ("gpu:a100 :2", None),
+        ("gpu:4 a100", None),
         ("gpu:1.5T", None),
         ("gpu:a100:-1", None),
         ("1:2", None),

@@ -305,6 +305,15 @@ def test_a_nodes_reason_does_not_change_its_facts() -> None:
     assert node.reason == "State=IDLE CPUTot=99 [x]"
 
 
+def test_types_of_gpus_may_have_spaces() -> None:
+    line = (
+        "NodeName=n1 CPUTot=8 State=MIXED Gres=gpu:NVIDIA A100:4(S:0-1) "
+        "GresUsed=gpu:NVIDIA A100:1(IDX:2) AllocTRES=cpu=2,mem=8G,gres/gpu:NVIDIA A100=1 Weight=1"
+    )
+    (node,) = nodes.parse_nodes(line, "c", datetime.now(UTC))
+    assert [(gpu.type, gpu.total, gpu.used) for gpu in node.gpus] == [("NVIDIA A100", 4, 1)]
+
+
 @pytest.mark.parametrize(
     ("written", "counts"),
     [

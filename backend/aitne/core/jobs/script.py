@@ -15,10 +15,10 @@ from aitne.core.jobs.shell_functions import FUNCTIONS
 from aitne.core.models.base import PROJECT_NAME
 from aitne.core.models.resources import MemoryRequest, Resources
 from aitne.core.sizes import describe_bytes
-from aitne.core.units import format_duration
+from aitne.core.units import GPU_TYPE, GRES_KIND, format_duration
 
 _PROJECT = re.compile(PROJECT_NAME)
-_GRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,80}")
+_GRES = re.compile(rf"(?:{GRES_KIND}:)?{GPU_TYPE}")
 _PLACEMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,\[\] -]*")
 _DEFAULT = " (the scheduler's default)"
 _ARRAY = re.compile(r"[0-9,%:-]{1,4000}")

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from aitne.core import units
 from aitne.core.models.base import (
     MAX_MEMORY,
     MAX_MEMORY_TEXT,
@@ -29,7 +28,10 @@ from aitne.core.models.project import ProjectRole
 MIB = 1 << 20
 GPU_TRES = "gres/gpu"
 """Name of GPUs among Slurm's trackable resources (TRES)."""
-GPU_TYPE = rf"^{units.GPU_TYPE}$"
+GPU_TYPE = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,79}$"
+"""Pattern of a type of GPUs whose number can be limited: one without spaces, which mean something to
+sacctmgr.
+"""
 QOS_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 MOST = 1 << 40
 

@@ -54,8 +54,9 @@ def _gpu_of_rank(value: object) -> object:
     """Return ``a100:1`` for the name of a type such as ``a100``; other values are returned
     unchanged.
     """
-    named = isinstance(value, str) and re.fullmatch(GPU_TYPE, value) and not value.isdecimal()
-    return f"{value}:1" if named else value
+    if not isinstance(value, str) or value.isdecimal() or " " in value:
+        return value
+    return f"{value}:1" if re.fullmatch(GPU_TYPE, value) else value
 
 
 RankGpu = Annotated[

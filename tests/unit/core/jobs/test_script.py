@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aitne.adapters.node_software import own_software
 from aitne.core.jobs.script import render_script
-from aitne.core.models.resources import GpuRequest, Resources
+from aitne.core.models.resources import GpuRequest, Resources, ResourcesFile
 from aitne.core.settings import Settings
 from aitne.services.jobs.render import Renderer
 from tests.support.jobs import make_job
@@ -91,6 +91,15 @@ def test_paths_are_one_word_each(path: str) -> None:
 def test_a_project_that_is_no_plain_word_is_refused(project: str) -> None:
     with pytest.raises(ValueError, match="cannot stand in a batch script"):
         script(project=project)
+
+
+def test_every_type_of_a_job_file_stands_in_the_script() -> None:
+    kind, gpu_type = "k" * 40, "NVIDIA " + "t" * 73
+    gres = {f"{kind}:{gpu_type}": 1, f"shard:{gpu_type}": 2}
+    asked = ResourcesFile.model_validate({"gpu": f"{gpu_type}:2", "gres": gres})
+    assert asked.gpu is not None
+    text = script(resources=Resources(gpu=asked.gpu, gres=asked.gres or {}))
+    assert f"2 {gpu_type} GPUs, 1 {kind}:{gpu_type}, 2 shard:{gpu_type}\n" in text
 
 
 def test_a_gpu_type_that_is_no_plain_word_is_refused() -> None:

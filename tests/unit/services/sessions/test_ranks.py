@@ -89,6 +89,7 @@ def test_ranks_that_cannot_be_laid_out_are_refused_with_what_can(
         {"ranks": 1_000_000},
         {"ranks": "4"},
         {"gpu": "two a100"},
+        {"gpu": "2 a100"},
         {"python": "python3"},
         {"python": "/usr/bin/python\n"},
         {"idle": 0},
