@@ -97,11 +97,18 @@ def jobs_folder(place: JobLocation) -> Iterator[int]:
     """Open the folder that contains all job folders of the account, after checking its owner and
     mode.
 
-    Any other account that can write to it could replace a job's script, which runs as this account.
+    Any other account that can write to it could replace a job's script, which runs as this account;
+    so could the owner of a link to it.
 
     Raises:
-        Unavailable: another account owns the folder, or can write to it.
+        Unavailable: another account owns the folder or a link in its place, or can write to it.
     """
+    link = os.lstat(root_path(place))
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in (0, os.geteuid()):
+        raise Unavailable(
+            f"{root_path(place)} is a link of uid {link.st_uid}, which could lead to another folder at "
+            "any time. Nothing is written or read there: ask an administrator to remove it."
+        )
     with opened(str(root_path(place)), FOLDER) as root:
         facts = os.fstat(root)
         others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX

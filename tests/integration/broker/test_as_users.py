@@ -80,6 +80,29 @@ async def test_files_are_not_created_in_folders_writable_by_others(
         os.chown(folder, shared_bench.uid("anna"), -1)
 
 
+async def test_a_link_of_another_account_in_the_place_of_the_jobs_folder_leads_nowhere(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    """It leads to a folder of the user, and could lead to another one when the job starts."""
+    place = shared_bench.place("anna", uuid4())
+    await files.create(place, {"token": b"one"})
+    folder = Path(place.folder).parent
+    moved = folder.rename(folder.with_name("moved"))
+    try:
+        folder.symlink_to(moved)
+        os.lchown(folder, shared_bench.uid("ben"), -1)
+        with pytest.raises(Unavailable, match="is a link of uid"):
+            await files.create(place, {"token": b"two"})
+        with pytest.raises(Unavailable, match="is a link of uid"):
+            await files.fence(place, None)
+        assert Path(moved, str(place.job_id), "1", "token").read_bytes() == b"one"
+        os.lchown(folder, shared_bench.uid("anna"), -1)
+        await files.create(place, {"token": b"three"})
+    finally:
+        folder.unlink()
+        moved.rename(folder)
+
+
 async def test_a_fence_in_a_folder_that_is_not_there_proves_nothing(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
