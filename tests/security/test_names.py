@@ -20,24 +20,33 @@ Make = Callable[..., AbstractAsyncContextManager[Stage]]
 
 
 class FixedDirectory:
-    """Directory that reports what was typed as the name, with one password for all."""
+    """Directory that reports what was typed as the name, with one password for all.
+
+    Args:
+        has_subjects: whether it identifies users by more than their names.
+    """
 
     name = "ldap"
+
+    def __init__(self, *, has_subjects: bool) -> None:
+        self._has_subjects = has_subjects
 
     async def authenticate(
         self, username: str, password: str, stored: str | None
     ) -> Identity | None:
-        return Identity(username, subject=username) if password == PASSWORD else None
+        subject = username if self._has_subjects else None
+        return Identity(username, subject=subject) if password == PASSWORD else None
 
 
 @pytest.fixture
 def stage_of(tmp_path: Path, blank: Path) -> Make:
     @asynccontextmanager
-    async def make(**overrides: Any) -> AsyncIterator[Stage]:
+    async def make(*, has_subjects: bool = True, **overrides: Any) -> AsyncIterator[Stage]:
         folder = tmp_path / "stage"
         folder.mkdir()
+        directory = FixedDirectory(has_subjects=has_subjects)
         async with open_stage(
-            folder, blank, lambda settings, clock: [FixedDirectory()], **overrides
+            folder, blank, lambda settings, clock: [directory], **overrides
         ) as stage:
             yield stage
 
@@ -77,6 +86,22 @@ async def test_two_identities_never_reach_one_account(stage_of: Make) -> None:
         assert await log_in(stage, "Ada@a.example") == "ada"
         # A domain that is not listed stays, and so does the account apart.
         assert await log_in(stage, "ada@c.example") == "ada@c.example"
+
+
+async def test_a_source_with_nothing_but_names_gives_each_one_account(stage_of: Make) -> None:
+    names = {"ldap": {"domains": ["a.example", "b.example"], "lower_case": True}}
+    async with stage_of(has_subjects=False, auth={"names": names}) as stage:
+        for spelling in ("Ada@a.example", "ada@a.example", "ADA@A.example"):
+            assert await log_in(stage, spelling) == "ada"
+        for other in ("ada@b.example", "ada"):
+            with pytest.raises(LoginDenied, match="another identity"):
+                await log_in(stage, other)
+            assert (await last_entry(stage))[1:] == ("denied", "name_taken")
+        assert await log_in(stage, "sam") == "sam"
+        # Letters that look alike, which only some directories take for one.
+        for other in ("\u017fam", "\uff53am"):
+            with pytest.raises(LoginDenied, match="gives no account"):
+                await log_in(stage, other)
 
 
 async def test_identities_that_arrive_at_once_share_no_account(stage_of: Make) -> None:

@@ -21,7 +21,6 @@ from typing_extensions import override
 from aitne.core.errors import SetupError, Unavailable
 from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
-from aitne.core.users.names import name_key
 from aitne.core.users.settings import LdapSettings
 from aitne.host.password_file import read_password
 
@@ -93,8 +92,6 @@ class LdapIdentity(FormSource):
         require_group(name, groups, self._settings.allowed_groups)
         return Identity(
             name=name,
-            # Directories ignore the case of names, so one identity may be written in several ways.
-            subject=name_key(name),
             display_name=_first(entry, self._settings.display_name_attribute),
             mail=_first(entry, self._settings.mail_attribute),
             role=role_by_groups(groups, self._settings.admin_groups),

@@ -30,7 +30,7 @@ class Identity:
     role: Role | None = None
     subject: str | None = None
     """Identifier of the account in the identity source, which stays the same if the login name
-    changes or is given to another user.
+    changes or is given to another user. None: the login name identifies the account.
     """
 
 

@@ -124,6 +124,14 @@ def name_key(name: str) -> str:
     return unicodedata.normalize("NFKC", folded)
 
 
+def identity_key(name: str) -> str:
+    """Return the key of an identity for which its source has only a name. It is equal for names that
+    differ only in the capital letters A to Z, which directories ignore; other characters are equal
+    in some directories only.
+    """
+    return name.lower() if name.isascii() else name
+
+
 def owner_of_account(account: str, accounts: Mapping[str, str]) -> str | None:
     """Return the user to whom ``accounts`` (the setting ``[accounts] map``) gives the Unix account;
     None if it gives that account to no user.

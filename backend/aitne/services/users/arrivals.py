@@ -24,7 +24,7 @@ from aitne.core.ports.identity import (
 )
 from aitne.core.ports.store import Store, UserStore
 from aitne.core.settings import Settings
-from aitne.core.users.names import account_of
+from aitne.core.users.names import account_of, identity_key
 from aitne.services.users.shared_account import check_another_user
 
 log = logging.getLogger(__name__)
@@ -196,8 +196,9 @@ class LoginService:
         return name
 
     async def _account(self, source: str, identity: Identity) -> User:
-        if identity.subject is not None:
-            existing = await self._store.user_of_subject(source, identity.subject)
+        subject = _subject(source, identity)
+        if subject is not None:
+            existing = await self._store.user_of_subject(source, subject)
             if existing is not None:
                 return existing
         name = self._name(source, identity)
@@ -217,9 +218,7 @@ class LoginService:
                 f"aitne admin user set {name} --source {source}",
                 "name_taken",
             )
-        if identity.subject is None:
-            return user
-        return await self._tie(source, name, identity.subject)
+        return user if subject is None else await self._tie(source, name, subject)
 
     async def _tie(self, source: str, name: str, subject: str) -> User:
         """Bind the account to the identity, which is then the only one of the source that reaches
@@ -264,9 +263,17 @@ class LoginService:
             await self._store.create_user(user, None, Project(name=project, created_at=now))
         except Conflict:
             return await self._account(source, identity)  # created by a concurrent request
-        if identity.subject is not None:
-            return await self._tie(source, name, identity.subject)
-        return user
+        subject = _subject(source, identity)
+        return user if subject is None else await self._tie(source, name, subject)
+
+
+def _subject(source: str, identity: Identity) -> str | None:
+    """Return the text that identifies the identity in its source; None if the name of its account
+    does.
+    """
+    if identity.subject is not None or source in _TYPED:
+        return identity.subject
+    return identity_key(identity.name)
 
 
 def default_project_of(name: str) -> str:

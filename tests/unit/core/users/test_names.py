@@ -23,7 +23,7 @@ from aitne.core.ports.accounting import AddAccount, AddMember, RemoveMember, Set
 from aitne.core.sessions.hosts import user_label
 from aitne.core.sessions.names import session_url
 from aitne.core.storage.areas import AreaOwner, fill
-from aitne.core.users.names import NameRule, NameRules, account_of, name_key
+from aitne.core.users.names import NameRule, NameRules, account_of, identity_key, name_key
 from aitne.services.users.arrivals import default_project_of
 
 NAMES = st.from_regex(USER_NAME.rstrip("$"), fullmatch=True)
@@ -110,6 +110,11 @@ def test_names_that_look_alike_have_one_key() -> None:
     assert len({name_key(name) for name in ("Ada", "ADA", "ada", "\uff21da", "\uff41DA")}) == 1
     assert name_key("ad\u00e9") == name_key("ade\u0301")
     assert name_key("ada") != name_key("adb")
+
+
+def test_identity_with_a_name_alone_is_the_same_but_for_capitals() -> None:
+    assert identity_key("Ada@A.example") == identity_key("ada@a.example")
+    assert len({identity_key(name) for name in ("sam", "\u017fam", "\uff53am", "s\u0430m")}) == 4
 
 
 def test_an_account_of_another_user_is_refused() -> None:
