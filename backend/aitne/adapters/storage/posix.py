@@ -7,6 +7,7 @@ from __future__ import annotations
 import fcntl
 import grp
 import os
+import pwd
 import struct
 from collections.abc import Sequence
 
@@ -43,12 +44,12 @@ class PosixStorage:
         has_quotas = facts.available and mount is not None and mount.kind not in _NO_QUOTAS
         if not has_quotas or mount is None or not self._tools.has("quota"):
             return facts
-        asks = [("-u", user)]
+        asks = [("-u", _uid(user))]
         if area.kind is AreaKind.PROJECT:
             if number := _project_number(area.path):
                 asks.append(("-P", str(number)))
-            if area.project is not None and _is_group(area.project):
-                asks.append(("-g", area.project))
+            if area.project is not None and (gid := _gid(area.project)) is not None:
+                asks.append(("-g", gid))
         of_user, *of_project = self._quotas(asks, mount.point)
         project_quotas = (quota for quota in of_project if quota is not None)
         return facts.model_copy(
@@ -105,9 +106,19 @@ def _project_number(path: str) -> int:
         os.close(folder)
 
 
-def _is_group(name: str) -> bool:
+def _uid(name: str) -> str:
+    """Return the account's uid for ``quota``, which takes a name of digits for a uid; the name if
+    there is no such account.
+    """
     try:
-        grp.getgrnam(name)
+        return str(pwd.getpwnam(name).pw_uid)
     except KeyError:
-        return False
-    return True
+        return name
+
+
+def _gid(name: str) -> str | None:
+    """Return the gid of a group as text; None if there is no such group."""
+    try:
+        return str(grp.getgrnam(name).gr_gid)
+    except KeyError:
+        return None
