@@ -62,7 +62,7 @@ modules out."
 # Lmod, and Environment Modules from 4 on, say by their exit status whether a module was loaded.
 aitne_reports() {
   [[ -n ${LMOD_VERSION:-} ]] || module --version 2>&1 </dev/null \
-    | grep -Eq '^Modules Release ([4-9]|[1-9][0-9])'
+    | grep -Eq '^Modules (Release ([4-9]|[1-9][0-9])|based on Lua)'
 }
 
 aitne_no_module() {

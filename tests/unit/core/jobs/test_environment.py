@@ -57,6 +57,10 @@ MODULES_5 = r"""() {
         *) echo "ERROR: Unable to locate a modulefile for '$2'" >&2; return 1 ;;
     esac
 }"""
+# A job that a shell without Lmod's initialization has submitted lacks LMOD_VERSION.
+LMOD = MODULES_5.replace(
+    "Modules Release 5.2.0 (2022-11-08)", "Modules based on Lua: Version 8.7.14  2022-10-18 10:17"
+)
 MODULES_3 = r"""() {
     case "$1 $2" in
         "--version "*) echo "VERSION=3.2.10" >&2 ;;
@@ -70,6 +74,8 @@ MODULES_3 = r"""() {
     ("function", "name", "code", "told"),
     [
         (MODULES_5, "gcc/12", 0, ""),
+        (LMOD, "gcc/12", 0, ""),
+        (LMOD, "gcc/99", EXIT_ENVIRONMENT, "Similar ones there: gcc/12.3 gcc/13.1."),
         (MODULES_5, "gcc/99", EXIT_ENVIRONMENT, "Similar ones there: gcc/12.3 gcc/13.1."),
         (MODULES_3, "gcc/12.3", 0, ""),
         (MODULES_3, "gcc/12", EXIT_ENVIRONMENT, "no module there has a similar name"),
