@@ -174,10 +174,7 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
 def repair_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> None:
     """Install the packages again that were changed in the virtual environment ``name`` in
     ``folder`` since it was created with the interpreter ``python``; the others, and packages that
-    its lock file does not name, stay.
-
-    Raises:
-        SetupError: they could not be installed; the message ends with the output of pip.
+    its lock file does not name, stay. If they cannot be installed, ``say`` gets the reason.
     """
     lock = LOCKS / f"{name}.txt"
     if not changed_packages(folder, lock):
@@ -194,7 +191,14 @@ def repair_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -
         packages = ["--no-deps", "--force-reinstall", *lines]
         if _own_pip(python) and _install_with_uv(name, folder, packages, lambda: None, say):
             return
-        _run(name, _pip_install(python, folder, packages), lambda line: None)
+        try:
+            _run(name, _pip_install(python, folder, packages), lambda line: None)
+        except SetupError as error:
+            # A platform without a way to a package index starts with what still works.
+            say(
+                f"{error.message} The platform starts, but what needs these packages may fail; "
+                "`aitne admin doctor` names the command that installs them."
+            )
 
 
 def repair_command(folder: Path, lines: Sequence[str]) -> str:

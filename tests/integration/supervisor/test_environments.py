@@ -69,6 +69,12 @@ def test_packages_that_a_job_has_changed_are_installed_again(
     subprocess.run([*pip, "install", "-q", "traitlets==4.0", "users_own"], check=True)
     lock = locks / "session.txt"
     assert changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
+    monkeypatch.setenv("PIP_FIND_LINKS", str(locks))
+    environments.ensure(steps.append, ["session"])
+    assert "The platform starts, but what needs these packages may fail" in steps[-1]
+    assert changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    steps.clear()
     environments.ensure(steps.append, ["session"])
     assert "jupyterlab==4.5, Traitlets==5.1" in steps[0]
     assert changed_packages(folder, lock, files=True) == []
