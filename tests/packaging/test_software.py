@@ -50,7 +50,9 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
         software.ensure(settings(tmp_path), print)
 
 
-def test_complete_software_folder_is_left_unchanged(tmp_path: Path) -> None:
+def test_complete_software_folder_is_left_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = settings(tmp_path)
     folder = SoftwareFolder(given)
     folder.write_files()
@@ -60,10 +62,23 @@ def test_complete_software_folder_is_left_unchanged(tmp_path: Path) -> None:
     for line in (environments.LOCKS / "session.txt").read_text().split():
         (packages / f"{line.replace('-', '_').replace('==', '-')}.dist-info").mkdir()
     (folder.session_env / software.MARKER).write_text(f"{version}\n")
+    packages = folder.session_env / "lib" / f"python{version}" / "site-packages"
+    lines = (environments.LOCKS / "session.txt").read_text().split()
+    installed = [f"{line.replace('-', '_').replace('==', '-')}.dist-info" for line in lines]
+    for name in installed:
+        (packages / name).mkdir(parents=True)
     said: list[str] = []
-    software.ensure(given, said.append)
+    assert software.ensure(given, said.append)
     assert said == []
     assert software.session_env(given) == folder.session_env
+
+    # Changed packages without a way to a package index.
+    (packages / installed[0]).rmdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    assert not software.ensure(given, said.append)
+    assert f"these packages are installed again: {lines[0]}." in said[0]
+    assert "What needs these packages may fail" in said[-1]
 
 
 def test_a_given_environment_wins_if_it_is_one(

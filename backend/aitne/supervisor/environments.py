@@ -171,34 +171,39 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
     _run(name, _pip_install(python, folder, packages), watch)
 
 
-def repair_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> None:
+def repair_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> bool:
     """Install the packages again that were changed in the virtual environment ``name`` in
     ``folder`` since it was created with the interpreter ``python``; the others, and packages that
-    its lock file does not name, stay. If they cannot be installed, ``say`` gets the reason.
+    its lock file does not name, stay. Return False, after a line with the reason, if they cannot be
+    installed: a platform without a way to a package index starts with what still works.
     """
     lock = LOCKS / f"{name}.txt"
     if not changed_packages(folder, lock):
-        return
-    with only_builder(folder, lambda: say("another process repairs it; waiting")):
-        lines = changed_packages(folder, lock)
-        if not lines:
-            return
+        return True
+    try:
+        with only_builder(folder, lambda: say("another process repairs it; waiting")):
+            _install_changed(name, folder, python, say)
+    except (SetupError, OSError) as error:
         say(
-            f"The {name} environment in {folder} was changed since it was created; these packages are "
-            f"installed again: {', '.join(lines)}. Packages of your own belong in an environment of your "
-            "own: `python3 -m venv FOLDER`, and `environment.venv` in the job file."
+            f"{error} What needs these packages may fail; `aitne admin doctor` names the command that "
+            "installs them."
         )
-        packages = ["--no-deps", "--force-reinstall", *lines]
-        if _own_pip(python) and _install_with_uv(name, folder, packages, lambda: None, say):
-            return
-        try:
-            _run(name, _pip_install(python, folder, packages), lambda line: None)
-        except SetupError as error:
-            # A platform without a way to a package index starts with what still works.
-            say(
-                f"{error.message} The platform starts, but what needs these packages may fail; "
-                "`aitne admin doctor` names the command that installs them."
-            )
+        return False
+    return True
+
+
+def _install_changed(name: str, folder: Path, python: Sequence[str], say: Progress) -> None:
+    lines = changed_packages(folder, LOCKS / f"{name}.txt")
+    if not lines:
+        return
+    say(
+        f"The {name} environment in {folder} was changed since it was created; these packages are "
+        f"installed again: {', '.join(lines)}. Packages of your own belong in an environment of your "
+        "own: `python3 -m venv FOLDER`, and `environment.venv` in the job file."
+    )
+    packages = ["--no-deps", "--force-reinstall", *lines]
+    if not _own_pip(python) or not _install_with_uv(name, folder, packages, lambda: None, say):
+        _run(name, _pip_install(python, folder, packages), lambda line: None)
 
 
 def repair_command(folder: Path, lines: Sequence[str]) -> str:

@@ -38,9 +38,10 @@ def session_env(settings: Settings) -> Path:
     return Path(override).absolute() if override else SoftwareFolder(settings).session_env
 
 
-def ensure(settings: Settings, progress: Progress) -> None:
+def ensure(settings: Settings, progress: Progress) -> bool:
     """Create the environments that are missing or were made with another Python, and install changed
-    packages again; ``progress`` is called with one line per step.
+    packages again; ``progress`` is called with one line per step. Return False if changed packages
+    could not be installed.
 
     Raises:
         SetupError: the software cannot be created here; the message contains the reason and what to
@@ -57,14 +58,14 @@ def ensure(settings: Settings, progress: Progress) -> None:
                 f"AITNE_SESSION_ENV names {override}, which is not a virtual environment. Correct the "
                 "variable, or unset it to have the environment created."
             )
-        return
+        return True
     python = [*settings.slurm.command_prefix, settings.slurm.python]
     version = _version(python)
     if _made_by(folder.session_env) == version:
-        repair_venv("session", folder.session_env, python, progress)
-        return
+        return repair_venv("session", folder.session_env, python, progress)
     _check_version(settings, version)
     _make(folder, python, version, progress)
+    return True
 
 
 def _make(folder: SoftwareFolder, python: Sequence[str], version: str, progress: Progress) -> None:

@@ -71,7 +71,7 @@ def test_packages_that_a_job_has_changed_are_installed_again(
     assert changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
     monkeypatch.setenv("PIP_FIND_LINKS", str(locks))
     environments.ensure(steps.append, ["session"])
-    assert "The platform starts, but what needs these packages may fail" in steps[-1]
+    assert "What needs these packages may fail" in steps[-1]
     assert changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     steps.clear()

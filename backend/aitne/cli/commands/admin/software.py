@@ -21,6 +21,7 @@ def software(data_dir: DataDir = None) -> int:
     from aitne.supervisor import software as made
 
     settings = load_settings(None if data_dir is None else Path(data_dir))
-    made.ensure(settings, output.say)
+    if not made.ensure(settings, output.say):
+        return 1
     output.say(f"{settings.slurm.software_dir} has the software for the nodes.")
     return 0
