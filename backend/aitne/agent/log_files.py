@@ -45,7 +45,9 @@ def _values(spec: Spec, environ: Mapping[str, str]) -> dict[str, int | str]:
     array = _number(environ.get("SLURM_ARRAY_JOB_ID")) or number
     values: dict[str, int | str] = {"A": array, "a": index, "b": index % 10, "j": number}
     values |= {"J": number, "n": 0, "t": 0, "r": spec.restart_count}
-    return values | {"N": spec.node, "s": "batch", "u": user}
+    # Slurm takes the name of the machine, which may have another name as a node.
+    host = os.uname().nodename.partition(".")[0]
+    return values | {"N": host, "s": "batch", "u": user}
 
 
 def _number(text: str | None) -> int:

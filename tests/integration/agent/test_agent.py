@@ -372,7 +372,10 @@ def test_log_appears_at_the_paths_of_the_job_file(job: Job, tmp_path: Path) -> N
 
     assert job.run("echo said", log_files=paths) == 0
 
-    named = tmp_path / "%j{u}-{0}-0012-12-4294967294-4-node01-batch-0-0-%.txt"
+    host = os.uname().nodename.partition(".")[
+        0
+    ]  # as with sbatch, also if the node has another name
+    named = tmp_path / f"%j{{u}}-{{0}}-0012-12-4294967294-4-{host}-batch-0-0-%.txt"
     assert named.read_text() == stale.read_text() == job.log
     assert "said" in job.log
     for path in (folder, taken, tmp_path / "missing/x"):
