@@ -325,6 +325,8 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
 def _run(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     """Run the commands of the job one after the other, then the session's app, and return the
     outcome."""
+    # The mode of the job's own log; srun in the job would take it for the files of its steps.
+    os.environ.pop("SLURM_OPEN_MODE", None)
     if spec.launch.env_prefix is None:
         # The agent's own environment is the programs', so that PATH finds them.
         os.environ["PATH"] = os.pathsep.join([*spec.path, os.environ.get("PATH") or os.defpath])
@@ -340,10 +342,9 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
             f"the working directory {workdir} cannot be entered: {error.strerror}",
         )
     os.environ["PWD"] = workdir
-    # With sbatch it is the folder of the submission, which for a job is its working directory.
-    os.environ["SLURM_SUBMIT_DIR"] = workdir
-    # The mode of the job's own log; srun in the job would take it for the files of its steps.
-    os.environ.pop("SLURM_OPEN_MODE", None)
+    # With sbatch it is the folder of the submission: of an imported script that with --chdir has another
+    # working directory, it is in the job file.
+    os.environ["SLURM_SUBMIT_DIR"] = spec.env.get("SLURM_SUBMIT_DIR", workdir)
     observer = Observer(spec, reporter, programs)
     try:
         return _run_all(spec, programs, reporter, observer)

@@ -120,11 +120,17 @@ def test_node_without_modules_and_conda_has_no_functions() -> None:
 def test_submit_dir_is_the_working_directory(job: Job) -> None:
     home = job.folder / "home" / "work"
     home.mkdir(parents=True)
-    variables = {"HOME": str(home.parent), "SLURM_SUBMIT_DIR": str(job.folder)}
-    around = {"SLURM_OPEN_MODE": "a"}  # of the log, and not of the files of srun in the job
+    variables = {"HOME": str(home.parent)}
+    around = {"SLURM_SUBMIT_DIR": str(job.folder)}
+    around["SLURM_OPEN_MODE"] = "a"  # of the log, and not of the files of srun in the job
     command = "cd / && cd $SLURM_SUBMIT_DIR && echo ${SLURM_OPEN_MODE-$PWD}"
     assert job.run(command, workdir="~/work", variables=variables, around=around) == 0
     assert job.log == f"{home}\n"
+    # Of an imported script with --chdir.
+    (job.folder / "fence").unlink()
+    variables["SLURM_SUBMIT_DIR"] = "/elsewhere"
+    assert job.run("echo $SLURM_SUBMIT_DIR $PWD", workdir="~/work", variables=variables) == 0
+    assert job.log == f"{home}\n/elsewhere {home}\n"
 
 
 def test_a_module_that_is_not_there_is_named_with_its_like(

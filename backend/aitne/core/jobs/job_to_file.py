@@ -9,7 +9,7 @@ from typing import Any
 from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobSpec, JobType, RetryPolicy
-from aitne.core.models.job_file import RESERVED_ENV
+from aitne.core.models.job_file import is_reserved
 from aitne.core.models.job_options import DEPENDENCIES, JobOptions, with_units
 from aitne.core.models.resources import ALL, MemoryRequest
 from aitne.core.units import format_duration, format_memory
@@ -21,7 +21,7 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
 
     Dependencies on other jobs are omitted too, because these jobs have ended or will end soon.
     """
-    env = {name: value for name, value in spec.env.items() if not name.startswith(RESERVED_ENV)}
+    env = {name: value for name, value in spec.env.items() if not is_reserved(name)}
     content: dict[str, Any] = {
         "type": spec.type.value if spec.type is JobType.SESSION else None,
         "name": spec.name,

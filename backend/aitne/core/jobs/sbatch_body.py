@@ -10,6 +10,9 @@ from aitne.core.jobs.sbatch_conversion import SbatchConversion
 from aitne.core.jobs.script_arguments import uses_arguments
 
 _BASH = "#!/bin/bash"
+_TO_SCRIPT = re.compile(
+    r"^[^#]*\bscancel\s(?:[^#;|&]*\s)?(?:-[A-Za-z]*b[A-Za-z]*|--b[a-z]*)(?:\s|$)"
+)
 _OWN_PATH = re.compile(r"^[^#]*\bCommand\b")
 
 
@@ -56,6 +59,20 @@ def check_own_record(lines: Sequence[str], begin: int, wish: SbatchConversion) -
             return
 
 
+def check_scancel(lines: Sequence[str], begin: int, wish: SbatchConversion) -> None:
+    """Add a note if the script sends a signal to batch scripts alone. ``begin`` is as for
+    ``read_body``.
+    """
+    for number, line in enumerate(lines[begin:], begin + 1):
+        if _TO_SCRIPT.search(line):
+            why = (
+                "signals all processes of the script if it is for a job of the platform, whose exit code "
+                "after TERM is 143 whatever a trap does"
+            )
+            wish.note(number, "scancel --batch", why)
+            return
+
+
 def check_submit_dir(lines: Sequence[str], begin: int, wish: SbatchConversion) -> None:
     """Add a note if the script reads ``SLURM_SUBMIT_DIR`` and the job has another folder there.
     ``begin`` is as for ``read_body``.
@@ -65,6 +82,6 @@ def check_submit_dir(lines: Sequence[str], begin: int, wish: SbatchConversion) -
     if "workdir" not in wish.fields:
         why = "is the job's folder here, with sbatch the one that it was called in: set `workdir`"
         wish.note(begin + 1, "SLURM_SUBMIT_DIR", why)
-    elif wish.fields["workdir"] != wish.folder:
+    elif wish.folder is None:
         why = f"is {wish.fields['workdir']} here; with --chdir sbatch sets the folder that it was called in"
         wish.note(begin + 1, "SLURM_SUBMIT_DIR", why)

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from aitne.core.cluster.settings import LAYOUT_OPTIONS
 from aitne.core.jobs import sbatch_amounts, sbatch_options
-from aitne.core.jobs.sbatch_body import check_own_record, check_submit_dir, read_body
+from aitne.core.jobs.sbatch_body import check_own_record, check_scancel, check_submit_dir, read_body
 from aitne.core.jobs.sbatch_call import WRAP, SbatchCall
 from aitne.core.jobs.sbatch_conversion import Note, SbatchConversion
 from aitne.core.jobs.sbatch_words import (
@@ -98,6 +98,7 @@ def import_sbatch(
     wish.fields["args"] = list(call.arguments)
     command = read_body(lines, begin, wish)
     check_own_record(lines, begin, wish)
+    check_scancel(lines, begin, wish)
     if synced is None:
         check_submit_dir(lines, begin, wish)
     if path not in (None, "-") and call.wrap is None and command is not None:
@@ -208,7 +209,8 @@ def _set_workdir(wish: SbatchConversion, synced: str | None) -> None:
             message = f"the job starts in a copy of {synced}, with sbatch it would start in {start}"
             wish.note(line, "workdir", message)
     elif "workdir" in wish.lines:
-        return
+        if wish.folder not in (None, wish.fields.get("workdir")):
+            wish.env["SLURM_SUBMIT_DIR"] = wish.folder
     elif wish.folder is None:
         wish.note(
             1,

@@ -18,6 +18,7 @@ from aitne.core.jobs.sbatch_names import (
     SITE,
 )
 from aitne.core.jobs.sbatch_words import SbatchOption, refuse
+from aitne.core.models.job_file import is_reserved
 from aitne.core.models.job_options import EXTRA, MOST_EXTRA, SIGNAL, SlurmOptions
 from aitne.core.units import format_duration, parse_array, parse_duration
 from aitne.topology.hostlist import expand_hostlist
@@ -85,8 +86,9 @@ def log_files(wish: SbatchConversion) -> list[str]:
         wish.lines.setdefault("log_files", option.line)
     mode = wish.logs.get("open-mode")
     if mode is not None:
+        appends = (mode.value or "").lower().startswith("a")
         message = "was left out: a file of `log_files` has the log of the last run only"
-        wish.note(mode.line, "--open-mode", message, changes_execution=False)
+        wish.note(mode.line, "--open-mode", message, changes_execution=appends)
     return paths
 
 
@@ -238,10 +240,12 @@ def _hold(wish: SbatchConversion, option: SbatchOption) -> None:
 
 def _dependency(wish: SbatchConversion, option: SbatchOption) -> None:
     wish.fields.pop("singleton", None)
+    wish.env.pop("SLURM_JOB_DEPENDENCY", None)
     kinds = re.split(r"[,?]", option.value or "")
     if "singleton" in kinds:
         wish.fields["singleton"] = True
         wish.lines["singleton"] = option.line
+        wish.env["SLURM_JOB_DEPENDENCY"] = "singleton"
     if kinds != ["singleton"]:
         wish.note(
             option.line,
@@ -304,9 +308,18 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 def _export(wish: SbatchConversion, option: SbatchOption) -> None:
+    text = option.value or ""
+    if text.upper() != "ALL":
+        # srun takes it as its own --export, unless the script unsets it.
+        wish.env["SLURM_EXPORT_ENV"] = text
+        wish.lines["env"] = option.line
+    if text.upper() not in ("ALL", "NIL"):
+        wish.env["SLURM_GET_USER_ENV"] = "1"
     for part in (option.value or "").split(","):
         name, equals, value = part.strip().partition("=")
-        if equals and _NAME.fullmatch(name):
+        if equals and is_reserved(name):
+            wish.note(option.line, "--export", f"{name} was left out: it belongs to the platform")
+        elif equals and _NAME.fullmatch(name):
             wish.env[name] = value
             wish.lines["env"] = option.line
         elif name == "ALL" or (name and name not in ("NONE", "NIL")):

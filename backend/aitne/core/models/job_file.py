@@ -50,6 +50,12 @@ RESERVED_ENV = (
 """Prefixes of variables that a job file's ``env`` must not set, because the platform, the scheduler
 and the runtimes use them.
 """
+SBATCH_ENV = frozenset(
+    {"SLURM_EXPORT_ENV", "SLURM_GET_USER_ENV", "SLURM_JOB_DEPENDENCY", "SLURM_SUBMIT_DIR"}
+)
+"""Variables with these prefixes that ``env`` may set, because sbatch sets them by its options and folder;
+programs of an imported script and ``srun`` read them.
+"""
 MAX_ENV_BYTES = 512 << 10
 """Maximum number of bytes of all names and values in ``env``; a program's arguments and environment
 have 2 MiB together.
@@ -60,6 +66,11 @@ MAX_SCRIPTS = 50
 """Maximum number of commands in a job that are scripts, because each becomes a file in the job
 folder.
 """
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a job file's ``env`` must not set the variable ``name``."""
+    return name.startswith(RESERVED_ENV) and name not in SBATCH_ENV
 
 
 def _listed(value: object) -> object:
@@ -217,7 +228,7 @@ class JobFile(JobOptions, Written):
     @classmethod
     def _env(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
-            if name.startswith(RESERVED_ENV):
+            if is_reserved(name):
                 raise ValueError(
                     f"{name} belongs to the platform; choose a name without its prefix"
                 )

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from aitne.core.models.base import Command, EnvName, EnvValue, MemoryBytes, Seconds, Strict, Written
 from aitne.core.models.image import BARE, IMAGE_REFERENCE
 from aitne.core.models.job import AppSpec, JobType, Readiness, Scalar
-from aitne.core.models.job_file import RESERVED_ENV
+from aitne.core.models.job_file import is_reserved
 from aitne.core.models.resources import Gpu, GpuRequest
 
 
@@ -190,7 +190,7 @@ class Template(Written):
     @classmethod
     def _env(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
-            if name.startswith(RESERVED_ENV):
+            if is_reserved(name):
                 raise ValueError(
                     f"{name} belongs to the platform; choose a name without its prefix"
                 )

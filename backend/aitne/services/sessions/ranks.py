@@ -16,7 +16,7 @@ from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import Job, JobFilter, JobType, Plan, RankGroupSpec
-from aitne.core.models.job_file import RESERVED_ENV, DistributedFile, JobFile
+from aitne.core.models.job_file import DistributedFile, JobFile, is_reserved
 from aitne.core.models.ranks import RanksFile
 from aitne.core.models.resources import GpuRequest, ResourcesFile
 from aitne.core.models.user import Actor
@@ -192,7 +192,7 @@ def job_file_of(session: Job, ranks: RanksFile) -> JobFile:
         datasets=[f"{dataset.name}:{dataset.version}" for dataset in spec.datasets],
         commands=[f"python -m {ENGINE}"],  # what ``Renderer`` starts, with the right interpreter
         distributed=DistributedFile(ranks_per_node=per_node),
-        env={k: value for k, value in spec.env.items() if not k.startswith(RESERVED_ENV)},
+        env={k: value for k, value in spec.env.items() if not is_reserved(k)},
         secrets=spec.secrets,
         workdir=spec.workdir,
         resources=ResourcesFile(

@@ -15,7 +15,7 @@ def test_a_job_says_what_made_it() -> None:
     spec = make_spec(
         name="edsr",
         commands=("set -e\npython train.py",),
-        env={"A": "1", "AITNE_PARAM_X": "2"},
+        env={"A": "1", "AITNE_PARAM_X": "2", "SLURM_EXPORT_ENV": "NONE"},
         environment={"modules": ("cuda/12.6",)},
         resources={
             "nodes": 2,
@@ -34,7 +34,7 @@ def test_a_job_says_what_made_it() -> None:
         "project": "vision",
         "environment": {"modules": ["cuda/12.6"]},
         "commands": ["set -e\npython train.py"],
-        "env": {"A": "1"},
+        "env": {"A": "1", "SLURM_EXPORT_ENV": "NONE"},
         "resources": {"nodes": 2, "cpu": 8, "memory": "16G", "gpu": "a100:4"},
         "max_duration": "1h30m",
         "retry": {"max": 2, "on": ["lost"]},

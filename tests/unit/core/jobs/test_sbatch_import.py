@@ -74,8 +74,21 @@ def noted(*lines: str) -> list[str]:
         ("--time=2-12", {"max_duration": "2d12h"}),
         ("--time 1-02:03:04", {"max_duration": "1d2h3m4s"}),
         ("-a 0-9:3%2", {"array": "0-9:3%2"}),
-        ("-D /data/x", {"workdir": "/data/x"}),
-        ("--export=NONE,A=1,B=x", {"env": {"A": "1", "B": "x"}}),
+        ("-D /data/x", {"workdir": "/data/x", "env": {"SLURM_SUBMIT_DIR": HERE}}),
+        (f"-D {HERE}", {}),
+        (
+            "--export=NONE,A=1,B=x",
+            {
+                "env": {
+                    "SLURM_EXPORT_ENV": "NONE,A=1,B=x",
+                    "SLURM_GET_USER_ENV": "1",
+                    "A": "1",
+                    "B": "x",
+                }
+            },
+        ),
+        ("--export=NONE", {"env": {"SLURM_EXPORT_ENV": "NONE", "SLURM_GET_USER_ENV": "1"}}),
+        ("--export=NIL", {"env": {"SLURM_EXPORT_ENV": "NIL"}}),
         ("-N2", {"resources": {"nodes": 2}}),
         ("-N 2-2", {"resources": {"nodes": 2}}),
         ("-c 8", {"resources": {"cpus_per_task": 8}}),
@@ -169,7 +182,10 @@ def noted(*lines: str) -> list[str]:
         ("--begin=now+2hours", {"begin": "2h"}),
         ("-b now+90", {"begin": "1m30s"}),
         ("-b now+1week --begin=now", {}),
-        ("-H -d singleton", {"singleton": True, "hold": True}),
+        (
+            "-H -d singleton",
+            {"singleton": True, "hold": True, "env": {"SLURM_JOB_DEPENDENCY": "singleton"}},
+        ),
         ("--nice=5", {"slurm": {"nice": 5}}),
         ("--exclusive=user", {"slurm": {"extra": ["--exclusive=user"]}}),
         ("--exclusive=user --exclusive", {"slurm": {"exclusive": True}}),
@@ -311,7 +327,7 @@ def test_the_last_of_an_option_counts() -> None:
         ("--export=ALL", "--export"),
         ("--exclusive=user", "--exclusive"),
         ("--signal=RB:USR1@60", "--signal"),
-        ("--export=SLURM_X=1", "env"),
+        ("--export=SLURM_X=1", "--export"),
     ],
 )
 def test_unsupported_sbatch_option_is_noted(line: str, option: str) -> None:
@@ -371,10 +387,31 @@ def test_directives_end_with_the_first_command() -> None:
     ]
 
 
-def test_submit_dir_of_a_script_with_another_folder_is_serious() -> None:
+@pytest.mark.parametrize(
+    "line",
+    ["scancel --batch -s TERM $SLURM_JOB_ID", "  scancel -b $id", "x && scancel -s USR1 --bat 7"],
+)
+def test_script_that_signals_batch_scripts_alone_has_a_note(line: str) -> None:
+    [note] = import_from(f"#!/bin/bash\nx=1\n{line}\n", HERE).notes
+    assert (note.line, note.option, note.changes_execution) == (3, "scancel --batch", True)
+
+
+@pytest.mark.parametrize("line", ["scancel $SLURM_JOB_ID", "# scancel -b 7", "scancel 7; ls -b"])
+def test_script_that_cancels_jobs_has_no_note(line: str) -> None:
+    assert import_from(f"#!/bin/bash\n{line}\nx=1\n", HERE).notes == ()
+
+
+def test_only_appending_to_a_file_of_the_log_is_serious() -> None:
+    for mode, serious in (("append", True), ("a", True), ("truncate", False), ("t", False)):
+        [note] = import_from(SCRIPT.format(f"#SBATCH --open-mode={mode}"), HERE).notes
+        assert (note.option, note.changes_execution) == ("--open-mode", serious)
+
+
+def test_submit_dir_without_a_known_folder_is_serious() -> None:
     script = "#!/bin/bash\n#SBATCH --chdir={}\ncd $SLURM_SUBMIT_DIR\n"
-    assert import_from(script.format(HERE), HERE).notes == ()
-    [note] = import_from(script.format("/x"), HERE).notes
+    for folder in (HERE, "/x"):
+        assert import_from(script.format(folder), HERE).notes == ()
+    [note] = import_from(script.format("/x")).notes
     assert (note.option, note.changes_execution) == ("SLURM_SUBMIT_DIR", True)
 
 
