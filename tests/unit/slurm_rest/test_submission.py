@@ -64,6 +64,8 @@ def test_submission_contains_all_sbatch_options() -> None:
     assert environment == [
         "PATH=/bin",
         "SLURM_CPUS_PER_TASK=4",
+        "SLURM_TRES_PER_TASK=cpu=4",
+        "SLURM_JOB_DEPENDENCY=afterok:11:12",
         "SLURM_SUBMIT_DIR=/home/alice/jobs/7/2",
         f"SLURM_SUBMIT_HOST={socket.gethostname()}",
         "SLURM_PRIO_PROCESS=0",
@@ -76,6 +78,8 @@ def test_submission_contains_all_sbatch_options() -> None:
         "open_mode": ["APPEND"],
         "nodes": "2",
         "cpus_per_task": 4,
+        "tres_per_task": "cpu=4",
+        "minimum_cpus": 8,
         "memory_per_node": {"set": True, "infinite": False, "number": 3072},
         "time_limit": {"set": True, "infinite": False, "number": 91},
         "tres_per_node": "gres/gpu:a100:2,gres/shard:1",
@@ -160,7 +164,28 @@ def test_the_same_for_22_05() -> None:
     assert once["requeue"] is False
     assert "requeue" not in lower_submission(once, 38)
     assert lower_submission(once, 38)["no_requeue"] is True
+    assert not {"tres_per_task", "minimum_cpus"} & old.keys()
+    assert "SLURM_TRES_PER_TASK" not in old["environment"]
     assert old["nodes"] == "2"  # it ignores the list of two numbers that it documents
+
+
+@pytest.mark.parametrize(
+    ("resources", "tasks", "cpus"),
+    [
+        ({"nodes": 2, "cpu": 2}, None, 4),
+        ({"nodes": 2, "cpu": 6, "tasks_per_node": 3, "cpus_per_task": 2}, 6, 12),
+        ({"nodes": 2, "cpu": 3, "tasks_per_node": 3}, 6, 6),
+        ({"tasks_per_node": 4, "cpu": 4, "sbatch_options": ("ntasks",)}, 4, 4),
+        ({"nodes": 2, "cpu": 1}, None, None),
+    ],
+)
+def test_slurm_gets_the_number_of_all_cpus(
+    resources: dict[str, object], tasks: int | None, cpus: int | None
+) -> None:
+    job = described(FULL.model_copy(update={"resources": Resources.model_validate(resources)}))
+    assert job is not None
+    assert (job.get("tasks"), job.get("minimum_cpus")) == (tasks, cpus)
+    assert lower_submission(job, 40).get("minimum_cpus") == cpus
 
 
 def test_hold_start_time_and_least_time_have_fields() -> None:

@@ -117,6 +117,18 @@ _NO_NODES_38 = frozenset(
 )
 
 
+def _submission_41_to_40(new: Record) -> Record:
+    """Convert a submission of v0.0.41 to v0.0.40, with which sbatch does not repeat the CPUs of a task
+    among its TRES.
+    """
+    old = {key: value for key, value in new.items() if key != "tres_per_task"}
+    if "environment" in new:
+        old["environment"] = [
+            entry for entry in new["environment"] if not entry.startswith("SLURM_TRES_PER_TASK=")
+        ]
+    return old
+
+
 def _submission_40_to_38(new: Record) -> Record:
     """Convert a submission of v0.0.40 to v0.0.38: lists of words become words, objects become
     numbers, and GRES are in a separate field.
@@ -127,7 +139,7 @@ def _submission_40_to_38(new: Record) -> Record:
         raise NotExpressible("22.05 documents a number but reads a date")
     if not new.keys().isdisjoint(_NO_NODES_38):
         raise NotExpressible("22.05 documents no fields for single nodes and switches")
-    old = dict(new)
+    old = {key: value for key, value in new.items() if key != "minimum_cpus"}
     for key in ("time_limit", "time_minimum", "memory_per_node", "memory_per_cpu", "priority"):
         if key in new:
             old[key] = _plain(new[key])
@@ -170,7 +182,7 @@ def _words(value: object) -> list[str]:
 
 SUBMISSIONS: Mapping[int, tuple[int, Step]] = {
     42: (41, dict),
-    41: (40, dict),
+    41: (40, _submission_41_to_40),
     40: (38, _submission_40_to_38),
 }
 

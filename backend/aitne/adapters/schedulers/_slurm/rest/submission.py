@@ -221,12 +221,13 @@ def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields |
             job |= fields
         except (_NoField, ValueError):
             return None
-    if "tasks_per_node" in job and "tasks" not in job and job.get("nodes", "").isdecimal():
-        job["tasks"] = int(job["nodes"]) * job["tasks_per_node"]  # as sbatch does
+    job |= _as_sbatch_counts(job)
     # Variables that sbatch sets: srun and the job's programs read them.
     variables = {
         "SLURM_GPUS_PER_NODE": values.get("gpus-per-node"),
         "SLURM_CPUS_PER_TASK": job.get("cpus_per_task"),
+        "SLURM_TRES_PER_TASK": job.get("tres_per_task"),
+        "SLURM_JOB_DEPENDENCY": job.get("dependency"),
         "SLURM_NTASKS_PER_NODE": job.get("tasks_per_node"),
         "SLURM_SUBMIT_DIR": job.get("current_working_directory"),
         "SLURM_SUBMIT_HOST": socket.gethostname(),
@@ -235,3 +236,19 @@ def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields |
     variables = {key: value for key, value in variables.items() if value is not None}
     both = {**environment, **variables}
     return job | {"environment": [f"{key}={value}" for key, value in both.items()]}
+
+
+def _as_sbatch_counts(job: Fields) -> Fields:
+    """Return the fields about tasks and CPUs that sbatch computes from its options."""
+    nodes = int(job["nodes"]) if job.get("nodes", "").isdecimal() else None
+    fields: Fields = {}
+    tasks = job.get("tasks")
+    if tasks is None and nodes is not None and "tasks_per_node" in job:
+        tasks = fields["tasks"] = nodes * job["tasks_per_node"]
+    cpus = job.get("cpus_per_task")
+    if cpus is not None:
+        fields["tres_per_task"] = f"cpu={cpus}"
+    if cpus is not None or tasks is not None:
+        # Of a waiting job, Slurm shows and limits these.
+        fields["minimum_cpus"] = (tasks or nodes or 1) * (cpus or 1)
+    return fields
