@@ -95,6 +95,9 @@ def test_field_unknown_to_the_broker_is_left_out_or_refused(path: tuple[str, ...
     for unset in (None, False, []):
         jsonschema.validate(older_request("submit", with_value(unset), OLDER), schema)
     for value in (0, 1, True, "x", ["1"]):
+        if path in versions.DISPLAYED:
+            jsonschema.validate(older_request("submit", with_value(value), OLDER), schema)
+            continue
         with pytest.raises(SchedulerRejected, match=r"release 0\.1\.0") as caught:
             older_request("submit", with_value(value), OLDER)
         assert caught.value.field == path[-1]

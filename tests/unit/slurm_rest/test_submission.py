@@ -246,6 +246,8 @@ def test_unsupported_option_is_submitted_by_sbatch() -> None:
     assert job["kill_warning_flags"] == ["BATCH_JOB"]
     with pytest.raises(NotExpressible):
         lower_submission(job, 38)
+    assert "argv" not in lower_submission({"argv": ["/opt/job.sh", "4"]}, 38)
+    assert lower_submission({"argv": ["/opt/job.sh", "4"]}, 40) == {"argv": ["/opt/job.sh", "4"]}
     steps = described(
         FULL.model_copy(update={"slurm": SlurmOptions(signal="steps:USR1@120"), "max_requeues": 0})
     )

@@ -149,6 +149,10 @@ class SlurmScheduler(SlurmCliScheduler):
             job = describe(options, await asyncio.to_thread(self._environment, request))
             if job is None:
                 return await super().submit(request)
+            if request.command:
+                # Command= of scontrol; sbatch sets it to the path of the file that it reads, which
+                # is not the job's batch script.
+                job["argv"] = [*request.command]
             await self._create_files(request)
             return await self._post(self._rest, request, job)
         except (NotExpressible, NotReached, NotUnderstood) as error:

@@ -43,7 +43,7 @@ from aitne.core.broker.storage import (
 )
 from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
 from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
-from aitne.core.models.job_options import MOST_DEPENDENCIES
+from aitne.core.models.job_options import MOST_ARGS, MOST_DEPENDENCIES, Argument
 from aitne.core.models.limits import HeldLimit, HeldLimits, LimitUsage, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
@@ -119,6 +119,7 @@ class WireRequest(SubmitRequest, extra="forbid"):
     afternotok: SchedulerIds = ()
     aftercorr: SchedulerIds = ()
     max_requeues: int | None = Field(0, ge=0, le=1_000)
+    command: Annotated[tuple[Argument, ...], Field(max_length=MOST_ARGS + 1)] = ()
 
 
 class WireRun(Run, extra="forbid"):

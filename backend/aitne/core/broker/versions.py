@@ -61,12 +61,15 @@ _SUBMISSION_SINCE: Mapping[tuple[str, ...], int] = {
         ("slurm", "exclude"),
         ("slurm", "nice"),
         ("slurm", "time_min"),
+        ("command",),
     )
 }
 LEFT_TO_SCHEDULER = (("request", "resources", "memory_request"), ("request", "default_time_limit"))
 """Fields of a submission that say which amounts the scheduler decides. An older broker requests the
 amounts that are expected.
 """
+DISPLAYED = frozenset({("request", "command")})
+"""Fields without which the job is the same, so that an older broker does not get them."""
 FIELDS_SINCE: Mapping[str, Mapping[tuple[str, ...], int]] = {
     "submit": _SUBMISSION_SINCE,
     "forecast": _SUBMISSION_SINCE,
@@ -123,8 +126,8 @@ def older_request(verb: str, args: Mapping[str, Any], broker: Welcome) -> Mappin
 
     Raises:
         NotSupported: the broker's version lacks the verb.
-        SchedulerRejected: a field is set that the broker's version lacks. Without it the job would
-            not be what was asked for.
+        SchedulerRejected: a field is set that the broker's version lacks, and without which the job
+            would not be what was asked for.
     """
     if VERBS_SINCE.get(verb, 1) > broker.protocol:
         raise NotSupported(
@@ -135,7 +138,7 @@ def older_request(verb: str, args: Mapping[str, Any], broker: Welcome) -> Mappin
         args = _decided(args)
     for path, since in FIELDS_SINCE.get(verb, {}).items():
         if since > broker.protocol:
-            args = _without(args, path, broker)
+            args = _without(args, path, broker, needed=path not in DISPLAYED)
     return args
 
 
@@ -160,14 +163,16 @@ def newer_answer(verb: str, answer: Any, broker: Welcome) -> Any:
     return answer
 
 
-def _without(args: Mapping[str, Any], path: tuple[str, ...], broker: Welcome) -> Mapping[str, Any]:
+def _without(
+    args: Mapping[str, Any], path: tuple[str, ...], broker: Welcome, *, needed: bool
+) -> Mapping[str, Any]:
     name, *rest = path
     if name not in args:
         return args
     if rest:
-        return {**args, name: _without(args[name], tuple(rest), broker)}
+        return {**args, name: _without(args[name], tuple(rest), broker, needed=needed)}
     value = args[name]
-    if not (value is None or value is False or value == []):
+    if needed and not (value is None or value is False or value == []):
         raise SchedulerRejected(
             f"The broker is of release {broker.release} and would not heed `{name}`. Leave it out, "
             "or have the broker updated to the platform's release.",

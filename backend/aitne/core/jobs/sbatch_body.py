@@ -54,7 +54,10 @@ def check_own_record(lines: Sequence[str], begin: int, wish: SbatchConversion) -
         return
     for number, line in enumerate(body, begin + 1):
         if _OWN_PATH.search(line):
-            why = "of `scontrol show job` is (null), because the platform submits a script of its own: read $0"
+            why = (
+                "of `scontrol show job` is the script only where the platform submits by the "
+                "slurmrestd of a release after 22.05, else (null): read $0"
+            )
             wish.note(number, "Command=", why)
             return
 

@@ -87,6 +87,10 @@ class SubmitRequest(Frozen):
     None: they are not known, or not needed.
     """
     slurm: SlurmOptions = SlurmOptions()
+    command: tuple[str, ...] = ()
+    """Path of the batch script that the job runs a copy of, and its arguments, which the scheduler
+    shows with the job where it can; empty: there is none.
+    """
 
 
 class Run(Frozen):

@@ -17,7 +17,7 @@ from aitne.core.jobs.agent_protocol import (
     AgentSetting,
     AgentSpec,
 )
-from aitne.core.jobs.commands import argv_of, interpreter
+from aitne.core.jobs.commands import argv_of
 from aitne.core.jobs.environment import wrap
 from aitne.core.jobs.layout import AGENT_SPEC, NOTEBOOK, TOKEN, TOPOLOGY, command_name
 from aitne.core.jobs.log_pattern import format_of, without_backslashes
@@ -50,6 +50,7 @@ from aitne.services.jobs.rank_variables import (
     rank_group_variables,
     rank_variables,
 )
+from aitne.services.jobs.scripts import displayed_command, script_files, script_signal
 from aitne.topology.hostlist import compress_hostlist
 
 ENGINE = "aitne.notebook.engine"
@@ -179,7 +180,7 @@ class Renderer:
                 for pattern in spec.log_files
             ),
             settings=_settings(spec),
-            script_signal=_script_signal(spec),
+            script_signal=script_signal(spec),
             placement=AgentPlacement(
                 order=spec.placement.order,
                 mesh=() if spec.placement.mesh is None else spec.placement.mesh.sizes,
@@ -224,7 +225,7 @@ class Renderer:
                 **(
                     {TOPOLOGY: network.encode()} if network and job.spec.resources.nodes > 1 else {}
                 ),
-                **_scripts(job.spec),
+                **script_files(job.spec),
                 **self._notebook_file(job.spec),
             },
             job_dir=self._job_dir(job),
@@ -244,6 +245,7 @@ class Renderer:
             max_leaves_wait_s=None if job.spec.leaves is None else job.spec.leaves.wait_s,
             node_paths=job.spec.node_paths,
             slurm=job.spec.slurm,
+            command=displayed_command(job, self.place(job).folder),
         )
 
     def _job_dir(self, job: Job) -> str:
@@ -389,23 +391,6 @@ def _python(spec: JobSpec, runtime: Runtime) -> str:
 def _own_python(spec: JobSpec) -> bool:
     """Return whether the job's notebook runs in an environment of the user."""
     return spec.environment.venv is not None or spec.environment.conda is not None
-
-
-def _scripts(spec: JobSpec) -> dict[str, bytes]:
-    """Return the contents of the scripts among the job's commands, by file name."""
-    return {
-        command_name(number): command.encode()
-        for number, command in enumerate(spec.commands)
-        if interpreter(command) is not None
-    }
-
-
-def _script_signal(spec: JobSpec) -> str | None:
-    """Return the signal that only the shell of a command gets before the time limit; None if there
-    is none.
-    """
-    receiver, _, rest = (spec.slurm.signal or "").rpartition(":")
-    return rest.partition("@")[0] if receiver == "B" else None
 
 
 def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:

@@ -63,3 +63,33 @@ def test_script_without_commands_has_none() -> None:
 def test_job_names_its_script(name: str, line: str, folder: str | None, path: str) -> None:
     file = import_sbatch(SCRIPT.format(f"#SBATCH {line}"), folder, name).file
     assert (file["name"], file["script_path"]) == ("run.sh", path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["scancel --batch -s TERM $SLURM_JOB_ID", "  scancel -b $id", "x && scancel -s USR1 --bat 7"],
+)
+def test_script_that_signals_batch_scripts_alone_has_a_note(line: str) -> None:
+    [note] = import_sbatch(f"#!/bin/bash\nx=1\n{line}\n", HERE).notes
+    assert (note.line, note.option, note.changes_execution) == (3, "scancel --batch", True)
+
+
+@pytest.mark.parametrize("line", ["scancel $SLURM_JOB_ID", "# scancel -b 7", "scancel 7; ls -b"])
+def test_script_that_cancels_jobs_has_no_note(line: str) -> None:
+    assert import_sbatch(f"#!/bin/bash\n{line}\nx=1\n", HERE).notes == ()
+
+
+def test_submit_dir_without_a_known_folder_is_serious() -> None:
+    script = "#!/bin/bash\n#SBATCH --chdir={}\ncd $SLURM_SUBMIT_DIR\n"
+    for folder in (HERE, "/x"):
+        assert import_sbatch(script.format(folder), HERE).notes == ()
+    [note] = import_sbatch(script.format("/x")).notes
+    assert (note.option, note.changes_execution) == ("SLURM_SUBMIT_DIR", True)
+
+
+def test_script_that_reads_its_path_from_slurm_has_a_note() -> None:
+    reads = "path=$(scontrol show job $SLURM_JOB_ID | sed -n 's/.*Command=//p')\n"
+    [note] = import_sbatch(f"#!/bin/bash\n# Command=\n{reads}", HERE).notes
+    assert (note.line, note.option, note.changes_execution) == (3, "Command=", True)
+    assert import_sbatch("#!/bin/bash\nscontrol show job\n# Command\n", HERE).notes == ()
+    assert import_sbatch("#!/bin/bash\necho Command=\n", HERE).notes == ()

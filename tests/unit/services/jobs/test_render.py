@@ -80,6 +80,27 @@ def test_first_command_with_an_interpreter_has_the_name_of_a_batch_script(
     )
 
 
+@pytest.mark.parametrize(
+    ("workdir", "path", "full"),
+    [
+        ("/work/ada", "run.sh", "/work/ada/run.sh"),
+        ("/work/ada", "./run.sh", "/work/ada/./run.sh"),
+        ("/work/ada", "/opt/run.sh", "/opt/run.sh"),
+        (None, "run.sh", "/home/ada/run.sh"),
+        ("~/project", "a/run.sh", "/home/ada/project/a/run.sh"),
+        ("/work/ada", "~/run.sh", "/home/ada/run.sh"),
+    ],
+)
+def test_scheduler_gets_the_path_and_arguments_of_the_batch_script(
+    renderer: Renderer, workdir: str | None, path: str, full: str
+) -> None:
+    fields = {"script_path": path, "args": ("a b", "4"), "workdir": workdir, "home": "/home/ada"}
+    job = make_job(spec={"commands": ("#!/bin/sh\nx\n",), **fields})
+    assert renderer.submit_request(job, {}, "secret").command == (full, "a b", "4")
+    plain = make_job(spec={"commands": ("#!/bin/sh\nx\n",), "args": ("4",)})
+    assert renderer.submit_request(plain, {}, "secret").command == ()
+
+
 def test_arguments_reach_each_command(renderer: Renderer) -> None:
     args = ("config 1.yml", "", "$(id)")
     commands = ('echo "$@"', "#!/bin/tcsh -f\necho $1\n")

@@ -139,7 +139,8 @@ def _submission_40_to_38(new: Record) -> Record:
         raise NotExpressible("22.05 documents a number but reads a date")
     if not new.keys().isdisjoint(_NO_NODES_38):
         raise NotExpressible("22.05 documents no fields for single nodes and switches")
-    old = {key: value for key, value in new.items() if key != "minimum_cpus"}
+    # 22.05 documents argv, and its slurmrestd crashes.
+    old = {key: value for key, value in new.items() if key not in ("argv", "minimum_cpus")}
     for key in ("time_limit", "time_minimum", "memory_per_node", "memory_per_cpu", "priority"):
         if key in new:
             old[key] = _plain(new[key])
