@@ -188,6 +188,17 @@ def test_slurm_gets_the_number_of_all_cpus(
     assert lower_submission(job, 40).get("minimum_cpus") == cpus
 
 
+def test_job_without_a_time_limit_has_none_in_slurm() -> None:
+    request = FULL.model_copy(update={"time_limit_s": 3_650 * 86_400})
+    assert "--time=UNLIMITED" in options(request, accounting=True)
+    job = described(request)
+    assert job is not None
+    assert job["time_limit"] == {"set": True, "infinite": True, "number": 0}
+    assert lower_submission(job, 40)["time_limit"] == job["time_limit"]
+    with pytest.raises(NotExpressible):
+        lower_submission(job, 38)
+
+
 def test_hold_start_time_and_least_time_have_fields() -> None:
     begin_at = datetime(2026, 1, 31, 20, tzinfo=UTC)
     changes = {"hold": True, "slurm": SlurmOptions(time_min=1_800, nice=7)}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from aitne.core.cluster.queue_defaults import NO_LIMIT_S
 from aitne.core.jobs.sbatch_conversion import SbatchConversion
 from aitne.core.jobs.sbatch_names import (
     ALIASES,
@@ -126,16 +127,13 @@ def _plain(target: str) -> Callable[[SbatchConversion, SbatchOption], None]:
 
 
 def _time(wish: SbatchConversion, option: SbatchOption) -> None:
-    wish.fields.pop("max_duration", None)
-    if (option.value or "").upper() in ("-1", "UNLIMITED", "INFINITE"):
-        seconds = 0
-    else:
-        seconds = _seconds(option)
-    if not seconds:
-        wish.note(option.line, "--time", "no limit is not a time limit that a job can have")
-        return
+    seconds = NO_LIMIT_S if _is_unlimited(option) else _seconds(option) or NO_LIMIT_S
     wish.fields["max_duration"] = format_duration(seconds)
     wish.lines["max_duration"] = option.line
+
+
+def _is_unlimited(option: SbatchOption) -> bool:
+    return (option.value or "").upper() in ("-1", "UNLIMITED", "INFINITE")
 
 
 def _seconds(option: SbatchOption) -> int:
@@ -195,7 +193,9 @@ def _nice(wish: SbatchConversion, option: SbatchOption) -> None:
 
 
 def _time_min(wish: SbatchConversion, option: SbatchOption) -> None:
-    if seconds := _seconds(option):
+    if _is_unlimited(option):
+        wish.note(option.line, "--time-min", "was left out: a job's least time has an end")
+    elif seconds := _seconds(option):
         wish.slurm["time_min"] = format_duration(seconds)
         wish.lines["slurm.time_min"] = option.line
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from aitne.adapters.schedulers._slurm import identity
+from aitne.core.cluster.queue_defaults import NO_LIMIT_S
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.layout import log_name
 from aitne.core.models.job_options import SlurmOptions
@@ -19,6 +20,8 @@ from aitne.core.models.resources import MemoryRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.units import format_slurm_time
 
+UNLIMITED = "UNLIMITED"
+"""Value of ``--time`` for no time limit."""
 _FIRST_UTS = 1_000_000
 """Lowest start time in seconds since 1970 that Slurm accepts in its format ``uts``."""
 _OWN_RULE = frozenset({"account", "exclude", "extra", "requeue", "signal", "time_min"})
@@ -86,7 +89,8 @@ def options(
     if (memory := _memory(wants)) is not None:
         yield memory
     if not request.default_time_limit:
-        yield f"--time={format_slurm_time(request.time_limit_s)}"
+        limit_s = request.time_limit_s
+        yield f"--time={UNLIMITED if limit_s >= NO_LIMIT_S else format_slurm_time(limit_s)}"
     gpus = _gpus(wants)
     if gpus is not None:
         yield gpus

@@ -137,6 +137,8 @@ def _submission_40_to_38(new: Record) -> Record:
     """
     if "begin_time" in new:
         raise NotExpressible("22.05 documents a number but reads a date")
+    if new.get("time_limit", {}).get("infinite"):
+        raise NotExpressible("22.05 documents only numbers of minutes")
     if not new.keys().isdisjoint(_NO_NODES_38):
         raise NotExpressible("22.05 documents no fields for single nodes and switches")
     # 22.05 documents argv, and its slurmrestd crashes.

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from aitne.adapters.schedulers._slurm.options import UNLIMITED
 from aitne.core.units import parse_duration
 from aitne.topology.hostlist import expand_hostlist
 
@@ -78,8 +79,13 @@ def _flag(field: str, value: Any) -> Callable[[str], Fields]:
 
 
 def _time(field: str) -> Callable[[str], Fields]:
-    # As in sbatch: a part of a minute is rounded up.
-    return lambda value: {field: number(-(-parse_duration(value) // 60))}
+    def convert(value: str) -> Fields:
+        if value == UNLIMITED:
+            return {field: {"set": True, "infinite": True, "number": 0}}
+        # As in sbatch: a part of a minute is rounded up.
+        return {field: number(-(-parse_duration(value) // 60))}
+
+    return convert
 
 
 def _memory(value: str) -> Fields:
