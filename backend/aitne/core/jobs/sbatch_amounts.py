@@ -5,7 +5,7 @@ of a job file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aitne.core.jobs.sbatch_conversion import SbatchConversion
@@ -16,8 +16,8 @@ from aitne.core.units import Gres, format_memory, parse_gres
 _MEMORY = re.compile(r"([0-9]{1,15})([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
 _MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
-_GPU_OPTIONS = {"gpus-per-node": "node", "gres": "node", "gpus-per-task": "task", "gpus": "job"}
-"""Options that request GPUs, with what each number is for."""
+_GPU_OPTIONS = {"gres": "node", "gpus-per-node": "node", "gpus-per-task": "task", "gpus": "job"}
+"""Options that request GPUs, with what each number is for; of different numbers the first counts."""
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
@@ -35,7 +35,7 @@ def resources(wish: SbatchConversion) -> dict[str, Any]:
         fields["tasks_per_node"] = tasks
     if cpus is not None:
         fields["cpus_per_task"] = cpus
-    gpu_type, gpus, gres = _gpus(wish, nodes or 1, tasks, options)
+    gpu_type, gpus, gres = _gpus(wish, nodes, tasks, options)
     if gpus:
         fields["gpu"] = gpus if gpu_type is None else f"{gpu_type}:{gpus}"
     if gres:
@@ -140,58 +140,84 @@ def _tasks(
 
 
 def _gpus(
-    wish: SbatchConversion, nodes: int, tasks: int | None, options: list[str]
+    wish: SbatchConversion, nodes: int | None, tasks: int | None, options: list[str]
 ) -> tuple[str | None, int, dict[str, int]]:
     """Return the type and number of GPUs on each node, and the other GRES on each node. Add the
-    option that sets the GPUs to ``options`` if Slurm can get it as the script has it.
+    options that set the GPUs to ``options`` if Slurm can get them as the script has them.
 
     A note is added for what a job file cannot express: GPUs of several types, and other numbers for
-    the same resource.
+    the same resource. As in Slurm, the last number for a resource counts, of ``--gres`` before
+    ``--gpus-per-node``.
     """
-    gpu: Gres | None = None
-    spelling: str | None = None
+    gpus: dict[str, Gres] = {}
+    inexact: set[str] = set()
     gres: dict[str, int] = {}
-    for name, share in _GPU_OPTIONS.items():
-        option = wish.amounts.get(name)
+    for name in _GPU_OPTIONS:
         for one in _listed(wish, name):
-            if option is None:
-                continue
-            count = one.count * ((tasks or 1) if share == "task" else 1)
-            whole = name != "gres" and (share != "task" or tasks is not None)
-            if share == "job":
-                if count % nodes:
-                    whole = False
-                    wish.note(
-                        option.line,
-                        "--gpus",
-                        f"{count} on {nodes} nodes became the same number on each node",
-                    )
-                count = -(-count // nodes)
-            one = Gres(one.kind, one.type, count)
             if one.kind != "gpu":
-                if gres.setdefault(one.name, count) != count:
-                    kept = f"{one.name}:{gres[one.name]}"
-                    wish.note(option.line, f"--{name}", f"{one} was left out: {kept} is kept")
-            elif gpu is None:
-                gpu, spelling = one, name if whole else None
-            elif gpu.count == one.count and None in (gpu.type, one.type):
-                gpu = gpu if one.type is None else one
-            elif gpu != one:
-                wish.note(
-                    option.line,
-                    f"--{name}",
-                    f"{one} was left out: a job has one number of GPUs of one type on each node, "
-                    f"and {gpu} is kept",
-                )
+                gres[one.name] = one.count
+            elif one.count:
+                on_node, exact = _on_each_node(wish, name, one, nodes or 1, tasks)
+                _check_gpu(wish, name, on_node, gpus)
+                gpus[name] = on_node
+                inexact |= set() if exact else {name}
     gres = {name: count for name, count in gres.items() if count}
-    if gpu is not None and gpu.count and spelling is not None:
-        options.append(spelling)
-    return (gpu.type, gpu.count, gres) if gpu is not None and gpu.count else (None, 0, gres)
+    if not gpus:
+        return None, 0, gres
+    kept = next(iter(gpus.values()))
+    for name, gpu in gpus.items():
+        if gpu.count != kept.count and name in ("gpus", "gpus-per-task") and nodes is not None:
+            refuse(
+                wish.amounts[name],
+                f"requests {gpu.count} GPUs on each node and another option {kept.count}, so Slurm refuses it",
+            )
+        if gpu != kept:
+            wish.note(
+                wish.amounts[name].line,
+                f"--{name}",
+                f"{gpu} was left out: a job has one number of GPUs of one type on each node, and "
+                f"{kept} is kept",
+            )
+        elif name != "gres" and name not in inexact:
+            options.append(name)
+    return kept.type, kept.count, gres
+
+
+def _on_each_node(
+    wish: SbatchConversion, name: str, gpu: Gres, nodes: int, tasks: int | None
+) -> tuple[Gres, bool]:
+    """Return the GPUs on each node that an option requests, and whether Slurm can get the option as
+    the script has it.
+    """
+    count, exact = gpu.count, True
+    if _GPU_OPTIONS[name] == "task":
+        count, exact = count * (tasks or 1), tasks is not None
+    elif _GPU_OPTIONS[name] == "job":
+        exact = not count % nodes
+        if not exact:
+            message = f"{count} on {nodes} nodes became the same number on each node"
+            wish.note(wish.amounts[name].line, f"--{name}", message)
+        count = -(-count // nodes)
+    return Gres("gpu", gpu.type, count), exact
+
+
+def _check_gpu(wish: SbatchConversion, name: str, gpu: Gres, others: Mapping[str, Gres]) -> None:
+    """Refuse GPUs with a type beside ones without, as Slurm does; add a note for another type in
+    the same option.
+    """
+    option = wish.amounts[name]
+    if any((other.type is None) != (gpu.type is None) for other in others.values()):
+        refuse(option, "requests GPUs beside others, with and without a type, so Slurm refuses it")
+    if name in others and others[name].type != gpu.type:
+        message = f"{others[name]} was left out: a job has GPUs of one type on each node"
+        wish.note(option.line, f"--{name}", message)
 
 
 def _listed(wish: SbatchConversion, name: str) -> Iterator[Gres]:
     """Yield the resources that an option lists, and add a note for what is none."""
     option = wish.amounts.get(name)
+    if name == "gres" and option and (option.value or "").lower() == "none":
+        return
     for part in (option.value or "").split(",") if option else ():
         try:
             if name == "gres":

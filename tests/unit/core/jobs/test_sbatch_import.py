@@ -124,14 +124,20 @@ def noted(*lines: str) -> list[str]:
             {"resources": {"gpu": 2, "memory": "16G", "sbatch_options": ["mem-per-gpu"]}},
         ),
         ("--gres=gpu", {"resources": {"gpu": 1}}),
+        ("--gres=none", {}),
         ("--gres=gpu:a100:4", {"resources": {"gpu": "a100:4"}}),
         ("--gres=gpu:1g.10gb:2", {"resources": {"gpu": "1g.10gb:2"}}),
         ("--gres=gpu:a100", {"resources": {"gpu": "a100:1"}}),
         ("--gres=gpu:a100:2(S:0-1)", {"resources": {"gpu": "a100:2"}}),
         ("--gres=gres/gpu:1g.10gb+me:2", {"resources": {"gpu": "1g.10gb+me:2"}}),
         (
-            "--gres=gpu:2 --gpus-per-node=a100:2",
+            "--gres=gpu:a100:2 --gpus-per-node=a100:2",
             {"resources": {"gpu": "a100:2", "sbatch_options": ["gpus-per-node"]}},
+        ),
+        ("--gres=gpu:2,gpu:3,shard:2,shard:4", {"resources": {"gpu": 3, "gres": {"shard": 4}}}),
+        (
+            "--gres=gpu:0 --gpus-per-node=2",
+            {"resources": {"gpu": 2, "sbatch_options": ["gpus-per-node"]}},
         ),
         ("--gres=gpu::2,lscratch:1G", {"resources": {"gpu": 2, "gres": {"lscratch": 1 << 30}}}),
         (
@@ -158,7 +164,7 @@ def noted(*lines: str) -> list[str]:
                     "tasks_per_node": 4,
                     "gpu": 8,
                     "memory": "1G",
-                    "sbatch_options": ["ntasks", "gpus-per-task"],
+                    "sbatch_options": ["ntasks", "gpus-per-task", "gpus"],
                 }
             },
         ),
@@ -324,9 +330,9 @@ def test_the_last_of_an_option_counts() -> None:
         ("--gres=gpu:a:b:c", "--gres"),
         ("--gres=gpu:a100:2,gpu:v100:1", "--gres"),
         ("--gpus=a100:2,v100:1", "--gpus"),
-        ("--gres=gpu:a100:2 --gpus-per-node=v100:2", "--gres"),
-        ("--gres=gpu:2 --gpus-per-node=4", "--gres"),
-        ("--gres=shard:2,shard:4", "--gres"),
+        ("--gres=gpu:a100:2 --gpus-per-node=v100:2", "--gpus-per-node"),
+        ("--gres=gpu:2 --gpus-per-node=4", "--gpus-per-node"),
+        ("--gpus-per-node=1 --gpus=4", "--gpus"),
         ("--export=ALL", "--export"),
         ("--exclusive=user", "--exclusive"),
         ("--signal=RB:USR1@60", "--signal"),
@@ -345,6 +351,21 @@ def test_option_without_effect_on_jobs_is_not_serious(line: str) -> None:
     assert [
         note for note in found.notes if note.changes_execution and note.option != "workdir"
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "gpu"),
+    [
+        ("--gres=gpu:2 --gpus-per-node=3", 2),
+        ("--gres=gpu:3 --gpus-per-node=2", 3),
+        ("--gpus-per-node=a100:3 --gres=gpu:a100:2", "a100:2"),
+    ],
+)
+def test_of_two_numbers_of_gpus_that_of_gres_counts(line: str, gpu: int | str) -> None:
+    found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
+    assert found.file["resources"] == {"gpu": gpu}
+    [note] = found.notes
+    assert (note.option, note.changes_execution) == ("--gpus-per-node", True)
 
 
 def test_option_that_changes_the_environment_is_serious() -> None:

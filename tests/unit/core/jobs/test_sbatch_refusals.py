@@ -29,6 +29,20 @@ SCRIPT = "#!/bin/bash\n{}\npython train.py\n"
         ("-c two", "line 2: --cpus-per-task 'two' is not a number"),
         ("--mem=1.5G", "line 2: --mem '1.5G' is not an amount of memory"),
         ("--mem=1G --mem-per-cpu=1G", "line 2: --mem-per-cpu and --mem exclude each other"),
+        (
+            "--gres=gpu:2 --gpus-per-node=a100:2",
+            "line 2: --gpus-per-node requests GPUs beside others, with and without a type",
+        ),
+        (
+            "--gres=gpu:a100:2,gpu:1",
+            "line 2: --gres requests GPUs beside others, with and without a type",
+        ),
+        (
+            "-N2 --gpus=4 --gpus-per-node=1",
+            "line 2: --gpus requests 2 GPUs on each node and another option 1, so Slurm refuses it",
+        ),
+        ("-N1 -n2 --gpus-per-task=1 --gres=gpu:3", "line 2: --gpus-per-task requests 2 GPUs on"),
+        ("-N1 -n2 --gpus-per-task=1 --gpus=4", "line 2: --gpus requests 4 GPUs on each node and"),
         ("-t 4h", "line 2: --time '4h' is not a time"),
         ("-t 4h -t 10", "line 2: --time '4h' is not a time"),
         ("--time-min=x", "line 2: --time-min 'x' is not a time"),

@@ -92,9 +92,8 @@ def options(
         limit_s = request.time_limit_s
         yield f"--time={UNLIMITED if limit_s >= NO_LIMIT_S else format_slurm_time(limit_s)}"
     gpus = _gpus(wants)
-    if gpus is not None:
-        yield gpus
-    if gres := _gres(wants, gpus=gpus is None):
+    yield from gpus
+    if gres := _gres(wants, gpus=not gpus):
         yield f"--gres={gres}"
     for name, option in _SAME_NAME.items():
         value = getattr(slurm, name)
@@ -172,8 +171,8 @@ def _memory(wants: Resources) -> str | None:
     return f"--mem={-(-wants.memory_bytes // (1 << 20))}M"
 
 
-def _gpus(wants: Resources) -> str | None:
-    """Return the option other than ``--gres`` that requests the GPUs; None if none is chosen, or if
+def _gpus(wants: Resources) -> list[str]:
+    """Return the options other than ``--gres`` that request the GPUs; empty if none is chosen, or if
     the GPUs of a node are not the same number for each task.
     """
     count, tasks = wants.gpu.count, wants.tasks_per_node or 0
@@ -182,10 +181,11 @@ def _gpus(wants: Resources) -> str | None:
         "gpus-per-task": count // tasks if tasks and not count % tasks else 0,
         "gpus": count * wants.nodes,
     }
-    for name, number in numbers.items():
-        if name in wants.sbatch_options and number:
-            return f"--{name}={wants.gpu.model_copy(update={'count': number})}"
-    return None
+    return [
+        f"--{name}={wants.gpu.model_copy(update={'count': number})}"
+        for name, number in numbers.items()
+        if name in wants.sbatch_options and number
+    ]
 
 
 def requeues(request: SubmitRequest) -> bool | None:
