@@ -82,6 +82,25 @@ async def test_what_is_left_out_slurm_decides_as_with_sbatch(slurm: Bench) -> No
     assert defaults.memory_bytes(Resources(cpu=2)) == 200 << 20
 
 
+async def test_partition_gives_jobs_with_gpus_its_cpus(slurm: Bench) -> None:
+    cluster = cluster_of(slurm)
+    run_as(cluster, "root", "scontrol", "update", "partition=gpu", "JobDefaults=DefCpuPerGPU=2")
+    try:
+        defaults = QueueDefaults.of(SlurmOptions(), await slurm.scheduler.cluster())
+        jobs = []
+        for more in ({}, {"tasks_per_node": 3, "cpu": 3}, {"cpu": 1, "cpus_per_task": 1}):
+            resources = Resources.model_validate({"gpu": {"count": 2}, **more})
+            number, _ = await slurm.submit("true", resources=resources.model_dump())
+            jobs.append((number, defaults.cpus(resources)))
+        for number, cpus in jobs:
+            await slurm.wait_ended(number)
+            said = slurm_says(slurm, "scontrol", "--oneliner", "show", "job", number)
+            assert f" NumCPUs={cpus} " in said
+        assert [cpus for _, cpus in jobs] == [4, 4, 1]
+    finally:
+        run_as(cluster, "root", "scontrol", "update", "partition=gpu", "JobDefaults=")
+
+
 async def test_partition_that_is_down_takes_jobs(slurm: Bench) -> None:
     cluster = cluster_of(slurm)
     request = {"slurm": SlurmOptions(partition="debug"), "time_limit_s": 60}

@@ -33,7 +33,8 @@ def test_record_has_the_values_of_each_aspect() -> None:
     record = parse_record(RECORD)
     held = {record["JobId"]: record}
     assert of_job(held, "700002") == of_job(held, "700003") == [record]
-    assert values([record, record], "memory") == ["MinMemoryCPU=100M", "TRES.mem=200M"]
+    assert values([record, record], "memory") == ["MinMemoryCPU=100M"]
+    assert values([record], "total") == ["TRES=cpu=2,mem=200M,node=1,gres/gpu=2"]
     assert values([record], "gpus") == ["TRES.gres=gres/gpu=2"]
     assert values([record], "command") == ["Command=/home/alice/run.sh a b=c"]
     assert ends([record]) == ["TIMED_OUT 143"]

@@ -54,6 +54,7 @@ def test_default_memory_of_a_partition_is_its_own_or_the_clusters(
         partition.default_memory_per_gpu_bytes,
     )
     assert found == tuple(amount and amount * MIB for amount in (node, cpu, gpu))
+    assert partition.default_cpus_per_gpu == (4 if "DefCpuPerGPU=4" in text else None)
     assert (partition.default_time_s, partition.max_time_s) == (3_600, 7 * 86_400)
 
 

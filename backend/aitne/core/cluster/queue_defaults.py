@@ -1,6 +1,6 @@
-"""Memory and time limit that Slurm gives jobs that do not request them, by the defaults of their
+"""Memory, CPUs and time limit that Slurm gives jobs that do not request them, by the defaults of their
 partition (https://slurm.schedmd.com/slurm.conf.html: DefaultTime, MaxTime, DefMemPerCPU,
-DefMemPerNode, DefMemPerGPU).
+DefMemPerNode, DefMemPerGPU, DefCpuPerGPU).
 """
 
 from __future__ import annotations
@@ -60,6 +60,17 @@ class QueueDefaults:
             return self.partition.default_time_s
         return min(self.partition.max_time_s or NO_LIMIT_S, self.longest_s or NO_LIMIT_S)
 
+    def cpus(self, resources: Resources) -> int:
+        """Return the number of CPUs on each node that a job gets that does not get all of them.
+
+        Of a job without a number of CPUs for each task, that may be more than the number of tasks.
+        """
+        per_gpu = None if self.partition is None else self.partition.default_cpus_per_gpu
+        named = resources.tasks_per_node is None and resources.cpu > 1
+        if per_gpu is None or named or resources.cpus_per_task is not None:
+            return resources.cpu
+        return max(resources.cpu, resources.gpu.count * per_gpu)
+
     def memory_bytes(self, resources: Resources) -> int:
         """Return the memory on each node in bytes; 0 if it is unknown.
 
@@ -75,7 +86,7 @@ class QueueDefaults:
             return partition.default_memory_per_node_bytes
         if partition.default_memory_per_cpu_bytes is not None:
             cpus = min((node.cpu_total for node in self._able(resources)), default=resources.cpu)
-            cpus = cpus if self.exclusive else resources.cpu
+            cpus = cpus if self.exclusive else self.cpus(resources)
             return cpus * partition.default_memory_per_cpu_bytes
         return whole_memory_bytes(resources, self.nodes)
 

@@ -126,6 +126,8 @@ class Partition(Frozen):
     """Memory for each CPU of jobs that do not request any; None: it is set per node, or not at all."""
     default_memory_per_gpu_bytes: int | None = None
     """Memory for each GPU of jobs with GPUs that do not request memory; None: GPUs have no effect."""
+    default_cpus_per_gpu: int | None = None
+    """CPUs for each GPU of jobs that request no number of CPUs; None: GPUs have no effect."""
     max_nodes: int | None = None
     """Maximum number of nodes of a job; None: no maximum."""
     min_nodes: int = 1

@@ -179,6 +179,16 @@ def _decided(resources: Resources, queue: QueueDefaults, *, whole: bool) -> dict
     }
 
 
+def cpu_notes(resources: Resources, queue: QueueDefaults | None) -> tuple[str, ...]:
+    """Return a note for the user if the scheduler gives a job with GPUs more CPUs than it names.
+
+    ``queue`` are the defaults that the scheduler applies to jobs; None: it has none.
+    """
+    if queue is None or (cpus := queue.cpus(resources)) == resources.cpu:
+        return ()
+    return (f"By the partition's default for each GPU, the job gets {cpus} CPUs on each node.",)
+
+
 def _default_limit(queue: QueueDefaults, max_duration: int) -> TimeLimit:
     """Return the time limit of a job that leaves it to the scheduler."""
     seconds = queue.time_limit_s

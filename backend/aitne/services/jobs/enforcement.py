@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aitne.core.cluster.queue_defaults import QueueDefaults
 from aitne.core.models.job import HeldBy, JobSpec
 from aitne.core.models.node import Cluster, Holder
 from aitne.core.models.resources import MemoryRequest
@@ -34,6 +35,8 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
     """
     scheduler = settings.capabilities.title
     cpus = spec.resources.cpu
+    if settings.capabilities.decides_amounts:
+        cpus = QueueDefaults.of(spec.slurm, cluster).cpus(spec.resources)
     size = _memory(spec)
     requested = spec.resources.memory_request is MemoryRequest.AMOUNT
     count = f"{cpus} CPU{'' if cpus == 1 else 's'}"
@@ -52,10 +55,12 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
             agent_memory=requested
             and memory is not Holder.CGROUP
             and _known(by_agent, _MEMORY) is not False,
-            # An exclusive job has all CPUs of its nodes, and only the scheduler knows how many.
+            # An exclusive job has all CPUs of its nodes, and only the scheduler knows how many; so it
+            # does of a job that leaves them to the scheduler.
             agent_cpus=cpu is not Holder.CGROUP
             and _known(by_agent, _CPU) is not False
-            and not spec.slurm.exclusive,
+            and not spec.slurm.exclusive
+            and cpus == spec.resources.cpu,
         )
         sentences = (
             _sentence("Memory", size, scheduler, memory, requested and _known(by_agent, _MEMORY)),

@@ -35,7 +35,7 @@ from aitne.core.settings import Settings
 from aitne.core.sweeps import array_of, expand
 from aitne.services.images.choice import ImageChoice, ImageChooser, ImageRequest
 from aitne.services.jobs import distributed
-from aitne.services.jobs.amounts import duration_of, resources_of
+from aitne.services.jobs.amounts import cpu_notes, duration_of, resources_of
 from aitne.services.jobs.cluster_check import ClusterRequest, Problems, check_array, check_cluster
 from aitne.services.jobs.parameters import suggestion
 from aitne.services.jobs.placement import placement_problems
@@ -143,6 +143,7 @@ def resolve(
         *_notes(spec),
         *_task_notes(spec, settings),
         *filter(None, [limit.note]),
+        *cpu_notes(resources, queue),
         *fitting.notes,
         *offer.notes,
     )

@@ -42,6 +42,7 @@ PER_GPU = {"default_memory_per_gpu_bytes": 8_192 * MIB}
         (PER_CPU | {"exclusive": True}, {"cpu": 1}, False, 12_000),
         (PER_CPU | PER_GPU, {"gpu": GpuRequest(count=2)}, False, 16_384),
         (PER_CPU | PER_GPU, {"cpu": 2}, False, 3_000),
+        (PER_CPU | {"default_cpus_per_gpu": 4}, {"gpu": GpuRequest(count=2)}, False, 12_000),
         # Without a default, a job gets all memory of its nodes.
         ({}, {"cpu": 8}, False, 16 << 10),
         ({}, {"cpu": 16}, False, 64 << 10),
@@ -52,6 +53,24 @@ def test_memory_by_default_is_that_of_the_partition(
 ) -> None:
     found = defaults(alone=alone, **partition)
     assert found.memory_bytes(Resources(**request_)) == mib * MIB
+
+
+@pytest.mark.parametrize(
+    ("request_", "cpus"),
+    [
+        ({"gpu": GpuRequest(count=2)}, 8),
+        ({"gpu": GpuRequest(count=2), "tasks_per_node": 4, "cpu": 4}, 8),
+        ({"gpu": GpuRequest(count=2), "tasks_per_node": 12, "cpu": 12}, 12),
+        ({"gpu": GpuRequest(count=2), "cpu": 3}, 3),
+        ({"gpu": GpuRequest(count=2), "cpus_per_task": 1}, 1),
+        ({}, 1),
+    ],
+)
+def test_job_with_gpus_gets_the_cpus_of_the_partition_unless_it_names_them(
+    request_: dict[str, Any], cpus: int
+) -> None:
+    assert defaults(default_cpus_per_gpu=4).cpus(Resources(**request_)) == cpus
+    assert defaults().cpus(Resources(**request_)) == request_.get("cpu", 1)
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,14 @@ from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobSpec, ResubmitOptions, RetryPolicy
 from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Partition
 from aitne.core.models.resources import MemoryRequest
 from aitne.core.models.template import Template
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.controller.judge import too_many_starts
-from aitne.services.jobs.amounts import duration_of, resources_of, with_defaults
+from aitne.services.jobs.amounts import cpu_notes, duration_of, resources_of, with_defaults
 from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.enforcement import hold, limits_of
 from aitne.services.jobs.render import max_requeues
@@ -212,3 +213,25 @@ def test_more_memory_is_no_remedy_for_a_job_with_all_memory() -> None:
     spec, _ = resolved({"commands": ["true"]})
     (first, *_) = options_of(make_job(spec=spec), FailureCause.OUT_OF_MEMORY)
     assert first.memory == 3_000 << 20
+
+
+def test_cpus_that_the_partition_gives_gpus_are_told_and_not_limited() -> None:
+    partition = CLUSTER.partitions[0].model_copy(update={"default_cpus_per_gpu": 4})
+    cluster = CLUSTER.model_copy(
+        update={"partitions": (partition,), "agent_cgroups": ("cpu", "memory")}
+    )
+    queue = QueueDefaults.of(SlurmOptions(), cluster)
+    for requested, told in (({"gpu": 2}, 8), ({"gpu": 2, "cpu": 3}, None), ({}, None)):
+        spec, _ = resolved({"resources": requested}, cluster=cluster)
+        held, sentences = hold(spec, cluster, Settings(scheduler="slurm"))
+        assert held.held_by.agent_cpus is (told is None)
+        cpus = told or spec.resources.cpu
+        assert spec.resources.memory_bytes == cpus * 1_500 << 20
+        notes = cpu_notes(spec.resources, queue)
+        assert [f"the job gets {told} CPUs on each node" in note for note in notes] == [True] * (
+            told is not None
+        )
+        assert told is None or f"{told} CPUs" in sentences[1]
+        # Slurm is asked for no number, so that it decides.
+        sent = options(FULL.model_copy(update={"resources": spec.resources}), accounting=True)
+        assert any("cpus-per-task" in option for option in sent) is ("cpu" in requested)

@@ -176,6 +176,8 @@ def default_memory(
         key, _, number = word.partition("=")
         if key == "DefMemPerGPU" and number.isdecimal():
             own["default_memory_per_gpu_bytes"] = int(number) << 20
+        if key == "DefCpuPerGPU" and number.isdecimal() and int(number):
+            own["default_cpus_per_gpu"] = int(number)
     inherited = dict(defaults or {})
     if own.keys() & _DEFAULT_MEMORY.values():
         # A partition has one amount, per node or per CPU.
