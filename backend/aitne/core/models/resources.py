@@ -98,7 +98,7 @@ ALL: Literal["all"] = "all"
 
 
 class MemoryRequest(StrEnum):
-    """What a job requests of the memory of its nodes."""
+    """Kind of a request for memory on each node of a job."""
 
     AMOUNT = "amount"
     """A number of bytes."""
