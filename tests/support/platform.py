@@ -181,13 +181,16 @@ SOFTWARE = Path("/var/cache/aitne/software")
 """The software of the nodes, made once for all clusters of all tests and readable by all accounts."""
 
 
-def on_cluster(root: Path, cluster: DevCluster, config: str = "") -> RunningPlatform:
+def on_cluster(
+    root: Path, cluster: DevCluster, config: str = "", software: Path = SOFTWARE
+) -> RunningPlatform:
     """Return a platform whose jobs run on a Slurm cluster as their users; it is not started yet.
 
-    ``config`` is added to its settings.
+    ``config`` is added to its settings. ``software`` is the folder of the nodes' software, which nodes
+    with a root file system of their own must see too.
     """
     lines = ['scheduler = "slurm"', "[slurm]", f'dev_cluster = "{cluster.name}"']
-    return RunningPlatform(root, "\n".join([*lines, f'software_dir = "{SOFTWARE}"', config]))
+    return RunningPlatform(root, "\n".join([*lines, f'software_dir = "{software}"', config]))
 
 
 def on_interleaved_nodes(root: Path, local: str = "") -> RunningPlatform:

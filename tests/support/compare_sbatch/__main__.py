@@ -16,12 +16,13 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from aitne.core.errors import SetupError
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.dev.cluster import down, up
 from aitne.dev.plan import ReleaseName
 from tests.support.compare_sbatch.comparison import Row, compare
 from tests.support.compare_sbatch.report import document, succeeded, table
 from tests.support.compare_sbatch.scripts import BatchScript, read_scripts
-from tests.support.platform import on_cluster, run_platform
+from tests.support.platform import RunningPlatform, on_cluster, run_platform
 from tests.support.slurm import cluster_name, say
 
 
@@ -57,10 +58,24 @@ def _compare(scripts: Sequence[BatchScript], release: ReleaseName) -> list[Row]:
         # Standard output has the comparison alone.
         with redirect_stdout(sys.stderr), tempfile.TemporaryDirectory() as root:
             cluster = up(name, release=release, progress=say)
-            with run_platform(on_cluster(Path(root), cluster)) as platform:
+            with run_platform(_platform(Path(root), cluster, release)) as platform:
                 return compare(scripts, cluster, platform)
     finally:
         down(name, progress=say)
+
+
+def _platform(root: Path, cluster: DevCluster, release: ReleaseName) -> RunningPlatform:
+    """Return a platform on the cluster that is not started yet; nodes with a root file system of their
+    own have software of their own, without an environment for sessions.
+    """
+    if release == "system":
+        return on_cluster(root, cluster)
+    platform = on_cluster(root, cluster, software=cluster.software_dir)
+    python = cluster.software_dir / "no-environment" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(cluster.python)
+    platform.env["AITNE_SESSION_ENV"] = str(python.parents[1])
+    return platform
 
 
 if __name__ == "__main__":

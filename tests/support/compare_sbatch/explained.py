@@ -8,21 +8,22 @@ from collections.abc import Mapping, Sequence
 from aitne.core.jobs.sbatch_conversion import Note
 
 _PLACES = (
-    "nodes|tasks|environment SLURM_(.*NODES|.*NODELIST|.*NODE|N?TASKS.*|NPROCS|STEP_.*|JOB_CPUS.*|.*PROCID|"
-    "DISTRIBUTION|LOCALID|NODEID|GTIDS|TASKS_PER_NODE)"
+    "nodes|tasks|total|environment SLURM_(.*NODES|.*NODELIST|.*NODE|N?TASKS.*|NPROCS|STEP_.*|JOB_CPUS.*|.*PROCID|"
+    "DISTRIBUTION|LOCALID|NODEID|GTIDS|TASKS_PER_NODE|TRES_BIND)"
 )
 _OUTPUT = "lines|files|exit"
 _EXPLAINED: Mapping[str, str] = {
     "--ntasks": f"{_PLACES}|lines|files",
     "--nodes": f"{_PLACES}|lines|files",
     "--ntasks-per-gpu": f"{_PLACES}|{_OUTPUT}|memory",
-    "--mem": f"memory|environment SLURM_MEM_.*|{_OUTPUT}",
+    "--mem": f"memory|total|environment SLURM_MEM_.*|{_OUTPUT}",
     "--signal": _OUTPUT,
     "--error": "lines|files",
     "--output": "lines|files",
-    "--open-mode": "lines|files",
+    "--open-mode": "lines|files|environment SLURM_OPEN_MODE",
     "SLURM_SUBMIT_DIR": f"environment SLURM_SUBMIT_DIR|{_OUTPUT}",
     "Command=": f"command|{_OUTPUT}",
+    "scancel --batch": _OUTPUT,
     "args": _OUTPUT,
     "#SBATCH": "",
     "--mail-type": "",

@@ -22,6 +22,10 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NODES = re.compile(r"\bn(?:\d+|\[[\d,-]+\])(?:,n(?:\d+|\[[\d,-]+\]))*(?![\w.])")
 _SCRIPT = re.compile(r"/\S*/(slurm_script)\b")
 _TIMES = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:]+|\b\d{1,2}:\d{2}:\d{2}(?:\.\d+)?\b|\b\d+m\d+\.\d+s\b")
+_WAITS_FOR_STEP = re.compile(
+    r"^srun: (Job \d+ step creation temporarily disabled|Step created for )"
+)
+"""Pattern of lines of srun that waits until Slurm has cleared up after the step before."""
 _PER_RUN = frozenset(
     {"SLURM_TASK_PID", "SLURM_SRUN_COMM_PORT", "SLURM_STEP_LAUNCHER_PORT", "SLURM_TOPOLOGY_ADDR"}
     | {"SLURM_PRIO_PROCESS", "SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME", "SLURM_STEP_RESV_PORTS"}
@@ -65,7 +69,11 @@ def read_outcome(
             continue
         generic_path = generic_name(name)
         files.append(generic_path)
-        text = [generic(line, place) for line in _text(path).splitlines()]
+        text = [
+            generic(line, place)
+            for line in _text(path).splitlines()
+            if not _WAITS_FOR_STEP.search(line)
+        ]
         if generic_path not in logs:
             files += [f"{generic_path}: {line}" for line in text]
             continue

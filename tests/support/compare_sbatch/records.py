@@ -18,7 +18,8 @@ _OVER = frozenset(
 ASPECTS: Mapping[str, tuple[str, ...]] = {
     "nodes": ("NumNodes", "ReqNodeList", "ExcNodeList", "Features", "OverSubscribe"),
     "tasks": ("NumTasks", "NumCPUs", "CPUs/Task", "NtasksPerN:B:S:C", "TresPerTask"),
-    "memory": ("MinMemoryNode", "MinMemoryCPU", "MemPerTres", "TRES.mem"),
+    "memory": ("MinMemoryNode", "MinMemoryCPU", "MemPerTres"),
+    "total": ("TRES", "AllocTRES"),
     "gpus": ("TRES.gres", "TresPerJob", "TresPerNode", "Licenses"),
     "limit": ("TimeLimit", "TimeMin"),
     "requeue": ("Requeue", "Restarts"),
@@ -36,13 +37,14 @@ def read_records(cluster: DevCluster) -> dict[str, Record]:
 
 
 def parse_record(line: str) -> Record:
-    """Return the fields of one record; amounts of ``TRES`` are fields such as ``TRES.mem`` too."""
+    """Return the fields of one record: ``TRES`` is what a job requests, or with Slurm 22.05 has got, and
+    ``TRES.gres`` the GRES of it.
+    """
     fields: dict[str, str] = {}
     for part in _FIELD.split(line.strip()):
         name, _, value = part.partition("=")
         fields.setdefault("TRES" if name == "ReqTRES" else name, value)
     amounts = [part for part in fields.get("TRES", "").split(",") if "=" in part]
-    fields["TRES.mem"] = next((one[4:] for one in amounts if one.startswith("mem=")), "")
     fields["TRES.gres"] = ",".join(one for one in amounts if one.startswith("gres/"))
     return fields
 

@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.compare_sbatch.comparison import Difference, Result, Row
 
 _COLUMNS = (
-    *("lines", "files", "nodes", "tasks", "memory", "gpus", "limit", "requeue", "queue"),
+    *("lines", "files", "nodes", "tasks", "memory", "total", "gpus", "limit", "requeue", "queue"),
     *("exit", "command", "environment"),
 )
 _MOST_VALUES = 12

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -75,11 +75,13 @@ def _notes(script: BatchScript, place: Path) -> tuple[Note, ...]:
 def _reason(output: str, errors: str) -> str:
     """Return the sentence of an error that the command line has printed."""
     try:
-        answer = json.loads(output)
-        return str(answer["error"]["message"])
+        error = json.loads(output)["error"]
+        lines = [problem["line"] for problem in error.get("problems", ()) if problem["line"]]
+        place = f"line {', '.join(map(str, lines))}: " if lines else ""
+        return f"{place}{error['message']}"
     except (ValueError, KeyError, TypeError):
-        lines: Sequence[str] = (errors or output).strip().splitlines()
-        return lines[-1] if lines else "without a reason"
+        printed = (errors or output).strip().splitlines()
+        return printed[-1] if printed else "without a reason"
 
 
 @contextmanager
