@@ -137,6 +137,8 @@ await step("the notebook as a batch job, read on its page", async () => {
   const dialog = lab.getByRole("dialog").filter({ hasText: "report.ipynb" });
   await shot(lab, "notebook-dialog");
   await dialog.getByRole("button", { name: "Run as batch job" }).click();
+  await dialog.getByRole("link", { name: "Open job" }).waitFor(SLOW);
+  expect((await dialog.getByRole("textbox").count()) === 0, "the fields are still there after the job was submitted");
   const job = await until("the job", async () => (await ask(page, "/jobs?limit=20")).items.find(({ name }) => name.includes("report")), PATIENT);
   await until("its end", async () => (await ask(page, `/jobs/${job.id}`)).state === "COMPLETED", PATIENT);
   await page.goto(`${portal}/jobs/${job.id}?tab=notebook`);

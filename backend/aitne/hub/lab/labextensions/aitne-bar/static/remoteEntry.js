@@ -111,7 +111,7 @@
   const STYLE = `
     #aitne-bar { display: flex; align-items: center; gap: 12px; flex: 0 0 auto; margin-left: auto; padding: 0 12px; white-space: nowrap;
       font-size: var(--jp-ui-font-size1); color: var(--jp-ui-font-color1); }
-    #aitne-bar[hidden] { display: none; }
+    #aitne-bar[hidden], #aitne-bar [hidden] { display: none; }
     #aitne-bar a { color: var(--jp-content-link-color); }
     #aitne-bar .soon { padding: 0 6px; border-radius: 4px; font-weight: 600; background: var(--jp-warn-color3); color: #000; }
     #aitne-bar button { padding: 2px 8px; border: 1px solid var(--jp-border-color1); border-radius: 4px; background: var(--jp-layout-color1);
