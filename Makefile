@@ -56,14 +56,14 @@ apptainer: $(VENV)/.installed
 
 frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(VENV)/.installed
 	@echo "Installing the portal's packages …"
-	@$(NPM) ci --prefix frontend --no-audit --no-fund --loglevel=error
+	@$(NPM) ci --prefix frontend --no-audit --no-fund --loglevel=error --no-update-notifier
 	@touch $@
 
 FRONTEND_SOURCES := $(shell find frontend/src frontend/public frontend/index.html frontend/vite.config.ts frontend/mantine-css.ts frontend/first-load.ts -type f 2>/dev/null)
 
 frontend/dist/.built: frontend/node_modules/.installed $(FRONTEND_SOURCES)
 	@echo "Building the portal …"
-	@$(NPM) run --prefix frontend --silent build
+	@$(NPM) run --prefix frontend --silent build -- --logLevel warn
 	@touch $@
 
 # `make -j2 check` takes half the time.
