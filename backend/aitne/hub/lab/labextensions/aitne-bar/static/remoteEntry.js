@@ -18,6 +18,7 @@
     "{time} left": "noch {time}",
     "Time limit reached": "Zeitlimit erreicht",
     "This session has ended.": "Diese Sitzung ist beendet.",
+    "What is not saved can still be copied from this page.": "Was nicht gespeichert ist, lässt sich noch aus dieser Seite kopieren.",
     "This session is ending.": "Diese Sitzung wird beendet.",
     "The session has not answered for {time}.": "Die Sitzung antwortet seit {time} nicht.",
     "Continue": "Fortsetzen",
@@ -130,7 +131,7 @@
     #aitne-bar input, #aitne-bar textarea { padding: 4px 6px; border: 1px solid var(--jp-border-color1); border-radius: 4px; background: var(--jp-layout-color0);
       color: inherit; font: inherit; }
     #aitne-bar label.whole { align-content: start; }
-    #aitne-bar form .buttons { display: flex; gap: 8px; justify-content: flex-end; }
+    #aitne-bar .buttons { display: flex; flex-wrap: wrap; gap: 8px 16px; align-items: center; justify-content: flex-end; }
     #aitne-bar .problem { color: var(--jp-error-color0); }
     @media (max-width: 900px) { #aitne-bar .use { display: none; } }
     @media (max-width: 700px) { #aitne-bar .batch, #aitne-bar .again[hidden] + .portal { display: none; } }`;
@@ -242,6 +243,18 @@
     };
     const again = link("again", "Continue");
     const portal = link("portal", "Back to the portal");
+    // JupyterLab's own dialogs of what it cannot load any more would cover the bar.
+    const stay = make("button", { type: "button", textContent: t("Close") });
+    const links = [again, portal].map((shown) => [shown, shown.cloneNode(true)]);
+    const over = make(
+      "dialog",
+      {},
+      make("h2", { textContent: t("This session has ended.") }),
+      make("p", { textContent: t("What is not saved can still be copied from this page.") }),
+      make("div", { className: "buttons" }, stay, ...links.map(([, copy]) => copy).reverse()),
+    );
+    over.setAttribute("aria-label", t("This session has ended."));
+    stay.addEventListener("click", () => over.close());
 
     let status;
     let askedAt = 0;
@@ -268,6 +281,7 @@
         for (const element of [memory, gpu, ranks, batch, extend]) element.hidden = true;
         left.hidden = false;
         left.classList.add("soon");
+        for (const [shown, copy] of links) copy.href = shown.href;
         if (ended) left.textContent = t("This session has ended.");
         else if (status.cancel_requested) left.textContent = t("This session is ending.");
         else left.textContent = t("The session has not answered for {time}.", { time: duration(silent) });
@@ -291,11 +305,17 @@
         answeredAt = Date.now();
         gone = 0;
         ended = false;
+        over.close();
       } catch (error) {
         // Without an answer the last one stays for a while: the platform may only be restarted.
         gone = GONE.includes(error.status) ? gone + 1 : 0;
-        const over = status !== undefined && (status.cancel_requested || (status.expires_at !== null && Date.parse(status.expires_at) < now()));
-        ended ||= gone >= GONE_TIMES || (over && error.status !== undefined);
+        const due = status !== undefined && (status.cancel_requested || (status.expires_at !== null && Date.parse(status.expires_at) < now()));
+        const lived = !ended;
+        ended ||= gone >= GONE_TIMES || (due && error.status !== undefined);
+        if (ended && lived && status !== undefined) {
+          for (const { dialog } of [attach, run]) dialog.close();
+          over.showModal();
+        }
       }
       if (!ended && (gone > 0 || status?.cancel_requested)) window.setTimeout(refresh, CHECK_MS);
       draw();
@@ -408,7 +428,7 @@
       );
       run.dialog.showModal();
     });
-    node.append(attach.dialog, run.dialog);
+    node.append(attach.dialog, run.dialog, over);
 
     window.setInterval(() => {
       if (document.hidden) return;
