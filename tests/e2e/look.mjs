@@ -80,11 +80,29 @@ async function visit({ name, path, prepare, fold, anybody, print, answers, chang
       await judge(page, variant, fault);
       if (pictured) await picture();
     }
+    // What an address has opened has nowhere to give the focus back to.
+    if (kind === "dialogs" && !path.includes("launch=")) await leave(page, fault);
   } catch (error) {
     fault(String(error).split("\n")[0]);
     await picture().catch(() => undefined);
   } finally {
     await page.close();
+  }
+}
+
+/** Escape closes dialogs one by one, and the focus returns to what opened them. */
+async function leave(page, fault) {
+  const open = () => page.getByRole("dialog").count();
+  for (let count = await open(), before = Infinity; count > 0 && count < before; ) {
+    await page.keyboard.press("Escape");
+    before = count;
+    for (let tries = 0; count === before && tries < 20; tries += 1) {
+      await page.waitForTimeout(50);
+      count = await open();
+    }
+    if (count === before) continue;
+    const returned = page.waitForFunction(() => document.activeElement !== null && document.activeElement !== document.body, null, { timeout: 3_000 });
+    await returned.catch(() => fault("Escape loses the focus"));
   }
 }
 
