@@ -230,11 +230,10 @@ def _explained(folder: str, path: str, *, wants: FileKind = FileKind.FILE) -> It
         if error.errno == errno.ENOTDIR and wants is FileKind.FOLDER and name:
             raise Conflict(f"{where} is not a folder.") from error
         if error.errno in _ABSENT:
-            what = "file" if wants is FileKind.FILE else "folder"
             raise NotFound(
-                what,
+                "file" if wants is FileKind.FILE else "folder",
                 name,
-                f"There is no {what} {where}: the job has not written it, or it was removed.",
+                f"There is no {'file or folder' if name else 'folder'} {where}: the job has not written it, or it was removed.",
             ) from error
         if error.errno in _FORBIDDEN:
             raise NotAllowed(

@@ -151,7 +151,7 @@ def test_a_file_is_no_folder_and_a_missing_folder_is_not_found(tmp_path: Path) -
     (tmp_path / "file").touch()
     with pytest.raises(Conflict, match="not a folder"):
         names(tmp_path, "file")
-    with pytest.raises(NotFound, match="There is no folder none"):
+    with pytest.raises(NotFound, match="There is no file or folder none"):
         names(tmp_path, "none")
     with pytest.raises(NotFound, match="was removed"):
         names(tmp_path / "gone")
