@@ -228,7 +228,7 @@ async def test_ranks_that_can_never_start_beside_their_session_are_refused(stage
                 "ranks": (
                     "2 ranks cannot start while session look runs, which holds a part of what they "
                     "need; 1 rank can",
-                    "1 to 1",
+                    "1",
                 )
             }
         assert (await client.post(path, json={"ranks": 1})).status_code == 201

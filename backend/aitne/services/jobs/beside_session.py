@@ -31,7 +31,9 @@ def session_problems(spec: JobSpec, session: Job, nodes: Sequence[Node]) -> Iter
         f"{ranks} cannot start while session {session.name} runs, which holds a part of what they need"
         f"{f'; {noun} can' if fitting else ''}",
         str(wanted * per_node),
-        f"1 to {fitting}" if fitting else "less for each rank, or a smaller session",
+        ("1" if fitting == 1 else f"1 to {fitting}")
+        if fitting
+        else "less for each rank, or a smaller session",
     )
 
 
