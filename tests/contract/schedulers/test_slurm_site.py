@@ -59,7 +59,7 @@ async def test_a_plugin_of_the_site_refuses_in_its_own_words(slurm: Bench) -> No
 _AMOUNT = re.compile(r"\b(TimeLimit|Requeue|MinMemory(?:CPU|Node))=(\S+)")
 
 
-async def test_what_is_left_out_slurm_decides_as_with_sbatch(slurm: Bench) -> None:
+async def test_slurm_decides_what_is_left_out_as_with_sbatch(slurm: Bench) -> None:
     cluster = cluster_of(slurm)
     defaults = QueueDefaults.of(SlurmOptions(), await slurm.scheduler.cluster())
     left: dict[str, Any] = {"default_time_limit": True, "max_requeues": None, "hold": True}

@@ -263,7 +263,7 @@ def test_tasks_are_converted_or_the_note_is_serious(
         "#SBATCH -N 2 --ntasks-per-node=8",
     ],
 )
-def test_what_the_script_leaves_out_the_job_file_leaves_out(lines: str) -> None:
+def test_job_file_leaves_out_what_the_script_leaves_out(lines: str) -> None:
     file = import_sbatch(f"#!/bin/bash\n{lines}\ntrue\n").file
     assert "memory" not in file.get("resources", {})
     assert not {"max_duration", "retry", "environment"} & file.keys()

@@ -101,7 +101,7 @@ def passed(spec: JobSpec, **fields: Any) -> list[str]:
     return [word for word in words if word.startswith(("--mem", "--time=")) or "requeue" in word]
 
 
-def test_what_the_job_file_leaves_out_slurm_decides() -> None:
+def test_slurm_decides_what_the_job_file_leaves_out() -> None:
     spec, note = resolved({"commands": ["true"], "resources": {"cpu": 8}})
     assert passed(spec) == []
     assert spec.resources.memory_request is MemoryRequest.DEFAULT
@@ -124,7 +124,7 @@ def test_what_the_job_file_leaves_out_slurm_decides() -> None:
         ({"slurm": {"requeue": False}}, None, ["--no-requeue"]),
     ],
 )
-def test_what_user_or_template_sets_is_passed(
+def test_values_of_user_or_template_are_passed(
     file: dict[str, Any], template: Template | None, expected: list[str]
 ) -> None:
     spec, _ = resolved({"commands": ["true"], **file}, template)
