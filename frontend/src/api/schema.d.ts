@@ -6411,7 +6411,7 @@ export interface components {
             max?: number | null;
         };
         /**
-         * @description What a job requests of the memory of its nodes.
+         * @description Kind of a request for memory on each node of a job.
          * @enum {string}
          */
         MemoryRequest: "amount" | "default" | "all";
