@@ -40,7 +40,7 @@ def test_openapi_document_is_printed_without_platform(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert json.loads(done.stdout)["openapi"].startswith("3.1")
 
