@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import html
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from aitne.notebook.groups import RankGroup
@@ -73,7 +75,8 @@ class LiveTable:
     def __init__(self, group: RankGroup, show: Callable[[str, str, bool], None]) -> None:
         self._group = group
         self._show = show
-        self._stop = threading.Event()
+        # An event would keep its lock if Interrupt ended ``stop`` half way.
+        self._stop: SimpleQueue[None] = SimpleQueue()
         self._last = ""
 
     def start(self) -> None:
@@ -87,10 +90,15 @@ class LiveTable:
 
     def stop(self) -> None:
         """End the updates; the table remains as it is."""
-        self._stop.set()
+        self._stop.put(None)
 
     def _follow(self) -> None:
-        while not self._stop.wait(self.PERIOD_S) and not self._group.ended:
+        while True:
+            with contextlib.suppress(Empty):
+                self._stop.get(timeout=self.PERIOD_S)
+                return
+            if self._group.ended:
+                return
             self._refresh(update=True)
 
     def _refresh(self, *, update: bool) -> None:
