@@ -9,6 +9,7 @@ several, in every kind of wait; then every rank must be told, and no value may b
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
@@ -21,8 +22,14 @@ from tests.support.ranks import Outcome, Pool
 TRANSPORTS: tuple[dict[str, str | None], ...] = (
     {"AITNE_TRANSPORT": "shm"},
     {"AITNE_TRANSPORT": "torch_pg"},
-    {"AITNE_TRANSPORT": "shm", "AITNE_SHM_KERNEL": "off"},
+    {
+        "AITNE_TRANSPORT": "shm",
+        "AITNE_SHM_KERNEL": "off",
+        "AITNE_GUARD_LAG_S": "30",
+        "HOROVOD_TIMELINE": os.devnull,
+    },
 )
+"""Environment variables of the ranks; the last ones with the threads that observe a run."""
 EPISODES = 150
 """Episodes of one call of the pool, which end with the SIGKILL of a rank."""
 _LONGEST_S = 1800.0
@@ -107,11 +114,11 @@ def run(
             min(EPISODES, left),
             kill,
             environ={
-                **TRANSPORTS[batch % len(TRANSPORTS)],
                 "HOROVOD_DYNAMIC_PROCESS_SETS": "1",
                 "HOROVOD_FUSION_THRESHOLD": "8192",
                 "HOROVOD_ELASTIC": "1",
                 "AITNE_GUARD_LAG_S": "0",
+                **TRANSPORTS[batch % len(TRANSPORTS)],
             },
             timeout_s=_LONGEST_S,
             grace_s=HANG_S + 10,
