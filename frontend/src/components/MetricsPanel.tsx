@@ -11,6 +11,7 @@ import { ServerText } from "@/components/ServerText";
 import { curvesOf, linesOf } from "@/lib/metric-lines";
 import { valuesOf } from "@/lib/sweep";
 import classes from "./MetricsPanel.module.css";
+import { TabSkeleton } from "./TabSkeleton";
 
 const MetricChart = lazy(() => import("@/components/MetricChart"));
 
@@ -18,7 +19,7 @@ const MetricChart = lazy(() => import("@/components/MetricChart"));
 export function MetricsPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery({ ...resultsQuery(job.id), refetchInterval: job.ended_at === null ? 10_000 : false });
-  if (query.isPending) return <Skeleton h={320} m={20} />;
+  if (query.isPending) return <TabSkeleton h={320} />;
   if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const results = query.data;
   const values = results === null ? [] : Object.entries(valuesOf(results));

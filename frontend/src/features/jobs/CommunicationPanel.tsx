@@ -10,6 +10,7 @@ import { PageError } from "@/components/PageError";
 import { formatBytes, formatNumber, withUnit } from "@/lib/units";
 import { extentOf, formatShare, formatSpan, historyOf, sharesOf, sizeOf, stragglerOf, verdictOf } from "./profile";
 import tableClasses from "@/components/table.module.css";
+import { TabSkeleton } from "@/components/TabSkeleton";
 import classes from "./CommunicationPanel.module.css";
 
 const UsageChart = lazy(() => import("@/components/UsageChart"));
@@ -23,7 +24,7 @@ const percentText = (value: number) => withUnit(Math.round(value), "%");
 export function CommunicationPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(profileQuery(job.id));
-  if (query.isPending) return <Skeleton h={320} m={20} />;
+  if (query.isPending) return <TabSkeleton h={320} />;
   if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   if (query.data === null) {
     return (

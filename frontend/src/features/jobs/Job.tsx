@@ -1,4 +1,4 @@
-import { Alert, Anchor, Button, Skeleton, Tabs, Title } from "@mantine/core";
+import { Alert, Anchor, Button, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -49,6 +49,7 @@ import { OutsideBadge } from "./OutsideBadge";
 import { SchedulerRecord } from "./SchedulerRecord";
 import { UsagePanel } from "./UsagePanel";
 import classes from "@/components/Job.module.css";
+import { TabSkeleton } from "@/components/TabSkeleton";
 
 const PlacementTab = lazy(() => import("./PlacementTab"));
 const RanksTab = lazy(() => import("./RanksTab"));
@@ -188,7 +189,7 @@ function LoadedJob({ job }: { job: Job }) {
             )}
             {tabs.ranks && (
               <Tabs.Panel value="ranks">
-                <Suspense fallback={<Skeleton h={260} m={20} />}>
+                <Suspense fallback={<TabSkeleton h={260} />}>
                   <RanksTab job={job} />
                 </Suspense>
               </Tabs.Panel>

@@ -1,4 +1,4 @@
-import { Alert, SegmentedControl, Select, Skeleton, Text } from "@mantine/core";
+import { Alert, SegmentedControl, Select, Text } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { ChartLine, TriangleAlert } from "lucide-react";
@@ -8,6 +8,7 @@ import { type RankMetrics, rankMetricsQuery } from "@/api/ranks";
 import type { Job } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
+import { TabSkeleton } from "@/components/TabSkeleton";
 import { ToneBadge } from "@/components/ToneBadge";
 import { isActive } from "@/lib/states";
 import { formatClock } from "@/lib/time";
@@ -22,7 +23,7 @@ const REFRESH_MS = 10_000;
 export function RankMetricsPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery({ ...rankMetricsQuery(job.id), refetchInterval: isActive(job.state) ? REFRESH_MS : false });
-  if (query.isPending) return <Skeleton h={260} m={20} aria-busy="true" />;
+  if (query.isPending) return <TabSkeleton h={260} />;
   if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const quantities = quantitiesOf(query.data);
   if (quantities.length === 0) {

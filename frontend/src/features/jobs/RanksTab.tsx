@@ -1,4 +1,4 @@
-import { Anchor, Skeleton } from "@mantine/core";
+import { Anchor } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Cpu } from "lucide-react";
@@ -8,6 +8,7 @@ import type { Job } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { StateBadge } from "@/components/StateBadge";
+import { TabSkeleton } from "@/components/TabSkeleton";
 import { describeGroup } from "@/features/sessions/ranks/ranks";
 import { isActive } from "@/lib/states";
 import { CommunicationPanel } from "./CommunicationPanel";
@@ -29,7 +30,7 @@ export function RanksTab({ job }: { job: Job }) {
 function AttachedGroups({ session, own }: { session: Job; own: boolean }) {
   const { t } = useTranslation();
   const query = useQuery(ranksQuery(session.id));
-  if (query.isPending) return <Skeleton h={260} m={20} aria-busy="true" />;
+  if (query.isPending) return <TabSkeleton h={260} />;
   if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const started = query.data.items.filter((group) => group.started_at !== null);
   const running = started.filter((group) => isActive(group.state));

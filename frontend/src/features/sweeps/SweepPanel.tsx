@@ -1,4 +1,4 @@
-import { ActionIcon, Anchor, Button, Checkbox, Group, Skeleton, Text, Tooltip } from "@mantine/core";
+import { ActionIcon, Anchor, Button, Checkbox, Group, Text, Tooltip } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ArrowDown, ArrowUp, Download, GitCompareArrows, OctagonX, Trophy } from "lucide-react";
@@ -10,6 +10,7 @@ import { Confirm } from "@/components/Confirm";
 import { notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import tableClasses from "@/components/table.module.css";
+import { TabSkeleton } from "@/components/TabSkeleton";
 import { msg } from "@/i18n/msg";
 import { isTerminal, lookOf } from "@/lib/states";
 import { comparePath, MOST_RUNS } from "@/lib/compared-runs";
@@ -22,7 +23,7 @@ import { SweepPlot } from "./SweepPlot";
 /** The tasks of a sweep with their parameters and metrics. */
 export function SweepPanel({ job }: { job: Job }) {
   const query = useQuery(sweepQuery(job.id));
-  if (query.isPending) return <Skeleton h={320} m={20} />;
+  if (query.isPending) return <TabSkeleton h={320} />;
   if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   return <SweepTasks job={job} sweep={query.data} />;
 }

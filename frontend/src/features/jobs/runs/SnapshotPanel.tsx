@@ -1,4 +1,4 @@
-import { Alert, Badge, Button, Collapse, Skeleton, Text, TextInput, Title } from "@mantine/core";
+import { Alert, Badge, Button, Collapse, Text, TextInput, Title } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { ChevronDown, ChevronRight, Info, Search } from "lucide-react";
@@ -11,6 +11,7 @@ import { DetailRow, Identifier } from "@/components/DetailRow";
 import { NodeLinks } from "@/components/NodeLinks";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
+import { TabSkeleton } from "@/components/TabSkeleton";
 import { RelativeTime } from "@/components/Time";
 import { formatBytes } from "@/lib/units";
 import { Diff } from "./Diff";
@@ -21,7 +22,7 @@ import classes from "./SnapshotPanel.module.css";
 export function SnapshotPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(snapshotQuery(job.id));
-  if (query.isPending) return <Skeleton h={320} m={20} />;
+  if (query.isPending) return <TabSkeleton h={320} />;
   if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
   const snapshot = query.data;
   return (
