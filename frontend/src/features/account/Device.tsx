@@ -4,6 +4,7 @@ import { CircleCheck, CircleX } from "lucide-react";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { confirmDeviceLogin, lookUpDeviceLogin } from "@/api/actions";
+import { ApiProblem } from "@/api/problem";
 import { keys } from "@/api/queries";
 import type { Scope } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
@@ -29,6 +30,7 @@ export function DevicePage() {
     lookUp.mutate();
   };
   const request = lookUp.data;
+  const mistyped = lookUp.error instanceof ApiProblem && lookUp.error.problems.some(({ field }) => field === "user_code");
   return (
     <>
       <PageTitle title={t("Log in from the command line")} />
@@ -56,12 +58,13 @@ export function DevicePage() {
           <form onSubmit={submit}>
             <Stack gap="md">
               <Text size="sm">{t("Enter the code that your terminal shows. The next step shows which program asks for access.")}</Text>
-              <FormProblem error={lookUp.error} id="device-error" />
+              <FormProblem error={mistyped ? null : lookUp.error} id="device-error" />
               <TextInput
                 label={t("Code")}
                 placeholder={EXAMPLE}
                 value={code}
                 onChange={(event) => setCode(event.currentTarget.value.toUpperCase())}
+                error={mistyped && t("This is no code of this platform. Compare each letter with your terminal.")}
                 maxLength={40}
                 required
                 autoComplete="off"
