@@ -37,6 +37,10 @@ it("writes amounts of memory as numbers of the language", () => {
   expect(translateServerText("Waits for a node on which 2 CPUs, 7.5 GiB and 1 GPU are free together").text).toContain("2 CPUs, 7,5\u00a0GiB und 1 GPU");
 });
 
+it("writes values of metrics as numbers of the language", () => {
+  expect(translateServerText("Task 3 reached the goal: accuracy 0.98 (goal: 0.975).").text).toBe("Task 3 hat das Ziel erreicht: accuracy 0,98 (Ziel: 0,975).");
+});
+
 it("translates the reasons of jobs that were held, rejected or failed", () => {
   const texts = {
     "One of its nodes (n1 (Kernel panic), n2) failed while it ran; the job is not the cause.":

@@ -83,6 +83,8 @@ const EXPECTED: readonly string[] = [msg("a list"), msg("keys with values")];
 function valueOf(name: string, value: string): string {
   if (name === "state") return lookOf(value as JobState).label;
   if (name === "project_state") return i18next.t(PROJECT_STATES[value] ?? value);
+  // A metric, whose values other parts of the page write so too.
+  if ((name === "value" || name === "wanted") && /^-?\d+\.\d+$/.test(value)) return Number(value).toLocaleString(locale(), { maximumSignificantDigits: 6 });
   if (name === "message" || name === "problem") return translateServerText(value).text;
   if (name === "at") return value.replace(/^(.+), line (\d+)$/, (_, path: string, line: string) => i18next.t("{{path}}, line {{line}}", { path, line }));
   if (name === "expected") return i18next.t(EXPECTED.find((text) => text === value) ?? value);
