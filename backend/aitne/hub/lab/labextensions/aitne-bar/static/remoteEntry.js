@@ -461,8 +461,13 @@
       const bar = new Widget();
       bar.id = "aitne-bar";
       fill(bar.node, () => {
-        const open = app.shell.currentWidget?.context;
-        return open?.path?.endsWith(".ipynb") ? open : undefined;
+        // While JupyterLab restores a workspace, the current widget may be behind another one.
+        const current = app.shell.currentWidget;
+        const visible = [...app.shell.widgets("main")].filter((widget) => widget.isVisible);
+        const candidates = visible.includes(current) ? [current] : visible;
+        return candidates
+          .map((widget) => widget.context)
+          .find((context) => context?.path?.endsWith(".ipynb"));
       });
       app.shell.add(bar, "top", { rank: 10_000 });
     },
