@@ -7,6 +7,8 @@
   const RECONNECT_MS = 15_000;
   const CHANGE_MS = 300;
   const CHECK_MS = 3_000;
+  // As long as a platform needs to restart.
+  const CHECKS = 20;
   const STALE_MS = 150_000;
   // JupyterHub answers so for a server that does not run, for a moment also after its own restart.
   const GONE = [404, 410, 424];
@@ -259,7 +261,9 @@
     let status;
     let askedAt = 0;
     let answeredAt = 0;
+    let failures = 0;
     let gone = 0;
+    let check;
     let ended = false;
     const now = () => Date.now() - status.ahead;
     const drawRanks = () => {
@@ -303,11 +307,12 @@
       try {
         status = await ask("session", "GET");
         answeredAt = Date.now();
-        gone = 0;
+        failures = gone = 0;
         ended = false;
         over.close();
       } catch (error) {
         // Without an answer the last one stays for a while: the platform may only be restarted.
+        failures += 1;
         gone = GONE.includes(error.status) ? gone + 1 : 0;
         const due = status !== undefined && (status.cancel_requested || (status.expires_at !== null && Date.parse(status.expires_at) < now()));
         const lived = !ended;
@@ -317,7 +322,9 @@
           over.showModal();
         }
       }
-      if (!ended && (gone > 0 || status?.cancel_requested)) window.setTimeout(refresh, CHECK_MS);
+      window.clearTimeout(check);
+      const unsure = gone > 0 || (failures > 0 && failures < CHECKS) || status?.cancel_requested;
+      if (!ended && unsure) check = window.setTimeout(refresh, CHECK_MS);
       draw();
     };
     extend.addEventListener("click", async () => {
