@@ -371,7 +371,7 @@ def test_a_program_that_takes_too_much_is_ended_and_the_job_says_so(
     left = outcome(job)
     assert left.reason is TerminationReason.OUT_OF_MEMORY
     assert left.message is not None
-    assert "more than the 50 MiB of memory" in left.message
+    assert "the job used more than its 50 MiB" in left.message
     assert platform.report(ProgramPhase.FINISHED).message == left.message
 
 
