@@ -165,6 +165,7 @@ export const pages = (ids) => [
   {
     name: "palette", path: "/", fold: true,
     prepare: async (page) => {
+      await page.locator("main").focus();
       await page.keyboard.press("Control+k");
       await page.getByTestId("palette").fill("e");
       await page.waitForTimeout(900);
