@@ -172,6 +172,7 @@ class TestRetry:
             state=S.NODE_FAILED,
             **old,
             restart_count=3,
+            folder="/home/u/jobs/1",
             scheduler_id="1",
             reason=TerminationReason.NODE_FAILED,
             message="m",
@@ -184,7 +185,7 @@ class TestRetry:
         [first] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
         await store.finish_outbox(first.id, epoch=epoch)
         again = await store.retry(job.id, epoch=epoch)
-        assert again == make_job(id=job.id, attempt=2, version=2)
+        assert again == make_job(id=job.id, attempt=2, version=2, folder="/home/u/jobs/1")
         assert await store.get_job(job.id) == again
         [item] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
         assert (item.kind, item.job_id, item.attempt) == ("submit", job.id, 2)

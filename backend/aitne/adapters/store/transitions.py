@@ -40,7 +40,7 @@ _jobs = tables.jobs
 _secrets = tables.job_secrets
 
 _FRESH: dict[str, Any] = dict.fromkeys(
-    JobChanges.model_fields.keys() - {"attempt", "excluded_nodes"}
+    JobChanges.model_fields.keys() - {"attempt", "excluded_nodes", "folder"}
 ) | {"nodes": (), "restart_count": 0, "energy_j": None, "folder_bytes": None, "folder_files": None}
 """Fields of a job, with their initial values, that a new attempt resets."""
 
