@@ -58,15 +58,11 @@ def test_complete_software_folder_is_left_unchanged(
     folder.write_files()
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     packages = folder.session_env / "lib" / f"python{version}" / "site-packages"
-    packages.mkdir(parents=True)
-    for line in (environments.LOCKS / "session.txt").read_text().split():
-        (packages / f"{line.replace('-', '_').replace('==', '-')}.dist-info").mkdir()
-    (folder.session_env / software.MARKER).write_text(f"{version}\n")
-    packages = folder.session_env / "lib" / f"python{version}" / "site-packages"
     lines = (environments.LOCKS / "session.txt").read_text().split()
     installed = [f"{line.replace('-', '_').replace('==', '-')}.dist-info" for line in lines]
     for name in installed:
         (packages / name).mkdir(parents=True)
+    (folder.session_env / software.MARKER).write_text(f"{version}\n")
     said: list[str] = []
     assert software.ensure(given, said.append)
     assert said == []
