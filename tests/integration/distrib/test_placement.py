@@ -279,7 +279,7 @@ def test_ranks_of_notebooks_follow_the_order(on_rest: RunningPlatform) -> None:
         found = engines_of(job)
         placement = alice.jobs.placement(job)
         assert found == placement["order"]
-        assert_ordered(log_of(alice, job), found)
+        assert_ordered(placement["reason"], found)
         assert placement["crossings"]["chosen"] == placement["crossings"]["best"]
     # The app runs on the node that the scheduler names first.
     assert engines_of(session.id)[0] == alice.jobs.placement(session.id)["given"][0]
