@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -313,7 +314,7 @@ async def test_a_full_disk_is_no_answer_and_leaves_nothing(
 ) -> None:
     real = records.write_atomically
 
-    def full(path: Path, content: bytes, *, sync: bool = False) -> None:
+    def full(path: Path, content: bytes, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     request = bench.request("echo ran")
@@ -326,10 +327,10 @@ async def test_a_full_disk_is_no_answer_and_leaves_nothing(
     # Room for the record, none for the start: it waits, says why, and starts when there is room.
     monkeypatch.setattr("aitne.adapters.schedulers._local.engine.RETRY_S", 0.2)
 
-    def no_run(path: Path, content: bytes, *, sync: bool = False) -> None:
+    def no_run(path: Path, content: bytes, **options: Any) -> None:
         if path.name == "launch.json":
             full(path, content)
-        real(path, content, sync=sync)
+        real(path, content, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(records, "write_atomically", no_run)
