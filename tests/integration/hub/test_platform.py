@@ -135,7 +135,7 @@ def test_expiry_of_a_token_and_log_out_everywhere_end_what_a_browser_had_opened(
     made = httpx.post(
         f"{platform.url}/api/v1/tokens",
         headers=bearer,
-        json={"name": "brief", "scopes": ["read", "write", "admin"], "expires_in": BRIEF_S},
+        json={"name": "brief", "scopes": ["read", "write", "admin"], "expires_in": f"{BRIEF_S}s"},
         trust_env=False,
     )
     assert made.status_code == 201, made.text
