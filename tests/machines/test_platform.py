@@ -144,7 +144,8 @@ def test_a_node_that_dies_ends_its_job_as_failed_by_the_node(
     platform: MachinesPlatform, alice: Client
 ) -> None:
     cluster = platform.cluster
-    job = alice.jobs.create(job_file("echo began; sleep 600", nodes=2))
+    once = {"requeue": False}
+    job = alice.jobs.create(job_file("echo began; sleep 600", nodes=2, slurm=once))
     wait(platform, alice, job, "RUNNING", within_s=60)
     n2 = cluster.nodes["n2"]
 
