@@ -76,7 +76,7 @@ def stores_nothing(api: httpx.Client) -> Iterator[None]:
             {"colour": "red"},
             "colour",
             "red",
-            "after, afterany, aftercorr, afternotok, array, begin, commands, container, datasets, distributed, env",
+            "after, afterany, aftercorr, afternotok, args, array, begin, commands, container, datasets, ",
         ),
         ({"resources": {"gpu": 99}}, "resources.gpu", "99", "0"),
         ({"resources": {"cpu": 4_000}}, "resources.cpu", "4000", "1 to "),
