@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ _BEFORE = re.compile(r"sudo|env|runuser -u \w+ --|\w+=\S*")
 """Words before a program that start it in another way."""
 _CLONE = "/home/mira/aitne"
 """The clone of the documents' reader."""
+_NODE = "node01"
+"""The node of the documents' reader."""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -39,7 +42,7 @@ def commands(page: str) -> list[str]:
 
 
 def cells(page: str) -> list[dict[str, object]]:
-    """Return the cells of a tutorial's notebook, with paths of this clone.
+    """Return the cells of a tutorial's notebook, with paths of this clone and this machine's name.
 
     Each has its code and the lines of output that the page shows.
     """
@@ -48,7 +51,7 @@ def cells(page: str) -> list[dict[str, object]]:
         if kind == "python":
             found.append({"code": body.strip().replace(_CLONE, str(ROOT)), "lines": []})
         elif kind == "text":
-            found[-1]["lines"] = body.splitlines()
+            found[-1]["lines"] = body.replace(_NODE, socket.gethostname()).splitlines()
     return found
 
 
