@@ -409,7 +409,7 @@ def test_a_node_that_dies_with_jobs_on_it(alice: Person, slurm_cluster: DevClust
     """One may be begun again: Slurm does so, thus the platform does not. The other says what happened."""
     wait = f'[ "$SLURM_RESTART_COUNT" ] || {{ touch {alice.folder}/$AITNE_JOB_ID; sleep 300; }}'
     retried = alice.submit(wait, retry={"max": 2, "on": ["node_failed"]})
-    failed = alice.submit(wait)
+    failed = alice.submit(wait, slurm={"requeue": False})
     for job in (retried, failed):
         eventually("it runs", (alice.folder / job).exists, 30)
     (node,) = eventually("its node is known", lambda: alice.job(retried)["nodes"])
