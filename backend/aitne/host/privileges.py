@@ -5,6 +5,7 @@ Standard library only and quick to import, because the runner of jobs uses it.
 
 from __future__ import annotations
 
+import codecs
 import ctypes
 import os
 
@@ -32,6 +33,8 @@ def become(uid: int, gid: int, groups: Sequence[int]) -> None:
     if uid < 1 or gid < 0:
         raise ValueError(f"uid {uid} is never used")
     libc = ctypes.CDLL(None, use_errno=True)
+    # The account may not be able to read Python's library, from which a codec is loaded at first use.
+    codecs.lookup("utf-8-sig")
     for capability in range(_MOST_CAPABILITIES):
         # Refused without CAP_SETPCAP: then only no_new_privs keeps programs from these capabilities.
         libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
