@@ -122,6 +122,13 @@ class Notebook:
         out, err = self._capture.readouterr()
         return out + err
 
+    def wait_for(self, text: str) -> None:
+        """Wait until a line has ``text``."""
+        lines = self.printed()
+        while text not in lines:
+            time.sleep(0.05)
+            lines += self.printed()
+
     def wait_for_all(self, text: str, count: int) -> None:
         """Wait until that many ranks have printed a line with ``text``, alone or folded."""
         lines = ""

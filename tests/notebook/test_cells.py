@@ -23,7 +23,10 @@ from aitne.notebook.cell import RankCellError, RanksInterrupt
 from aitne.notebook.groups import RankGroup, RanksError
 from aitne.notebook.table import LiveTable
 from tests.notebook.conftest import Group, Notebook
+from tests.support import realtime
 from tests.support.requirements import need_package
+
+pytestmark = realtime.RANKS
 
 RANK = "import os; rank = int(os.environ['RANK'])"
 

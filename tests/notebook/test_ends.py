@@ -15,6 +15,9 @@ from aitne.notebook import cell, connection
 from aitne.notebook.cell import RanksLostError
 from aitne.notebook.groups import RanksError
 from tests.notebook.conftest import Group, Notebook
+from tests.support import realtime
+
+pytestmark = realtime.RANKS
 
 Groups = Callable[..., Group]
 Notebooks = Callable[[Group], Notebook]

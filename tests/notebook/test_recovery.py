@@ -11,10 +11,11 @@ import pytest
 
 from aitne.notebook.cell import RankCellError, RanksInterrupt
 from tests.notebook.conftest import Notebook
+from tests.support import realtime
 from tests.support.requirements import need_package
 
 # A cell starts ranks, and each of them imports torch, which takes long beside other tests.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), realtime.RANKS]
 
 SETUP = {
     "aitne": "import torch, aitne.distrib as hvd\nhvd.init()\nrank = hvd.rank()",
@@ -30,6 +31,26 @@ SUM = {
 END = {"aitne": "hvd.shutdown()", "torch": "dist.destroy_process_group()"}
 LATE_RANK_0 = "import os, time\nif os.environ['RANK'] == '0':\n    time.sleep(1)\n"
 AGAIN = {"aitne": "(aitne.distrib)", "torch": "(torch.distributed)"}
+WAITING = {
+    "aitne": "any(call.name == '_wait' for call in calls)",
+    "torch": "dist.group.WORLD._get_sequence_number_for_group() > 0",
+}
+WAIT = """
+import sys, threading, time, traceback
+cell = threading.get_ident()
+def report():
+    calls = ()
+    while not ({waiting}):
+        time.sleep(0.01)
+        calls = traceback.extract_stack(sys._current_frames()[cell])
+    print('waiting')
+if rank == 0:
+    threading.Thread(target=report).start()
+    {sum}
+else:
+    time.sleep(1000)
+"""
+"""A cell in which rank 0 waits for rank 1 in a sum, and says so."""
 
 
 @pytest.mark.parametrize("package", ["aitne", "torch"])
@@ -64,16 +85,14 @@ def test_cells_after_an_interrupted_collective_get_the_right_numbers(
     notebook.printed()
 
     def interrupt() -> None:
-        notebook.wait_for_all("ready", 2)
+        notebook.wait_for("[0] waiting")
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupts = threading.Thread(target=interrupt)
     interrupts.start()
-    waits = "\n    ".join(SUM[package].format(1000).splitlines())
+    summing = "\n    ".join(SUM[package].format(1000).splitlines())
     with pytest.raises((RanksInterrupt, RankCellError)):
-        notebook.ranks(
-            f"import time\nprint('ready')\nif rank == 0:\n    {waits}\nelse:\n    time.sleep(1000)"
-        )
+        notebook.ranks(WAIT.format(waiting=WAITING[package], sum=summing))
     interrupts.join()
     assert f"The ranks are connected again {AGAIN[package]}" in notebook.printed()
     assert notebook.ranks(f"{SUM[package].format(10)}\nx.item()") == "21"
