@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import torch
 import torch.distributed as dist
 
 from aitne.distrib import context, lifecycle
+from aitne.distrib.guard import RankMonitor
 from aitne.distrib.profile import load
 from aitne.distrib.types import Kind, Request
 from tests.support import realtime
+from tests.support.interrupts import each_interrupt, ends
 from tests.support.ranks import Pool, Rank
 from tests.support.waiting import eventually
 
@@ -267,3 +270,24 @@ def wrong_lag(me: Rank) -> str:
 
 def test_a_lag_that_is_no_number_is_refused(pool: Pool) -> None:
     pool.run(wrong_lag, 2, environ={"AITNE_GUARD_LAG_S": "soon"})
+
+
+def interrupt_the_monitor(me: Rank) -> None:
+    """Interrupt what the main thread does in the monitor: take messages, and close it."""
+    lifecycle.init()
+    here = context.current()
+    take = partial(here.control.send, 0, "guard.here", [1, "stacks of rank 1"])
+    if me.rank == 0:
+        for closes in (False, True):
+            for interrupt in each_interrupt():
+                monitor = RankMonitor(here, 30)
+                monitor.start()
+                interrupt(monitor.close if closes else take)
+                ends(take, monitor.close)
+    reduce("last")
+    lifecycle.shutdown()
+
+
+def test_a_monitor_keeps_no_lock_after_an_interrupt(pool: Pool) -> None:
+    outcomes = pool.outcomes(interrupt_the_monitor, 2, environ={"AITNE_GUARD_LAG_S": "0"})
+    assert [each.error for each in outcomes] == ["", ""]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from aitne.distrib import profiling, stacks, timeline, watch
 from aitne.distrib.activity import MainThreadObserver
+from aitne.distrib.flag import Flag
 from aitne.distrib.recording import RecordRing
 
 if TYPE_CHECKING:
@@ -62,9 +63,12 @@ def attach(context: Context) -> None:
             control.on("profile", profiler.take)
             control.on_lost(lambda rank, _why: profiler.lost(rank))
         context.on_close(profiler.close)
+        profiler.start()
     lag_s = lag_of()
     if lag_s > 0 and world.size > 1:
-        context.on_close(RankMonitor(context, lag_s).close)
+        monitor = RankMonitor(context, lag_s)
+        context.on_close(monitor.close)
+        monitor.start()
     if os.environ.get("AITNE_LINK_CHECK", "0") not in ("", "0") and world.size > 1:
         from aitne.distrib import linkcheck  # most runs do not need it
 
@@ -107,12 +111,13 @@ class RankMonitor:
         self._ring = context.recorder if isinstance(context.recorder, RecordRing) else None
         self._observer = MainThreadObserver(self._ring, lag_s / 2)
         began = time.monotonic()
-        self._answered = threading.Condition()
+        self._lock = threading.Lock()
+        self._answered = Flag()
         self._beats = {rank: watch.Heartbeat(began, 0.0) for rank in range(self._size)}
         self._addresses: dict[int, dict[str, Any]] = {}
         self._stacks: dict[int, str] = {}
         self._reported: tuple[Any, ...] | None = None
-        self._stop = threading.Event()
+        self._stop = Flag()
         control = self._control
         control.on("guard.beat", self._heard)
         control.on("guard.stacks", self._asked)
@@ -120,14 +125,17 @@ class RankMonitor:
         control.on("guard.ask", self._asked_for)
         control.on_lost(self._lost)
         self._thread = threading.Thread(target=self._run, name="aitne-guard", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread that monitors this rank."""
         self._thread.start()
 
     def close(self) -> None:
         """Stop the monitoring and its thread."""
         self._stop.set()
-        with self._answered:
-            self._answered.notify_all()
-        self._thread.join()
+        self._answered.set()
+        if self._thread.is_alive():  # an interrupt may have come before its start
+            self._thread.join()
 
     def _run(self) -> None:
         payload: list[Any] = [0.0, 0.0, "", dict(stacks.address())]
@@ -147,7 +155,7 @@ class RankMonitor:
     # Late ranks
 
     def _look(self) -> None:
-        with self._answered:
+        with self._lock:
             beats = dict(self._beats)
         late = watch.late(beats, self._engine.pending(), time.monotonic(), self._lag_s)
         if late is None:
@@ -165,7 +173,7 @@ class RankMonitor:
             _say(watch.sentence(late, self._nodes))
 
     def _look_at_rank_0(self, waiting_s: float) -> None:
-        with self._answered:
+        with self._lock:
             beat = self._beats[0]
             address = self._addresses.get(0, {})
         now = time.monotonic()
@@ -182,14 +190,14 @@ class RankMonitor:
     # Stacks
 
     def _report(self, late: watch.StalledCollective) -> None:
-        with self._answered:
+        with self._lock:
             self._stacks = {}
             alive = set(self._beats)
         self._control.broadcast("guard.stacks", None)
         self._wait_for(alive)
         self._ask_neighbours(alive)
         silent = "had no time to answer" if self._stop.is_set() else "does not answer"
-        with self._answered:
+        with self._lock:
             texts = {rank: self._stacks.get(rank, silent) for rank in sorted(alive)}
         pending = "".join(
             f"\n  {name} waits for {watch.ranks(missing)} since {age_s:.0f} s"
@@ -199,14 +207,18 @@ class RankMonitor:
         _say(f"{watch.sentence(late, self._nodes)}{pending}\n{_listing(texts)}")
 
     def _wait_for(self, alive: set[int]) -> None:
-        with self._answered:
-            self._answered.wait_for(
-                lambda: alive <= set(self._stacks) or self._stop.is_set(), _ANSWER_S
-            )
+        until = time.monotonic() + _ANSWER_S
+        while True:
+            self._answered.clear()
+            with self._lock:
+                if alive <= set(self._stacks) or self._stop.is_set():
+                    return
+            if not self._answered.wait(until - time.monotonic()):
+                return
 
     def _ask_neighbours(self, alive: set[int]) -> None:
         """Request the stacks of ranks that have not answered from another rank on the same node."""
-        with self._answered:
+        with self._lock:
             answered = set(self._stacks)
             addresses = dict(self._addresses)
         silent = alive - answered
@@ -223,7 +235,7 @@ class RankMonitor:
 
     def _heard(self, sender: int, payload: Any) -> None:
         waiting_s, idle_s, place, address = payload
-        with self._answered:
+        with self._lock:
             self._beats[sender] = watch.Heartbeat(time.monotonic(), waiting_s, idle_s, place)
             if address is not None:
                 self._addresses[sender] = address
@@ -245,14 +257,13 @@ class RankMonitor:
 
     def _add_stack(self, _sender: int, payload: Any) -> None:
         rank, text = payload
-        with self._answered:
+        with self._lock:
             self._stacks[rank] = text
-            self._answered.notify_all()
+        self._answered.set()
 
     def _lost(self, rank: int, _why: str) -> None:
-        with self._answered:
+        with self._lock:
             self._beats.pop(rank, None)
-            self._answered.notify_all()
 
     def _keep(self, rank: int, text: str) -> None:
         if self._folder is None:

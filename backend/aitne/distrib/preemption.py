@@ -32,6 +32,7 @@ from types import FrameType
 from typing import Any, NoReturn, Protocol
 
 from aitne.distrib.context import current
+from aitne.distrib.flag import Flag
 from aitne.distrib.left_calls import collective
 from aitne.distrib.types import Kind, Request
 
@@ -75,7 +76,8 @@ class Agreement:
         self._link = link
         self._rank = rank
         self._size = size
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = Flag()
         self._ended: Place = (0, 0)
         self._promised = _NEVER
         self._last: Place | None = None
@@ -103,23 +105,25 @@ class Agreement:
         if requested and self._promised == _NEVER:
             # Repeated, because rank 0 may not have been listening yet.
             self._link.send(0, "stop.wanted", None)
-        with self._changed:
+        with self._lock:
             self._ended = (self._ended[0], self._ended[1] + 1)
-            self._changed.wait_for(
-                lambda: self._ended < self._promised or self._last is not None or self._broken
-            )
-            return self._last is not None and self._ended >= self._last
+        while True:
+            self._changed.clear()
+            with self._lock:
+                if self._ended < self._promised or self._last is not None or self._broken:
+                    return self._last is not None and self._ended >= self._last
+            self._changed.wait()
 
     def joins(self) -> None:
         """Record that this rank has called ``join`` and makes no steps until all others have called
         it too.
         """
-        with self._changed:
+        with self._lock:
             self._ended = (self._ended[0], _JOINS)
 
     def joined(self) -> None:
         """Record that all ranks have called ``join`` and now start the same step."""
-        with self._changed:
+        with self._lock:
             self._ended = (self._ended[0] + 1, 0)
 
     def leave(self) -> None:
@@ -128,30 +132,29 @@ class Agreement:
 
     def _proposed(self, _sender: int, proposal: list[int]) -> None:
         step = _place(proposal)
-        with self._changed:
+        with self._lock:
             if self._last is not None:
                 return
             position = self._ended
             promises = position < step
             if promises:
                 self._promised = step
-            self._changed.notify_all()
         self._link.send(0, "stop.promise", [step, promises, position])
 
     def _committed(self, _sender: int, step: list[int]) -> None:
-        with self._changed:
+        with self._lock:
             self._last = _place(step)
-            self._changed.notify_all()
+        self._changed.set()
 
     def _give_up(self) -> None:
-        with self._changed:
+        with self._lock:
             self._broken = True
-            self._changed.notify_all()
+        self._changed.set()
 
     # At rank 0
 
     def _propose(self, position: Place | None) -> None:
-        with self._changed:
+        with self._lock:
             if self._last is not None or (self._proposal > (0, 0) and position is None):
                 return
             joins, steps = max(self._ended, position or self._ended)
@@ -162,7 +165,7 @@ class Agreement:
 
     def _answered(self, sender: int, payload: list[Any]) -> None:
         step, promises, position = _place(payload[0]), payload[1], _place(payload[2])
-        with self._changed:
+        with self._lock:
             # Ranks that were notified of a broken agreement have continued.
             if step != self._proposal or self._last is not None or self._broken:
                 return
@@ -179,7 +182,7 @@ class Agreement:
         """Send the current proposal again to a rank that has just registered its handlers, because
         it may have missed the proposal.
         """
-        with self._changed:
+        with self._lock:
             step = self._proposal
         if step > (0, 0) and sender:
             self._link.send(sender, "stop.propose", step)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from aitne.distrib.devices import QUEUED
+from aitne.distrib.flag import Flag
 from aitne.distrib.recording import STEP, WAIT, Entry, RecordRing
 from aitne.distrib.report import History, document, totals
 from aitne.distrib.summary import CollectiveSummary
@@ -76,14 +77,18 @@ class Profiler:
         self._trace: deque[Entry] = deque(maxlen=TRACE_ENTRIES)
         self._history = History()
         self._began = time.monotonic()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._messages: dict[int, dict[str, Any]] = {}
         self._ended: set[int] = set()
         self._fresh = False
-        self._stop = threading.Event()
+        self._all_ended = Flag()
+        self._stop = Flag()
         self._thread = threading.Thread(target=self._run, name="aitne-profile", daemon=True)
-        self._thread.start()
+
+    def start(self) -> None:
+        """Start to send the totals to rank 0 at regular intervals, and to write the profile there."""
         _running.append(self)
+        self._thread.start()
 
     def by_operation(self) -> tuple[float, dict[str, tuple[int, int, float]]]:
         """Return the time at which the recording began, and for each operation the number of this
@@ -102,20 +107,18 @@ class Profiler:
         """Store on rank 0 the totals (``payload``) that rank ``rank`` has sent. May be called from
         any thread.
         """
-        with self._changed:
+        with self._lock:
             self._messages[rank] = payload["totals"]
             self._fresh = True
             if payload["final"]:
-                self._ended.add(rank)
-                self._changed.notify_all()
+                self._end(rank)
 
     def lost(self, rank: int) -> None:
         """Record on rank 0 that ``rank`` is lost and sends no more totals. May be called from any
         thread.
         """
-        with self._changed:
-            self._ended.add(rank)
-            self._changed.notify_all()
+        with self._lock:
+            self._end(rank)
 
     def close(self) -> None:
         """Send the final totals to rank 0; on rank 0, write the profile.
@@ -125,13 +128,19 @@ class Profiler:
         if self in _running:
             _running.remove(self)
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive():  # an interrupt may have come before its start
+            self._thread.join()
         self._round(final=True)
         if self._rank == 0:
-            with self._changed:
-                self._changed.wait_for(lambda: len(self._ended) >= len(self._nodes), LAST_WORDS_S)
+            self._all_ended.wait(LAST_WORDS_S)
             self._write(final=True)
             self._put(TRACE_FILE, trace(self._trace))
+
+    def _end(self, rank: int) -> None:
+        """Record that a rank sends no more totals. The caller holds the lock ``_lock``."""
+        self._ended.add(rank)
+        if len(self._ended) >= len(self._nodes):
+            self._all_ended.set()
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_s):
@@ -165,7 +174,7 @@ class Profiler:
                 self._trace.extend(entries)
 
     def _write(self, *, final: bool) -> None:
-        with self._changed:
+        with self._lock:
             messages = dict(self._messages)
             self._fresh = False
         self._history.add(time.monotonic() - self._began, totals(messages))

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.flag import Flag
 
 log = logging.getLogger("aitne.distrib")
 
@@ -31,7 +32,8 @@ class JoinedRankProxy:
         self._callbacks: dict[int, StepCallback] = {}
         self._steps: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = Flag()
         self._under_way = 0
 
     def register(self, channel: int, callback: StepCallback | None) -> None:
@@ -48,7 +50,7 @@ class JoinedRankProxy:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="aitne-joined", daemon=True)
             self._thread.start()
-        with self._changed:
+        with self._lock:
             self._under_way += 1
         self._steps.put((channel, step))
 
@@ -56,8 +58,12 @@ class JoinedRankProxy:
         """Wait until this rank has taken part in every queued step, so that the caller may use the
         channels again.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: not self._under_way)
+        while True:
+            self._changed.clear()
+            with self._lock:
+                if not self._under_way:
+                    return
+            self._changed.wait()
 
     def close(self, timeout_s: float) -> None:
         """Stop the thread; if a callback does not return within ``timeout_s`` seconds, leave the
@@ -82,9 +88,9 @@ class JoinedRankProxy:
                 log.exception("A rank that has joined could not take part")
                 self._fail(f"a rank that has joined could not take part: {error}", True)
             finally:
-                with self._changed:
+                with self._lock:
                     self._under_way -= 1
-                    self._changed.notify_all()
+                self._changed.set()
 
     def _take_part(self, channel: int, step: int) -> None:
         callback = self._callbacks.get(channel)

@@ -20,9 +20,11 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from aitne.distrib.flag import Flag
 
 DYNAMIC = "DYNAMIC"
 CYCLE_START = "CYCLE_START"
@@ -66,51 +68,27 @@ class Timeline:
         """Whether events are being recorded at present."""
         self.marks_cycles = False
         self._lock = threading.Lock()
-        self._events: deque[tuple[int, str, str | None, str, Any]] = deque()
-        self._wake = threading.Event()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._file: int = -1
-        self._end = 0
-        self._began_ns = 0
-        self._rows: dict[str, int] = {}
-        self._negotiating: set[str] = set()
+        self._file: _TimelineFile | None = None
 
     def start(self, path: Path, *, mark_cycles: bool = False) -> None:
         """Start recording to a new file; a file that is being written is completed first.
 
         Raises ``OSError`` if the file cannot be written.
         """
-        self.stop()
         with self._lock:
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            self._began_ns = time.monotonic_ns()
-            self._rows = {}
-            self._negotiating = set()
-            epoch = {"start_time_since_epoch_in_micros": time.time_ns() // 1000}
-            head: list[dict[str, Any]] = [
-                {"name": "process_name", "ph": "M", "pid": 0, "args": epoch},
-                {"name": "process_sort_index", "ph": "M", "pid": 0, "args": {"sort_index": 0}},
-            ]
-            os.pwrite(self._file, b"[\n" + _lines(head) + _END, 0)
-            self._end = 2 + len(_lines(head))
-            self._events.clear()
-            self._stop.clear()
-            self._wake.clear()
+            self.stop()
+            self._file = file = _TimelineFile(path, self._fail)
             self.marks_cycles = mark_cycles
-            self._thread = threading.Thread(target=self._run, name="aitne-timeline", daemon=True)
-            self._thread.start()
+            file.start()
             self.on = True
 
     def stop(self) -> None:
         """Write the remaining events and close the file. Has no effect if no file is open."""
         self.on = False
-        with self._lock:
-            thread, self._thread = self._thread, None
-            self._stop.set()
-            self._wake.set()
-        if thread is not None:
-            thread.join()
+        file = self._file
+        if file is not None:
+            file.close()
+        self._file = None
 
     def begin(self, row: str, event: str) -> None:
         """Record the start of an event in the row of a tensor.
@@ -151,25 +129,75 @@ class Timeline:
             self._add("i", None, CYCLE_START, None)
 
     def _add(self, phase: str, row: str | None, event: str, args: Any) -> None:
-        if not self.on:
-            return
+        file = self._file
+        if self.on and file is not None:
+            file.add(phase, row, event, args)
+
+    def _fail(self, error: OSError) -> None:
+        self.on = False
+        sys.stderr.write(f"aitne: the timeline is no longer written: {error.strerror}\n")
+
+
+class _TimelineFile:
+    """File of a timeline, and the thread that writes events to it.
+
+    Raises ``OSError`` if the file cannot be written.
+    """
+
+    def __init__(self, path: Path, fail: Callable[[OSError], None]) -> None:
+        self._fail = fail
+        self._events: deque[tuple[int, str, str | None, str, Any]] = deque()
+        self._wake = Flag()
+        self._stop = Flag()
+        self._rows: dict[str, int] = {}
+        self._negotiating: set[str] = set()
+        self._began_ns = time.monotonic_ns()
+        epoch = {"start_time_since_epoch_in_micros": time.time_ns() // 1000}
+        head: list[dict[str, Any]] = [
+            {"name": "process_name", "ph": "M", "pid": 0, "args": epoch},
+            {"name": "process_sort_index", "ph": "M", "pid": 0, "args": {"sort_index": 0}},
+        ]
+        self._end = 2 + len(_lines(head))
+        self._thread = threading.Thread(target=self._run, name="aitne-timeline", daemon=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._file = os.fdopen(os.open(path, flags, 0o644), "wb", buffering=0)
+        try:
+            os.pwrite(self._file.fileno(), b"[\n" + _lines(head) + _END, 0)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def start(self) -> None:
+        """Start the thread that writes the events."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write the remaining events and close the file."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():  # an interrupt may have come before its start
+            self._thread.join()
+        self._file.close()
+
+    def add(self, phase: str, row: str | None, event: str, args: Any) -> None:
+        """Add an event, which is written soon."""
         self._events.append((time.monotonic_ns(), phase, row, event, args))
         if not self._wake.is_set():
             self._wake.set()
 
     def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                self._wake.wait()
-                self._wake.clear()
+        if self._file.closed:
+            return
+        with self._file:
+            try:
+                while not self._stop.is_set():
+                    self._wake.wait()
+                    self._wake.clear()
+                    self._flush()
+                    self._stop.wait(_FLUSH_S)
                 self._flush()
-                self._stop.wait(_FLUSH_S)
-            self._flush()
-        except OSError as error:
-            self.on = False
-            sys.stderr.write(f"aitne: the timeline is no longer written: {error.strerror}\n")
-        finally:
-            os.close(self._file)
+            except OSError as error:
+                self._fail(error)
 
     def _flush(self) -> None:
         rows: list[dict[str, Any]] = []
@@ -182,7 +210,7 @@ class Timeline:
         rest = memoryview(lines + _END)
         at = self._end
         while rest:
-            written_bytes = os.pwrite(self._file, rest, at)
+            written_bytes = os.pwrite(self._file.fileno(), rest, at)
             rest, at = rest[written_bytes:], at + written_bytes
         self._end += len(lines)
 

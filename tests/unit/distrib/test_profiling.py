@@ -24,6 +24,8 @@ def run_of_two(folder: Path, interval_s: float = 60.0) -> tuple[list[RecordRing]
     rings = [RecordRing(), RecordRing()]
     first = Profiler(rings[0], 0, (0, 0), lambda _: None, folder, interval_s)
     second = Profiler(rings[1], 1, (0, 0), lambda sent: first.take(1, sent), folder, interval_s)
+    for each in (first, second):
+        each.start()
     return rings, [first, second]
 
 
@@ -89,6 +91,7 @@ def test_a_rank_whose_rank_0_is_gone_goes_on(tmp_path: Path) -> None:
 
     ring = RecordRing()
     profiler = Profiler(ring, 1, (0, 0), gone, tmp_path, 0.01)
+    profiler.start()
     work(ring, 1)
     profiler.close()
     assert os.listdir(tmp_path) == []

@@ -48,16 +48,11 @@ class Worker(Generic[T]):
         Raises:
             BaseException: the exception of a failed call.
         """
-        waited = None
-        if not self._running.acquire(blocking=False):
-            began = time.monotonic_ns()
-            self._running.acquire()
-            waited = began, time.monotonic_ns()
-        try:
+        began_ns = time.monotonic_ns() if self._running.locked() else None
+        with self._running:  # never kept by the exception of a signal handler
+            waited = None if began_ns is None else (began_ns, time.monotonic_ns())
             while self._waiting:
                 self._run_next()
-        finally:
-            self._running.release()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
