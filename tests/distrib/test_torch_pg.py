@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
 import time
 from contextlib import suppress
@@ -10,11 +12,16 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from aitne.distrib.run_store import RunStore
+from aitne.distrib.transport import torch_pg
+from aitne.distrib.transport._torch_store import TorchStore
 from aitne.distrib.transport.base import Reduction, TransportError
 from aitne.distrib.transport.torch_pg import TorchProcessGroup
+from aitne.launch.addresses import LOCAL
 from tests.support.ranks import Pool, Rank
+from tests.support.waiting import eventually
 
 
 def several(me: Rank) -> list[list[float]]:
@@ -155,6 +162,94 @@ def left_while_connecting(me: Rank) -> str:
         if me.rank == 0:
             me.store.set(f"{me.call}-ended", b"1")
     return "it connected"
+
+
+def _threads() -> int:
+    """Return how many threads this process has, with the one that gloo never ends."""
+    dist.ProcessGroupGloo.create_device(hostname=LOCAL)
+    return len(os.listdir("/proc/self/task"))
+
+
+def left_in_the_first_barrier(me: Rank) -> str:
+    """Connect to a rank that then does not take part in the first barrier; return the error."""
+    group = me.group()
+    if me.rank == 1:
+        pg = torch_pg._gloo(TorchStore(group), group, LOCAL)
+        me.store.set(f"{me.call}-left", b"1")
+        me.store.get(f"{me.call}-ended", 90)
+        return str(pg.size())
+
+    def check() -> None:
+        with suppress(TimeoutError):
+            me.store.get(f"{me.call}-left", 0.0)
+            raise TransportError("rank 1 has left")
+
+    before = _threads()
+    try:
+        TorchProcessGroup.connect(replace(group, store=RunStore(me.store, check)), "cpu")
+    except TransportError as error:
+        eventually("the group is gone", lambda: _threads() <= before, 20)
+        return str(error)
+    finally:
+        me.store.set(f"{me.call}-ended", b"1")
+    return "it connected"
+
+
+class InterruptingStore:
+    """Store whose first use interrupts the main thread, and then waits until this is over."""
+
+    def __init__(self, me: Rank) -> None:
+        self._me = me
+        self._interrupted = False
+
+    def set(self, key: str, value: bytes) -> None:
+        self._interrupt()
+        self._me.store.set(key, value)
+
+    def get(self, key: str, timeout_s: float) -> bytes:
+        if not key.endswith("/check"):
+            self._interrupt()
+        return self._me.store.get(key, timeout_s)
+
+    def _interrupt(self) -> None:
+        if not self._interrupted:
+            self._interrupted = True
+            os.kill(os.getpid(), signal.SIGUSR1)
+            self._me.store.get(f"{self._me.call}-interrupted", 60)
+
+
+def interrupted_while_connecting(me: Rank) -> str:
+    """Interrupt rank 0, whose thread still connects afterwards."""
+    if me.rank == 1:
+        try:
+            TorchProcessGroup.connect(me.group(), "cpu")
+        except TransportError as error:
+            return str(error)
+        return "it connected"
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before_signal = signal.signal(signal.SIGUSR1, interrupt)
+    before = _threads()
+    try:
+        TorchProcessGroup.connect(replace(me.group(), store=InterruptingStore(me)), "cpu")
+    except KeyboardInterrupt:
+        me.store.set(f"{me.call}-interrupted", b"1")
+    finally:
+        signal.signal(signal.SIGUSR1, before_signal)
+    eventually("the group is gone", lambda: _threads() <= before, 20)
+    return "it was interrupted"
+
+
+def test_a_group_is_closed_whose_first_barrier_fails(pool: Pool) -> None:
+    assert pool.run(left_in_the_first_barrier, 2, timeout_s=100) == ["rank 1 has left", "2"]
+
+
+def test_a_group_is_closed_that_connects_after_an_interrupt(pool: Pool) -> None:
+    first, second = pool.run(interrupted_while_connecting, 2, timeout_s=100)
+    assert first == "it was interrupted"
+    assert second.startswith("torch_pg: ")
 
 
 def test_a_rank_is_released_that_connects_to_one_which_has_left(pool: Pool) -> None:

@@ -16,10 +16,8 @@ import ctypes
 import json
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from functools import partial
@@ -29,7 +27,8 @@ import torch
 import torch.distributed as dist
 
 from aitne.distrib.devices import QUEUED
-from aitne.distrib.run_store import LOOK_S, check_run
+from aitne.distrib.run_store import LOOK_S
+from aitne.distrib.transport._connect_thread import ConnectThread
 from aitne.distrib.transport._torch_store import TorchStore
 from aitne.distrib.transport.base import OF_BOOL, Group, Reduction, TransportError
 from aitne.launch import ports
@@ -56,7 +55,8 @@ _NATIVE = frozenset(
 # The transport does not limit how long a rank computes between two collectives.
 _FOREVER = timedelta(days=365)
 _PROBE_S = 3.0
-_LOOK_AGAIN = timedelta(seconds=0.5)
+_LOOK = timedelta(seconds=LOOK_S)
+_LEFT = "torch_pg: a rank left while the ranks connected"
 
 
 class TorchProcessGroup:
@@ -109,14 +109,28 @@ class TorchProcessGroup:
         if place.type == "cuda" and place.index is None:
             place = torch.device("cuda", torch.cuda.current_device())
 
-        def connect() -> Any:
-            if place.type == "cuda":
-                return _nccl(store, group, place)
-            with _meeting(group) as address:
-                return _gloo(store, group, address)
+        made: list[TorchProcessGroup] = []
 
+        def connect() -> TorchProcessGroup:
+            if place.type == "cuda":
+                return cls(group, _nccl(store, group, place), store, place)
+            with _meeting(group) as address:
+                transport = cls(group, _gloo(store, group, address), store, place)
+            made.append(transport)
+            try:
+                if thread.left:
+                    raise TransportError(_LEFT)
+                # Gloo returns before the others have connected to this rank: if this one closed
+                # then, they would take it for dead.
+                transport.barrier()
+            except BaseException:
+                transport.leave()
+                raise
+            return transport
+
+        thread = ConnectThread(connect, cls.leave)
         try:
-            pg = _run_in_thread(connect, group)
+            return thread.result(group)
         except TransportError:
             raise
         except (RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
@@ -124,16 +138,10 @@ class TorchProcessGroup:
                 f"torch_pg: the ranks {_listed(group.ranks)} did not all connect within "
                 f"{group.timeout_s:g} s: {_first_line(error)}"
             ) from error
-        transport = cls(group, pg, store, place)
-        if place.type != "cuda":
-            # Gloo returns before the others have connected to this rank: if this one closed then, they
-            # would take it for dead.
-            try:
-                _run_in_thread(transport.barrier, group)
-            except BaseException:
-                transport.abort("torch_pg: a rank left while the ranks connected")
-                raise
-        return transport
+        finally:
+            if thread.left:
+                for transport in made:  # it may wait for other ranks
+                    transport.abort(_LEFT)
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
         """Return whether this element type can be reduced: all usual types of PyTorch except
@@ -265,7 +273,13 @@ class TorchProcessGroup:
         pg, self._pg = self._pg, None
         if pg is not None and self._backend == "gloo" and _have_ended(self._in_progress):
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(pg))
+        self._in_progress = []  # operations of gloo keep its connections open
         self._store = None
+
+    def leave(self) -> None:
+        """Close the connections and release the process group, while other ranks still connect."""
+        self.abort(_LEFT)
+        self.close()
 
     def _run(self, flat: torch.Tensor, start: Callable[[Any], list[Any]]) -> None:
         if self._aborted:
@@ -301,36 +315,12 @@ class TorchProcessGroup:
         while True:
             has_ended, aborted = work.is_completed(), self._aborted
             try:
-                work.wait(_LOOK_AGAIN)
+                work.wait(_LOOK)
             except RuntimeError:
                 if has_ended or (aborted and not work.is_completed()):
                     raise
             else:
                 return
-
-
-def _run_in_thread(function: Callable[[], Any], group: Group) -> Any:
-    """Run a function of PyTorch that waits for other ranks, and return its result. A signal, or the
-    failure of the run, ends the wait here, but the thread only when PyTorch's own timeout is over.
-
-    Raises ``TransportError`` if the run has failed.
-    """
-    future: Future[Any] = Future()
-    arguments = (function, future)
-    threading.Thread(target=_fulfil, args=arguments, name="aitne-connect", daemon=True).start()
-    try:
-        while not wait([future], LOOK_S).done:
-            check_run(group)
-        return future.result()
-    finally:
-        del future, arguments  # an exception would refer to itself and keep connections open
-
-
-def _fulfil(function: Callable[[], Any], future: Future[Any]) -> None:
-    try:
-        future.set_result(function())
-    except BaseException as error:  # noqa: BLE001 - raised by the reader of the future
-        future.set_exception(error)
 
 
 @contextmanager
@@ -427,7 +417,7 @@ def _have_ended(works: Sequence[Any] | None) -> bool:
     """Return whether all of the operations of gloo have ended or do so soon; False for None."""
     for work in works or ():
         with suppress(RuntimeError):  # its own error, or that of the time
-            work.wait(_LOOK_AGAIN)
+            work.wait(_LOOK)
     return works is not None and all(work.is_completed() for work in works)
 
 
