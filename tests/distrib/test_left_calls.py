@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import aitne.distrib as hvd
+from aitne.distrib import context
 from aitne.distrib import left_calls as marking
 from aitne.distrib.errors import HorovodInternalError
 from tests.distrib.optimizer_work import loss_of, network, share, wrapped
@@ -347,3 +348,27 @@ def test_an_interrupt_of_init_or_shutdown_leaves_no_connection(pool: Pool) -> No
     for sums in pool.run(interrupted_starts, 2):
         assert sums == dict.fromkeys(sums, 2.0)
         assert len(sums) == 5
+
+
+def interrupted_callback(_: Rank) -> tuple[list[str], float]:
+    """Interrupt a callback of ``shutdown``; return which were called, and a sum after the next ``init``."""
+    hvd.init()
+    called: list[str] = []
+
+    def interrupt() -> None:
+        called.append("interrupted")
+        raise KeyboardInterrupt
+
+    for callback in (lambda: called.append("first"), interrupt, lambda: called.append("last")):
+        context.current().on_close(callback)
+    with contextlib.suppress(KeyboardInterrupt):
+        hvd.shutdown()
+    hvd.init()
+    total = hvd.allreduce(ones(), op=hvd.Sum).item()
+    hvd.shutdown()
+    return called, total
+
+
+def test_an_interrupt_of_shutdown_skips_no_callback(pool: Pool) -> None:
+    expected = (["last", "interrupted", "first"], 2.0)
+    assert pool.run(interrupted_callback, 2) == [expected, expected]

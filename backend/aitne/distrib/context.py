@@ -97,14 +97,18 @@ class Context:
             last.callback(self.control.goodbye)
             last.callback(self._execution.close)
             last.callback(self.engine.close, reason)
-            while self._closers:
-                closer = self._closers.pop()
-                try:
-                    closer()
-                except Exception as error:
-                    if left_calls.is_foreign(error):
-                        raise
-                    log.exception("A callback failed during the shutdown of Horovod")
+            closers, self._closers = self._closers, []
+            for closer in closers:
+                last.callback(_call_closer, closer)
+
+
+def _call_closer(closer: Callable[[], None]) -> None:
+    try:
+        closer()
+    except Exception as error:
+        if left_calls.is_foreign(error):
+            raise
+        log.exception("A callback failed during the shutdown of Horovod")
 
 
 _current: Context | None = None
