@@ -12,7 +12,10 @@ import torch
 from aitne.distrib import context, lifecycle, linkcheck
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.transport.base import Group, Reduction, Transport, TransportError
+from tests.support import realtime
 from tests.support.ranks import Pool, Rank
+
+pytestmark = realtime.RANKS
 
 
 class Slow:

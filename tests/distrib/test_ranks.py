@@ -9,7 +9,10 @@ import time
 
 import pytest
 
+from tests.support import realtime
 from tests.support.ranks import MpiPool, Pool, Rank, RanksFailedError
+
+pytestmark = realtime.RANKS
 
 
 def who(me: Rank, word: str) -> tuple[int, int, str, str]:

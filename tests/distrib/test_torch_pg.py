@@ -20,8 +20,11 @@ from aitne.distrib.transport._torch_store import TorchStore
 from aitne.distrib.transport.base import Reduction, TransportError
 from aitne.distrib.transport.torch_pg import TorchProcessGroup
 from aitne.launch.addresses import LOCAL
+from tests.support import realtime
 from tests.support.ranks import Pool, Rank
 from tests.support.waiting import eventually
+
+pytestmark = realtime.RANKS
 
 
 def several(me: Rank) -> list[list[float]]:

@@ -19,8 +19,11 @@ from aitne.core.sessions import attach_protocol as wire
 from aitne.core.sessions.attach_protocol import ShellStart, Size
 from aitne.services.sessions.terminal import open_terminal
 from aitne.services.sessions.terminals import MAX_PER_USER, TICKET_LIFETIME_S
+from tests.support import realtime
 from tests.support.stage import PASSWORD, Stage
 from tests.support.terminals import Socket, connected, running_job
+
+pytestmark = realtime.PROCESSES
 
 SHELL = {"kind": "shell"}
 

@@ -26,7 +26,10 @@ from aitne.core.ports.runtime import Bind, RuntimeLimits
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import ContainerSettings
 from tests.contract.runtimes.bench import Bench, platform
+from tests.support import realtime
 from tests.support.waiting import eventually
+
+pytestmark = realtime.PROCESSES
 
 
 @pytest.fixture

@@ -19,7 +19,10 @@ from aitne.core.jobs.states import TerminationReason
 from aitne.core.ports.runtime import Bind
 from tests.contract.runtimes.bench import Bench, platform
 from tests.contract.runtimes.conftest import CONTAINED
+from tests.support import realtime
 from tests.support.waiting import eventually
+
+pytestmark = realtime.PROCESSES
 
 COUNTER = """
 import os, signal, sys, time

@@ -16,8 +16,11 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.limits import HeldLimit, HeldLimits, Limits
 from aitne.core.models.node import Holder
 from aitne.core.models.resources import GpuRequest
+from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.schedulers import Bench
+
+pytestmark = realtime.PROCESSES
 
 
 async def test_job_finds_its_number_of_tasks(local: Bench) -> None:

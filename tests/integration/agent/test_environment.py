@@ -15,8 +15,11 @@ from aitne.core.jobs.shell_functions import FUNCTIONS
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job_options import EnvironmentOptions
 from aitne.core.ports.files import ProgramOutcome
+from tests.support import realtime
 from tests.support.agents import Job, Platform
 from tests.support.requirements import lacking
+
+pytestmark = realtime.PROCESSES
 
 
 def run(job: Job, environment: dict[str, Any], command: str, **facts: Any) -> int:

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import httpx
 
+from tests.support import realtime
 from tests.support.api_server import Server
+
+pytestmark = realtime.BROWSER
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "usage-report.md"
 

@@ -15,8 +15,11 @@ from aitne.adapters.command.as_user import AsUserCommand
 from aitne.adapters.command.local import LocalCommand
 from aitne.core.errors import CommandTimeout, NotAllowed, Unavailable
 from aitne.host.account import own_account_name
+from tests.support import realtime
 from tests.support.slurm import root_or_skip
 from tests.support.waiting import eventually
+
+pytestmark = realtime.PROCESSES
 
 TELL = """#!/bin/sh
 echo "who $(id -u) $(id -G)"

@@ -24,9 +24,12 @@ from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, SubmitRequest
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
+from tests.support import realtime
 from tests.support.broker import REPOSITORY, BrokerBench
 from tests.support.older_broker import recording
 from tests.support.waiting import eventually
+
+pytestmark = realtime.PROCESSES
 
 JOB = UUID("7f3d0f6e-6f0b-4b9e-9d0c-000000000001")
 ANNA = "aitne-anna"

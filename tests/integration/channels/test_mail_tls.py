@@ -14,7 +14,10 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from aitne.core.errors import DeliveryFailed
 from tests.integration.channels.test_mail import ADA, MESSAGE, Mailbox, channel
+from tests.support import realtime
 from tests.support.ports import reserve_ports
+
+pytestmark = realtime.PROCESSES
 
 PASSWORD = "correct horse"
 

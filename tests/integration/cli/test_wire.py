@@ -16,8 +16,11 @@ from aitne.cli.main import main
 from aitne.client import Client, credentials
 from aitne.client.errors import CertificateInvalid, Unreachable
 from aitne.client.http import ASK_FROM, ConnectionFailed, HttpTransport
+from tests.support import realtime
 from tests.support.certificates import Authority
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, job, page, problem, serve
+
+pytestmark = realtime.PROCESSES
 
 Aitne = Callable[..., subprocess.CompletedProcess[str]]
 

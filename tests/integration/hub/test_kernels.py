@@ -10,7 +10,10 @@ import pytest
 
 import aitne
 from aitne.supervisor import environments
+from tests.support import realtime
 from tests.support.platform import environments_or_skip
+
+pytestmark = realtime.PROCESSES
 
 SERVER = Path(aitne.__file__).parent / "hub" / "lab" / "server"
 PROGRAM = """

@@ -17,9 +17,12 @@ import pytest
 
 import aitne
 from aitne.supervisor import environments
+from tests.support import realtime
 from tests.support.platform import environments_or_skip
 from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
+
+pytestmark = realtime.BROWSER
 
 SERVER = Path(aitne.__file__).parent / "hub" / "lab" / "server"
 SESSION = str(uuid4())

@@ -15,8 +15,11 @@ import pytest
 import yaml
 from typing_extensions import override
 
+from tests.support import realtime
 from tests.support.metric_samples import SERIES, metrics_text
 from tests.support.zabbix import Zabbix, zabbix
+
+pytestmark = realtime.PROCESSES
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "monitoring" / "zabbix" / "aitne.yaml"
 _TOKEN = "aitne_metrics_token"

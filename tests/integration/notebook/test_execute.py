@@ -14,8 +14,11 @@ import pytest
 
 from aitne.adapters import node_software
 from aitne.supervisor import environments
+from tests.support import realtime
 from tests.support.requirements import lacking
 from tests.support.waiting import eventually
+
+pytestmark = realtime.PROCESSES
 
 BACKEND = Path(environments.__file__).parents[2]
 RUN = (
