@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import gc
 import itertools
 import sys
 import threading
@@ -60,6 +61,7 @@ def call_interrupted(function: Callable[[], object], at: int) -> bool:
                 raise Interrupted
         return trace
 
+    gc.disable()  # exceptions of its callbacks are only printed
     sys.settrace(trace)
     try:
         function()
@@ -73,6 +75,7 @@ def call_interrupted(function: Callable[[], object], at: int) -> bool:
         return True
     finally:
         sys.settrace(None)
+        gc.enable()
     return next(count) > at
 
 
