@@ -124,11 +124,11 @@ class TorchProcessGroup:
                 # then, they would take it for dead.
                 transport.barrier()
             except BaseException:
-                transport.leave()
+                transport.abort_and_close()
                 raise
             return transport
 
-        thread = ConnectThread(connect, cls.leave)
+        thread = ConnectThread(connect, cls.abort_and_close)
         try:
             return thread.result(group)
         except TransportError:
@@ -276,7 +276,7 @@ class TorchProcessGroup:
         self._in_progress = []  # operations of gloo keep its connections open
         self._store = None
 
-    def leave(self) -> None:
+    def abort_and_close(self) -> None:
         """Close the connections and release the process group, while other ranks still connect."""
         self.abort(_LEFT)
         self.close()
