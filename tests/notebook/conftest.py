@@ -124,16 +124,17 @@ class Notebook:
 
     def wait_for(self, text: str) -> None:
         """Wait until a line has ``text``."""
-        lines = self.printed()
-        while text not in lines:
-            time.sleep(0.05)
-            lines += self.printed()
+        self._read_until(lambda lines: text in lines)
 
     def wait_for_all(self, text: str, count: int) -> None:
         """Wait until that many ranks have printed a line with ``text``, alone or folded."""
-        lines = ""
         folded = f"[0-{count - 1}] {text}"
-        while folded not in lines and lines.count(f"] {text}") < count:
+        self._read_until(lambda lines: folded in lines or lines.count(f"] {text}") >= count)
+
+    def _read_until(self, is_complete: Callable[[str], bool]) -> None:
+        """Wait until what is printed from now on is complete."""
+        lines = ""
+        while not is_complete(lines):
             time.sleep(0.05)
             lines += self.printed()
 
