@@ -23,16 +23,16 @@ def each_interrupt() -> Iterator[Callable[[Callable[[], object]], None]]:
     """Yield functions, of which each makes the call that it gets and interrupts it, at a later point
     than the one before. The last one finds no point and does not interrupt.
     """
-    found = True
+    interrupted = True
     at = -1
 
     def interrupt(call: Callable[[], object]) -> None:
-        nonlocal found
-        found = call_interrupted(call, at)
+        nonlocal interrupted
+        interrupted = call_interrupted(call, at)
 
-    while found:
+    while interrupted:
         at += 1
-        found = False
+        interrupted = False
         yield interrupt
     assert at > 0
 
