@@ -313,9 +313,9 @@ def test_retry_after_a_killed_agent_excludes_its_node(on_rest: RunningPlatform) 
     )
     job = alice.jobs.create(file)
     until("all ranks are up", lambda: log_of(alice, job.id).count("up\n") == 4)
-    now = alice.jobs.get(job.id)
-    lost = now.nodes[-1]
-    victims = agents_of(str(now.scheduler_id), lost)
+    # A rank may write its line before the controller has read the job's nodes from Slurm.
+    *_, lost = until("the nodes of the job are known", lambda: alice.jobs.get(job.id).nodes)
+    victims = agents_of(str(alice.jobs.get(job.id).scheduler_id), lost)
     assert victims
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
