@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -149,7 +150,7 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
             ("Image", _image(spec)),
             ("Environment", _options(spec.environment)),
             ("Datasets", ", ".join(f"{use['name']}:{use['version']}" for use in spec.datasets)),
-            ("Runs", _commands(spec.commands) or _notebook(spec)),
+            ("Runs", _script(spec) or _commands(spec.commands) or _notebook(spec)),
             ("Ranks", _ranks(spec)),
             ("In", spec.workdir),
             ("Tree", tree_of(spec)),
@@ -235,6 +236,13 @@ def _commands(commands: list[str]) -> str:
     return (
         output.plain(commands[0].splitlines()[0] if commands[0].strip() else commands[0], 70) + more
     )
+
+
+def _script(spec: JobSpecRecord) -> str:
+    """Return the batch script that the job runs and its arguments; empty if it runs none."""
+    if spec.script_path is None:
+        return ""
+    return output.plain(shlex.join([spec.script_path, *spec.args]), 70)
 
 
 def _notebook(spec: JobSpecRecord) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -185,9 +186,11 @@ def test_imported_job_file_can_be_synchronized(aitne: Aitne, api: FakeApi, folde
 
 def test_plan_and_notes_of_a_script_are_shown(aitne: Aitne, api: FakeApi, folder: Path) -> None:
     (folder / "job.sbatch").write_text(SCRIPT)
-    api.on("POST", "/jobs:plan", plan())
+    script = {"commands": [SCRIPT], "script_path": "job.sbatch", "args": ["two words", "4"]}
+    api.on("POST", "/jobs:plan", plan(spec=script))
     done = aitne("plan", "job.sbatch")
     assert done.status == 0
+    assert re.search(r"^Runs +job\.sbatch 'two words' 4$", done.out, re.MULTILINE), done.out
     assert "job.sbatch:3: --begin '16:00' has no time zone" in done.err
     (folder / "job.sbatch").write_text("#!/bin/bash\n#SBATCH -t 4h\ntrue\n")
     refused = aitne("submit", "job.sbatch", "--yes")
