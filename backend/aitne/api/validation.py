@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import HTTPConnection
 
 from aitne.core.errors import FieldProblem, InvalidInput
+from aitne.core.float_encoding import decode_floats
 from aitne.core.jobs.other_words import job_file_field
 from aitne.core.models.base import NAME_RULES
 from aitne.core.validation import allowed_by, message_of
@@ -157,7 +158,7 @@ def _begun(message: str) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
+    return value if isinstance(value, str) else repr(decode_floats(value))
 
 
 def _known_fields(endpoint: object, path: Iterable[Any], *, query: bool) -> list[str]:

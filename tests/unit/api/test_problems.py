@@ -37,6 +37,12 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
     ),
     "cpu as text": ({"resources": {"cpu": "1"}}, "resources.cpu", "1", "must be a whole number"),
     "cpu as truth": ({"resources": {"cpu": True}}, "resources.cpu", "True", "a whole number"),
+    "infinite cpu": (
+        {"resources": {"cpu": {"$float": "inf"}}},
+        "resources.cpu",
+        "inf",
+        "must be a whole number",
+    ),
     "memory as truth": (
         {"resources": {"memory": True}},
         "resources.memory",
@@ -89,6 +95,7 @@ async def test_bad_input(stage: Stage, name: str) -> None:
         (found,) = problem["problems"]
         assert found["field"] == field
         assert value is None or value in str(found["value"])
+        assert "$float" not in str(found["value"])
         assert hint in f"{found['message']} {found['allowed']}"
         assert (await client.get("/api/v1/jobs")).json()["total"] == 0
 
