@@ -159,9 +159,10 @@ def _wait(cluster: DevCluster, client: Client, runs: Sequence[_Run]) -> dict[str
     while True:
         held |= records.read_records(cluster)
         numbers = {run.sbatch.job for run in runs if run.sbatch.job and run.platform.job}
-        jobs = {job.id: job for job in client.jobs.list(top_level=True, limit=200)}
+        # By id: a list would also contain the jobs that sbatch and the scripts have submitted.
+        ours = {job for job in ours if not client.jobs.get(job).ended}
         live = [number for number in numbers if not records.has_ended(records.of_job(held, number))]
-        live += [job for job in ours if not jobs[job].ended]
+        live += ours
         # Jobs that a script has submitted are among those of the user.
         live += run_as(cluster, USER, "squeue", "-h", "-u", USER, "-o", "%i").split()
         if not live or time.monotonic() > give_up:
