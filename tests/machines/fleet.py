@@ -141,13 +141,17 @@ class Fleet:
         return list(self.machines.values())
 
     def down(self) -> None:
-        """Switch all machines off and undo every mount, rule, bridge and folder."""
+        """Switch all machines off and undo every mount, rule, bridge and folder.
+
+        Raises:
+            MachineError: one did not go off; the others have, and the slot is free.
+        """
         for machine in self.machines.values():
             machine.kill()
-        for machine in self.machines.values():
-            machine.power_cut()
+        with self._ends:  # last in, first out: the machines before their network
+            for machine in self.machines.values():
+                self._ends.callback(machine.power_cut)
         self.machines.clear()
-        self._ends.close()
 
     def consoles(self) -> str:
         """Return the ends of all console logs."""

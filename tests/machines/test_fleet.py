@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.machines.fleet import Fleet, clear_leftovers
+from tests.machines.machine import has_ended
 from tests.machines.slurm import SlurmCluster
 from tests.support import realtime
 from tests.support.waiting import eventually
@@ -46,6 +48,13 @@ def traces(folder: Path, bridge: str) -> list[str]:
         "cgroups": any(Path("/sys/fs/cgroup").glob(f"**/aitne-{folder.name}-*")),
     }
     return [name for name, there in left.items() if there]
+
+
+def test_process_has_ended_before_its_parent_reads_the_exit_status() -> None:
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert has_ended(process.pid)
+    assert not has_ended(os.getpid())
 
 
 def test_two_fleets_live_side_by_side_and_one_leaves_nothing(cluster: SlurmCluster) -> None:
