@@ -17,7 +17,12 @@ async function choose(field, option) {
   await page.getByRole("option").filter({ hasText: option }).first().click();
 }
 
-async function launchWith(image) {
+async function launchWith(image, fill) {
+  await page.getByTestId("launch-submit").waitFor(SLOW);
+  // A second try of this test finds the values of the first.
+  const defaults = page.getByTestId("launch-defaults");
+  if (await defaults.isVisible()) await defaults.click();
+  await fill?.();
   await choose("launch-image", image);
   await choose("launch-datasets", `${name} ${version}`);
   await page.getByText(`/datasets/${name}`, { exact: true }).waitFor(SLOW);
@@ -84,9 +89,9 @@ await step("stop the session", async () => {
 
 await step("launch a batch job in the other image", async () => {
   await page.getByTestId("template-batch").click();
-  const commands = [`touch "$AITNE_DATASETS/${name}/new"`, "for i in $(seq 1 36000); do echo line $i; sleep 0.1; done"];
-  await page.getByTestId("parameter-command").fill(commands.join("\n"));
-  await launchWith("base");
+  // It tries each time, because only the last lines of a log are in the document.
+  const command = `for i in $(seq 1 36000); do touch "$AITNE_DATASETS/${name}/new"; echo line $i; sleep 0.1; done`;
+  await launchWith("base", () => page.getByTestId("parameter-command").fill(command));
   await page.waitForURL(/\/jobs\/[0-9a-f-]{36}/, SLOW);
 });
 
