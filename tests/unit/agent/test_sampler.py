@@ -24,7 +24,9 @@ def test_lists_of_children_have_those_of_threads_and_no_zombies() -> None:
         "start = lambda: subprocess.Popen(['sh', '-c', 'sleep 60; true'])\n"
         "thread = threading.Thread(target=lambda: (start(), time.sleep(60)), daemon=True)\n"
         "thread.start()\n"
-        "if not os.fork(): os._exit(0)\n"  # a zombie from now on
+        "child = os.fork()\n"
+        "if not child: os._exit(0)\n"
+        "os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)\n"  # a zombie from now on
         "print('done', flush=True)\n"
         "time.sleep(60)\n"
     )
