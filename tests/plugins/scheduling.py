@@ -1,7 +1,7 @@
 """Distributes tests over the processes of pytest-xdist: a module at a time, with two exceptions.
 
-Tests that share an expensive set-up belong together: the machines, of which there is one set, and the Slurm
-clusters of the contract tests, one for each release. Modules of different folders alternate: those with browsers
+Tests that share an expensive set-up belong together: the modules whose machines are one Slurm cluster, and the
+Slurm clusters of the contract tests, one for each release. Modules of different folders alternate: those with browsers
 and ranks compute, those with daemons and jobs wait.
 """
 
@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-_SHARED = ("tests/machines/",)
-"""Folders whose modules share one set-up."""
+_MACHINES = "tests/machines/"
+"""The folder whose modules share one cluster of machines."""
+_OWN_MACHINES = ("tests/machines/test_ansible.py", "tests/machines/test_standby.py")
+"""Its modules that boot machines of their own."""
 _SLURM = re.compile(r"tests/contract/schedulers/.*[@\[](?P<release>system|trixie|broker)\b")
 _RELEASES = {"trixie": "trixie"}
 """The release by the name of a test's parameter; all others run on this machine's own."""
@@ -21,9 +23,8 @@ _RELEASES = {"trixie": "trixie"}
 
 def group_of(node_id: str) -> str | None:
     """Return the name of the group of tests that one process runs; None for a module by itself."""
-    for folder in _SHARED:
-        if node_id.startswith(folder):
-            return folder
+    if node_id.startswith(_MACHINES) and not node_id.startswith(_OWN_MACHINES):
+        return _MACHINES
     match = _SLURM.match(node_id)
     if match is None:
         return None
