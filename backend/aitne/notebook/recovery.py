@@ -14,6 +14,7 @@ from aitne.notebook.link import GroupConnection
 from aitne.notebook.rank_connections import CLOSE, CONNECT, FAILED
 
 _ANSWER_S = 3.0
+_STATE_S = 30.0
 _CONNECT_S = 60.0
 _TICK_S = 0.1
 _MAKE_AGAIN = (
@@ -41,11 +42,16 @@ def release(link: GroupConnection, ranks: Sequence[int], reason: str) -> None:
 def recover(link: GroupConnection, display: CellDisplay) -> None:
     """Connect all ranks again if their connections have failed or are out of step, and say so."""
     ranks = link.alive
-    wanted = _choose_requests(link.ask_ranks("connections_request", ranks, _ANSWER_S), len(ranks))
+    failures: dict[str, list[int]] = {}
+    states = link.ask_ranks("connections_request", ranks, _STATE_S)
+    if silent := sorted(set(ranks) & set(link.alive) - states.keys()):
+        # Nothing is known of their connections, so nothing may be taken for intact.
+        _name_failures(display, {"no answer": silent})
+        return
+    wanted = _choose_requests(states, len(ranks))
     if not wanted["aitne"] and not wanted["torch"]:
         return
     request = link.start("reconnect_request", wanted, ranks)
-    failures: dict[str, list[int]] = {}
     open_ranks = set(ranks)
     give_up = time.monotonic() + _CONNECT_S
     try:
@@ -64,13 +70,17 @@ def recover(link: GroupConnection, display: CellDisplay) -> None:
         link.finish(request)
     if open_ranks:
         failures.setdefault("no answer", []).extend(sorted(open_ranks))
+    _name_failures(display, failures)
+    if not failures:
+        display.line(_describe(wanted))
+
+
+def _name_failures(display: CellDisplay, failures: Mapping[str, Sequence[int]]) -> None:
     for text, failed in failures.items():
         display.line(
             f"[{span(failed)}] The ranks could not be connected again ({text}): `%ranks stop` and "
             "`%ranks start` do."
         )
-    if not failures:
-        display.line(_describe(wanted))
 
 
 def _choose_requests(states: Mapping[int, Mapping[str, Any]], ranks: int) -> dict[str, Any]:
