@@ -19,13 +19,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NoReturn, TypeVar
 
+from aitne.adapters.job_folder import FOLDER, opened
 from aitne.adapters.looking import TimeoutExecutor, file_system_of
 from aitne.core.errors import ChangedMeanwhile, Conflict, NotAllowed, NotFound, Unavailable
 from aitne.core.file_paths import decode_path, encode_path, shown_name
 from aitne.core.models.stored_file import FileKind, FileList, StoredFile, version_of
 from aitne.core.ports.account_files import MAX_NAMES, MAX_PAGE, FileRoot
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # A pipe that takes the file's place is not waited for, and a terminal not taken over.
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
@@ -81,7 +81,7 @@ def look(folder: str, path: str) -> StoredFile:
         Unavailable: the file system reports an error.
     """
     name = decode_path(path)
-    with _explained(folder, path), _opened(folder, _FOLDER) as root:
+    with _explained(folder, path), opened(folder, FOLDER) as root:
         facts = os.stat(name or b".", dir_fd=root)
         link = bool(name) and stat.S_ISLNK(os.lstat(name, dir_fd=root).st_mode)
         return _entry(name.rpartition(b"/")[2], facts, link=link)
@@ -100,11 +100,13 @@ def list_folder(folder: str, path: str, *, after: str, limit: int) -> FileList:
     below, last, limit = decode_path(path), decode_path(after), max(1, min(limit, MAX_PAGE))
     with (
         _explained(folder, path, wants=FileKind.FOLDER),
-        _opened(folder, _FOLDER) as root,
-        _opened(below or b".", _FOLDER, root) as opened,
+        opened(folder, FOLDER) as root,
+        opened(below or b".", FOLDER, root) as descriptor,
     ):
-        names = heapq.nsmallest(limit + 1, (name for name in _names(opened, path) if name > last))
-        items = tuple(_listed(name, opened) for name in names[:limit])
+        names = heapq.nsmallest(
+            limit + 1, (name for name in _names(descriptor, path) if name > last)
+        )
+        items = tuple(_listed(name, descriptor) for name in names[:limit])
     more = len(names) > limit
     return FileList(items=items, next_cursor=encode_path(names[limit - 1]) if more else None)
 
@@ -122,11 +124,11 @@ def read_part(folder: str, path: str, *, etag: str, offset: int, limit: int) -> 
         Unavailable: the file system reports an error.
     """
     name = decode_path(path)
-    with _explained(folder, path), _opened(folder, _FOLDER) as root:
+    with _explained(folder, path), opened(folder, FOLDER) as root:
         # Some devices do something when they are opened.
         if not stat.S_ISREG(os.stat(name or b".", dir_fd=root).st_mode):
             _no_file(path)
-        with _opened(name, _FILE, root) as file:
+        with opened(name, _FILE, root) as file:
             before = os.fstat(file)
             if not stat.S_ISREG(before.st_mode):
                 _no_file(path)
@@ -208,15 +210,6 @@ def _no_file(path: str) -> NoReturn:
     raise Conflict(
         f"{shown_name(decode_path(path)) or '.'} is not a regular file, so it cannot be read."
     )
-
-
-@contextmanager
-def _opened(path: str | bytes, flags: int, folder: int | None = None) -> Iterator[int]:
-    descriptor = os.open(path, flags, dir_fd=folder)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def _use(place: JobLocation, error: OSError) -> str:
 
 
 @contextmanager
-def opened(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
+def opened(name: str | bytes, flags: int, folder: int | None = None) -> Iterator[int]:
     """Open a file or folder for the ``with`` block and yield its descriptor.
 
     Args:
