@@ -49,30 +49,38 @@ def check_own_record(lines: Sequence[str], begin: int, wish: SbatchConversion) -
     """Add a note if the script reads its own path in Slurm's record of the job. ``begin`` is as for
     ``read_body``.
     """
-    body = lines[begin:]
-    if not any("scontrol" in line for line in body):
+    if not any("scontrol" in line for line in lines[begin:]):
         return
-    for number, line in enumerate(body, begin + 1):
-        if _OWN_PATH.search(line):
-            why = (
-                "of `scontrol show job` is the script only where the platform submits by the "
-                "slurmrestd of a release after 22.05, else (null): read $0"
-            )
-            wish.note(number, "Command=", why)
-            return
+    why = (
+        "of `scontrol show job` is the script only where the platform submits by the "
+        "slurmrestd of a release after 22.05, else (null): read $0"
+    )
+    _note_first(_OWN_PATH, lines, begin, wish, "Command=", why)
 
 
 def check_scancel(lines: Sequence[str], begin: int, wish: SbatchConversion) -> None:
     """Add a note if the script sends a signal to batch scripts alone. ``begin`` is as for
     ``read_body``.
     """
+    why = (
+        "signals all processes of the script if it is for a job of the platform, whose exit code "
+        "after TERM is 143 whatever a trap does"
+    )
+    _note_first(_TO_SCRIPT, lines, begin, wish, "scancel --batch", why)
+
+
+def _note_first(
+    pattern: re.Pattern[str],
+    lines: Sequence[str],
+    begin: int,
+    wish: SbatchConversion,
+    option: str,
+    message: str,
+) -> None:
+    """Add a note about the first line from ``begin`` on in which the pattern is found."""
     for number, line in enumerate(lines[begin:], begin + 1):
-        if _TO_SCRIPT.search(line):
-            why = (
-                "signals all processes of the script if it is for a job of the platform, whose exit code "
-                "after TERM is 143 whatever a trap does"
-            )
-            wish.note(number, "scancel --batch", why)
+        if pattern.search(line):
+            wish.note(number, option, message)
             return
 
 
