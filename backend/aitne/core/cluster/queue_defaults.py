@@ -85,18 +85,25 @@ class QueueDefaults:
         if partition.default_memory_per_node_bytes is not None:
             return partition.default_memory_per_node_bytes
         if partition.default_memory_per_cpu_bytes is not None:
-            cpus = min((node.cpu_total for node in self._able(resources)), default=resources.cpu)
-            cpus = cpus if self.exclusive else self.cpus(resources)
-            return cpus * partition.default_memory_per_cpu_bytes
+            return self._all_cpus(resources) * partition.default_memory_per_cpu_bytes
         return whole_memory_bytes(resources, self.nodes)
 
-    def _able(self, resources: Resources) -> Sequence[Node]:
-        return able(resources.model_copy(update={"memory_bytes": 0}), self.nodes)
+    def _all_cpus(self, resources: Resources) -> int:
+        """Return the number of CPUs on each node that the job gets at least."""
+        if not self.exclusive:
+            return self.cpus(resources)
+        nodes = _able_but_for_memory(resources, self.nodes)
+        return min((node.cpu_total for node in nodes), default=resources.cpu)
 
 
 def whole_memory_bytes(resources: Resources, nodes: Sequence[Node]) -> int:
     """Return the memory in bytes that each node of the job has at least if the job gets the whole
     memory of nodes that have its other resources; 0 if there are no such nodes.
     """
-    fitting = able(resources.model_copy(update={"memory_bytes": 0}), nodes)
+    fitting = _able_but_for_memory(resources, nodes)
     return min((node.memory_total_bytes for node in fitting), default=0)
+
+
+def _able_but_for_memory(resources: Resources, nodes: Sequence[Node]) -> Sequence[Node]:
+    """Return the nodes that have the other resources of the job."""
+    return able(resources.model_copy(update={"memory_bytes": 0}), nodes)
