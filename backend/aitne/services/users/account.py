@@ -253,9 +253,7 @@ class AccountService:
             source=user.source or OWN,
             has_password=await self._store.password_hash(name) is not None,
             second_factor=await self._factors.has(name),
-            locked_until=await self._store.locked_until(
-                lockout_key(name, self._settings.auth.names.domains), self._clock()
-            ),
+            locked_until=await self._store.locked_until(self._lockout_key(name), self._clock()),
             sign_ins=len(await self._store.list_sign_ins(name, self._clock())),
         )
 
@@ -308,9 +306,7 @@ class AccountService:
         await self._store.set_password(
             user.name, password_hash, keep=None, delete_tokens=delete_tokens
         )
-        await self._store.clear_lockout(
-            lockout_key(user.name, self._settings.auth.names.domains), below=True
-        )
+        await self._store.clear_lockout(self._lockout_key(user.name), below=True)
         return user.name
 
     async def unlock(self, actor: Actor, name: str) -> None:
@@ -319,9 +315,7 @@ class AccountService:
         Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
         await self._administered(actor, name)
-        await self._store.clear_lockout(
-            lockout_key(name, self._settings.auth.names.domains), below=True
-        )
+        await self._store.clear_lockout(self._lockout_key(name), below=True)
 
     async def reset_factor(self, actor: Actor, name: str) -> None:
         """Remove the second factor of a user, and end all sign-ins of the user.
@@ -373,6 +367,9 @@ class AccountService:
         if actor.impersonator is None or cookie is None:
             raise Conflict("You do not impersonate another user.")
         await self._store.act_as(hashed(cookie), new_secret(), None, None)
+
+    def _lockout_key(self, name: str) -> str:
+        return lockout_key(name, self._settings.auth.names.domains)
 
     async def _administered(self, actor: Actor, name: str) -> User:
         require(PolicyAction.USER_ADMINISTER, actor, "user", name, owner=name)
