@@ -176,6 +176,8 @@ class JobRecords(StorePart, JobStore):
 
     @override
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
+        if not job_ids:
+            return ()
         async with self._db.read(brief=True) as connection:
             return await _read(connection, job_ids)
 

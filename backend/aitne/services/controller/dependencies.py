@@ -88,7 +88,7 @@ async def with_culprits(jobs: Mapping[UUID, Job], store: Store) -> dict[UUID, Jo
     while len(known) < len(jobs) + _MOST_CULPRITS:
         never_ran = [job for job in known.values() if job.reason is _DEPENDENCY_FAILED]
         needed = {job_id for job in never_ran for _, job_id in named(job)} - known.keys()
-        found = await store.get_jobs(needed) if needed else ()
+        found = await store.get_jobs(needed)
         if not found:
             break
         known |= {job.id: job for job in found}

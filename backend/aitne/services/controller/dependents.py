@@ -40,7 +40,7 @@ async def explained(
         for job in jobs
     }
     needed = {job_id for job in jobs for _, job_id in named(job)} - ending.keys()
-    stored = await store.get_jobs(needed) if needed else ()
+    stored = await store.get_jobs(needed)
     known = await with_culprits({job.id: job for job in stored} | ending, store)
     return [
         replace(

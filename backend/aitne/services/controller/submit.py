@@ -198,7 +198,7 @@ class Submitter:
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
         needed = {job_id for job in jobs.values() for _, job_id in named(job)}
         needed |= {job.session_id for job in jobs.values() if job.session_id is not None}
-        found = await self._store.get_jobs(needed) if needed else ()
+        found = await self._store.get_jobs(needed)
         dependencies = await with_culprits({job.id: job for job in found}, self._store)
         unknown: list[tuple[OutboxItem, Job]] = []
         ready: list[PendingSubmission] = []
