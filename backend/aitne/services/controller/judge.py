@@ -25,21 +25,19 @@ from aitne.core.ports.scheduler import SchedulerJob
 from aitne.services.controller.failed_nodes import killed_agent
 from aitne.services.jobs.render import max_requeues
 
-_AGENTS_CODES = frozenset(
-    {
-        *(126, 127, EXIT_ENVIRONMENT, EXIT_NEVER_ANSWERED, EXIT_NOT_READY, EXIT_OUT_OF_MEMORY),
-        *(EXIT_PREEMPTED, EXIT_LOG_FULL),
-    }
-)
 _INTERNAL_CODES = frozenset(
     {
-        *(EXIT_ENVIRONMENT, EXIT_LOG_FULL, EXIT_NEVER_ANSWERED, EXIT_NOT_READY),
+        EXIT_ENVIRONMENT,
+        EXIT_LOG_FULL,
+        EXIT_NEVER_ANSWERED,
+        EXIT_NOT_READY,
         EXIT_OUT_OF_MEMORY,
     }
 )
 """Exit codes that have a meaning between agent and platform only; users see the termination reason
 instead.
 """
+_AGENTS_CODES = _INTERNAL_CODES | {126, 127, EXIT_PREEMPTED}
 _LAUNCHERS_CODES = frozenset({125, 137, 255})
 """Exit codes with which container runtimes themselves end, for example when a container exceeds its
 memory limit.
@@ -364,5 +362,4 @@ def too_many_starts(job: Job, record: SchedulerJob) -> bool:
     most = max_requeues(job)
     if most is None or job.spec.slurm.requeue is True:
         return False
-    allowed = record.restart_count <= most
-    return not allowed and not record.state.terminal
+    return record.restart_count > most and not record.state.terminal
