@@ -110,8 +110,9 @@ def plan(
     devices = _devices(environ, node)
     variables: dict[str, str] = {}
     if mode == AUTO and (order := _by_numa(devices, node)) != list(range(len(devices))):
-        tokens = environ[_VISIBLE].split(",") if _VISIBLE in environ else list(map(str, devices))
-        variables[_VISIBLE] = ",".join(tokens[index].strip() for index in order)
+        visible = environ.get(_VISIBLE)
+        tokens = list(map(str, devices)) if visible is None else visible_gpus(visible)
+        variables[_VISIBLE] = ",".join(tokens[index] for index in order)
         devices = [devices[index] for index in order]
     # Ranks that share GPUs have none of their own.
     gpus: list[int | None] = [*devices[:ranks]] if len(devices) >= ranks else [None] * ranks
