@@ -47,7 +47,7 @@ def test_default_memory_of_a_partition_is_its_own_or_the_clusters(
     text = _partitions(release)
     for key, words in own.items():
         text = re.sub(rf" {key}=\S+", f" {words}", text)
-    partition, _ = parse_partitions(text, SlurmConfig.parse(config).default_memory)
+    partition, _ = parse_partitions(text, SlurmConfig.parse(config).default_amounts)
     found = (
         partition.default_memory_per_node_bytes,
         partition.default_memory_per_cpu_bytes,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from aitne.adapters.schedulers._slurm.nodes import default_memory
+from aitne.adapters.schedulers._slurm.nodes import default_amounts
 from aitne.adapters.schedulers._slurm.times import parse_time
 from aitne.core.models.node import Holder
 
@@ -34,8 +34,8 @@ class SlurmConfig:
     max_array_size: int | None = None
     max_jobs: int | None = None
     """Maximum number of jobs that slurmctld holds at a time (MaxJobCount)."""
-    default_memory: Mapping[str, int] = field(default_factory=dict)
-    """Default amounts of memory, by the name of their field in ``Partition``."""
+    default_amounts: Mapping[str, int] = field(default_factory=dict)
+    """Default amounts of memory and CPUs, by the name of their field in ``Partition``."""
     max_switch_wait_s: int = 300
     """Longest time for which a job waits for the number of switches that it requests."""
     slurm_user: str = "root"
@@ -62,7 +62,7 @@ class SlurmConfig:
             job_requeue=values.get("JobRequeue", "1") != "0",
             max_array_size=_count(values, "MaxArraySize"),
             max_jobs=_count(values, "MaxJobCount"),
-            default_memory=default_memory(values),
+            default_amounts=default_amounts(values),
             max_switch_wait_s=_switch_wait(values),
             slurm_user=values.get("SlurmUser", "root").partition("(")[0],
             memory_held_by=_memory_holder(values),

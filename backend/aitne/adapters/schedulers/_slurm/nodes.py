@@ -157,11 +157,11 @@ def _node(fields: dict[str, str], cluster: str, seen_at: datetime) -> Node:
     )
 
 
-def default_memory(
+def default_amounts(
     values: Mapping[str, str], defaults: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Return the default amounts of memory of a partition, or of the whole cluster, by the name of
-    their field in ``Partition``.
+    """Return the default amounts of memory and CPUs of a partition, or of the whole cluster, by the
+    name of their field in ``Partition``.
 
     Args:
         values: values of ``scontrol show partition`` or ``scontrol show config``.
@@ -190,7 +190,7 @@ def parse_partitions(
     output: str, defaults: Mapping[str, int] | None = None
 ) -> tuple[Partition, ...]:
     """Parse the output of ``scontrol --oneliner show partition``. ``defaults`` are the default
-    amounts of memory of the whole cluster.
+    amounts of the whole cluster.
     """
     return tuple(
         Partition(
@@ -201,7 +201,7 @@ def parse_partitions(
             nodes=node_names(fields.get("Nodes", "")),
             max_time_s=parse_limit(fields.get("MaxTime", "")),
             default_time_s=parse_limit(fields.get("DefaultTime", "")),
-            **default_memory(fields, defaults),
+            **default_amounts(fields, defaults),
             max_nodes=_number(fields.get("MaxNodes")) or None,
             min_nodes=max(1, _number(fields.get("MinNodes"))),
             allow_accounts=_names(fields.get("AllowAccounts")),

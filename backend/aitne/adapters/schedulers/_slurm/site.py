@@ -263,7 +263,7 @@ class Site:
         now = datetime.now(UTC)
         cluster = Cluster(
             nodes=nodes.parse_nodes(said_nodes, self._cluster_name, now),
-            partitions=nodes.parse_partitions(said_partitions, config.default_memory),
+            partitions=nodes.parse_partitions(said_partitions, config.default_amounts),
             qos=tuple(sorted(qos or ())),
             reservations=nodes.parse_reservations(said_reservations),
             max_array_size=config.max_array_size,
