@@ -34,6 +34,18 @@ def ranks(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[SessionRank
         yield SessionRanks({"AITNE_SESSION": SESSION, "AITNE_TOKEN": "secret"})
 
 
+def session_variables(url: str, home: Path) -> dict[str, str]:
+    """Return the environment variables of a notebook in a session of the platform at ``url``."""
+    return {
+        **os.environ,
+        "AITNE_URL": url,
+        "AITNE_TOKEN": "secret",
+        "AITNE_SESSION": SESSION,
+        "IPYTHONDIR": str(home),
+        "HOME": str(home),
+    }
+
+
 def test_reason_of_an_end_is_waited_for(ranks: SessionRanks, api: FakeApi) -> None:
     """Ranks end before the scheduler reports why: at their time limit, or when they are preempted."""
     ended = job("TIMED_OUT", version=2, message=LIMIT)
@@ -135,14 +147,7 @@ def test_refusals_are_one_sentence_in_a_notebook(api: FakeApi, tmp_path: Path) -
     with serve(api) as url:
         done = subprocess.run(
             [sys.executable, "-u", "-c", REFUSED],
-            env={
-                **os.environ,
-                "AITNE_URL": url,
-                "AITNE_TOKEN": "secret",
-                "AITNE_SESSION": SESSION,
-                "IPYTHONDIR": str(tmp_path),
-                "HOME": str(tmp_path),
-            },
+            env=session_variables(url, tmp_path),
             capture_output=True,
             text=True,
             timeout=60,
@@ -171,14 +176,7 @@ def test_wait_for_ranks_that_are_pending_can_be_interrupted(api: FakeApi, tmp_pa
     with serve(api) as url:
         kernel = subprocess.Popen(
             [sys.executable, "-u", "-c", NOTEBOOK],
-            env={
-                **os.environ,
-                "AITNE_URL": url,
-                "AITNE_TOKEN": "secret",
-                "AITNE_SESSION": SESSION,
-                "IPYTHONDIR": str(tmp_path),
-                "HOME": str(tmp_path),
-            },
+            env=session_variables(url, tmp_path),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
