@@ -83,12 +83,12 @@ def test_first_command_with_an_interpreter_has_the_name_of_a_batch_script(
 @pytest.mark.parametrize(
     ("workdir", "path", "full"),
     [
-        ("/work/ada", "run.sh", "/work/ada/run.sh"),
-        ("/work/ada", "./run.sh", "/work/ada/./run.sh"),
-        ("/work/ada", "/opt/run.sh", "/opt/run.sh"),
+        ("/scratch/ada", "run.sh", "/scratch/ada/run.sh"),
+        ("/scratch/ada", "./run.sh", "/scratch/ada/./run.sh"),
+        ("/scratch/ada", "/opt/run.sh", "/opt/run.sh"),
         (None, "run.sh", "/home/ada/run.sh"),
         ("~/project", "a/run.sh", "/home/ada/project/a/run.sh"),
-        ("/work/ada", "~/run.sh", "/home/ada/run.sh"),
+        ("/scratch/ada", "~/run.sh", "/home/ada/run.sh"),
     ],
 )
 def test_scheduler_gets_the_path_and_arguments_of_the_batch_script(
