@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+from aitne.agent.sizes import describe_bytes
+
 CODE = 116
 """Exit code of the job: its program failed, and its log does not fit on the disk."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -39,15 +41,6 @@ def _sentence(folder: str, error: OSError) -> str:
     total = facts.f_blocks * facts.f_frsize
     used = total - facts.f_bfree * facts.f_frsize
     return (
-        f"its log does not fit on the disk: {_size(used)} of {_size(total)} of the file system of "
+        f"its log does not fit on the disk: {describe_bytes(used)} of {describe_bytes(total)} of the file system of "
         f"{folder} are used"
     )
-
-
-def _size(amount: int) -> str:
-    for unit in ("KiB", "MiB", "GiB"):
-        amount_in_unit = amount / 1_024
-        if amount_in_unit < 1_024:
-            return f"{amount_in_unit:.3g} {unit}"
-        amount = round(amount_in_unit)
-    return f"{amount / 1_024:.4g} TiB"

@@ -277,6 +277,8 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
         if spec.launch.prefix:
             programs.clear(_ASK_S, _CLEAR_S)
         if launcher.ran_out_of_memory(ending.code):
+            from aitne.agent.sizes import describe_bytes
+
             message = f"out of memory: the job used more than its {describe_bytes(spec.memory_bytes or 0)}"
             return Ending(OUT_OF_MEMORY, "out_of_memory", message)
         return ending if ending.message is not None else by_launcher(spec, ending)
@@ -287,20 +289,6 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
         return Ending(128 + (programs.stop_signal or 0))
     finally:
         launcher.close()
-
-
-def describe_bytes(amount_bytes: int) -> str:
-    """Return a number of bytes as text like ``aitne.core.sizes.describe_bytes``, which the agent
-    cannot import."""
-    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-    exponent, tenths = 0, amount_bytes * 10
-    while tenths >= 10_240 and exponent < len(units) - 1:
-        exponent += 1
-        scale = 1024**exponent
-        tenths = (amount_bytes * 10 + scale // 2) // scale
-        if tenths >= 1_000:
-            tenths = (amount_bytes + scale // 2) // scale * 10
-    return f"{tenths / 10:g} {units[exponent]}"
 
 
 def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.agent import main as agent
+from aitne.agent import sizes as agent_sizes
 from aitne.core import sizes, units
 from aitne.core.units import ArrayRange, Gres
 
@@ -107,7 +107,7 @@ AMOUNTS = json.loads((Path(__file__).parents[2] / "assets/amounts.json").read_te
 @pytest.mark.parametrize("amount", AMOUNTS, ids=lambda amount: amount["en"])
 def test_bytes_are_described_alike_by_platform_and_agent(amount: dict[str, Any]) -> None:
     assert sizes.describe_bytes(amount["bytes"]) == amount["en"]
-    assert agent.describe_bytes(amount["bytes"]) == amount["en"]
+    assert agent_sizes.describe_bytes(amount["bytes"]) == amount["en"]
 
 
 def test_a_limit_is_described_as_less_than_what_exceeds_it() -> None:
