@@ -27,7 +27,7 @@ from aitne.adapters.job_folder import (
     root_path,
 )
 from aitne.core.errors import InvalidInput, NotAllowed, Unavailable
-from aitne.core.jobs.layout import EXECUTABLE, FENCE, OUTCOME, log_name
+from aitne.core.jobs.layout import FENCE, OUTCOME, log_name, mode_of
 from aitne.core.ports.files import (
     CLOSED,
     Fence,
@@ -130,7 +130,7 @@ def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
             _made(job, str(place.attempt)) as attempt,
         ):
             for name, data in files.items():
-                _put(attempt, name, data, mode=0o700 if EXECUTABLE.fullmatch(name) else 0o600)
+                _put(attempt, name, data, mode=mode_of(name))
             os.fsync(attempt)
 
 

@@ -21,8 +21,7 @@ EXECUTED_NOTEBOOK, EXECUTED_PAGE = "executed.ipynb", "executed.html"
 
 FENCE = "fence"
 OUTCOME = "outcome"
-EXECUTABLE = re.compile(r"slurm_script|command-[0-9]+")
-"""Names of files that are commands of the job (``command_name``) and may be executed."""
+_EXECUTABLE = re.compile(r"slurm_script|command-[0-9]+")
 UNNEEDED = re.compile(
     r"script\.sh|agent\.json|topology\.conf|notebook\.json|failure\.json|token|ssh-host-key"
     r"|slurm_script|(?:command|params)-[0-9]+(?:\.json)?"
@@ -36,6 +35,11 @@ def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
     task, ``job_id`` must be the ID of the array job.
     """
     return jobs_dir / str(job_id) / str(attempt)
+
+
+def mode_of(name: str) -> int:
+    """Return the mode of a file of an attempt: commands of the job may be executed."""
+    return 0o700 if _EXECUTABLE.fullmatch(name) else 0o600
 
 
 def command_name(number: int) -> str:

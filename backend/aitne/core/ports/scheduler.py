@@ -23,7 +23,7 @@ from aitne.core.platform.registry import Registry
 class SubmitRequest(Frozen):
     """Submission of one attempt of a job (of an array job: of all its tasks) to a scheduler.
 
-    ``files`` are written into ``job_dir`` with mode 0600 (``layout.EXECUTABLE``: 0700) before the
+    ``files`` are written into ``job_dir`` with the modes of ``layout.mode_of`` before the
     script can start: the agent's specification and the job token. They never appear in the script or
     in an argument.
     """

@@ -19,7 +19,7 @@ import shutil
 from pathlib import Path
 from typing import TypeVar
 
-from aitne.core.jobs.layout import EXECUTABLE, SCRIPT
+from aitne.core.jobs.layout import SCRIPT, mode_of
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.ports.scheduler import SubmitRequest
@@ -107,8 +107,7 @@ def write_job_files(request: SubmitRequest) -> None:
     job_dir = Path(request.job_dir)
     _make_private(job_dir)
     for name, content in job_files(request).items():
-        mode = 0o700 if EXECUTABLE.fullmatch(name) else 0o600
-        write_atomically(job_dir / name, content, mode=mode)
+        write_atomically(job_dir / name, content, mode=mode_of(name))
 
 
 class Records:
