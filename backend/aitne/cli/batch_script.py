@@ -16,11 +16,16 @@ def decoded(data: bytes, name: str) -> str | None:
 
     Raises ``InvalidInput`` if the file is not text.
     """
+    text = text_of(data, name)
+    return text if is_batch_script(text) else None
+
+
+def text_of(data: bytes, name: str) -> str:
+    """Return the text of a script. Raises ``InvalidInput`` if it is not text."""
     try:
-        text = data.decode()
+        return data.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{name} is not text (byte {error.start}): is it a script?") from error
-    return text if is_batch_script(text) else None
 
 
 def convert(

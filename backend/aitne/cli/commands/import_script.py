@@ -194,17 +194,17 @@ def _is_sbatch_option(word: str) -> bool:
 
 
 def _read(path: str) -> str:
+    from aitne.cli import batch_script
+
     try:
         if path == "-":
             data = sys.stdin.buffer.read()
         else:
             with open(path, "rb") as file:
                 data = file.read()
-        return data.decode()
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not text (byte {error.start}): is it a script?") from error
+    return batch_script.text_of(data, path)
 
 
 def _write(path: str, text: str, *, force: bool) -> None:
