@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python scripts/install.py --constraint constraints.txt --edita
 NPM    := $(BIN)/python scripts/npm.py
 ARGS   ?=
 # What an install compiles.
-KERNEL := hatch_build.py $(wildcard backend/aitne/distrib/_native/*.[ch])
+KERNEL := hatch_build.py $(wildcard runtime/aitne_train/_native/*.[ch])
 # Many tests wait, so more processes than processors; each may have a cluster of its own.
 PROCESSES := $(shell n=$$(nproc); echo $$((n < 6 ? n + 2 : 8)))
 # A module at a time in each process, in the order that tests/plugins/scheduling.py gives.

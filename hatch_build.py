@@ -47,9 +47,9 @@ class InstallHook(BuildHookInterface):  # type: ignore[type-arg]
             made = builder.build(folder)
         except builder.BuildError as error:
             self.app.display_warning(
-                f"The shared-memory kernel of aitne.distrib is not built: {error}\n"
+                f"The shared-memory kernel of aitne_train is not built: {error}\n"
                 "Training works without it, more slowly between ranks of one node. To build it later: "
-                "python -m aitne.distrib._native.build"
+                "python -m aitne_train._native.build"
             )
             return
         if version == "standard":

@@ -16,11 +16,11 @@ from tests.support.random_trees import random_tree, regular_tree
 from aitne.bootstrap.topologies import read_topology
 from aitne.core.placement.gpus import best_gpus
 from aitne.core.placement.select import NodeAvailability, Placement, PlacementRequest, select
-from aitne.topology import mesh as meshes
-from aitne.topology.hostlist import natural_key
-from aitne.topology.network import Cost, Network
-from aitne.topology.order import cost, depth_first, rank_order
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology import mesh as meshes
+from aitne_train.topology.hostlist import natural_key
+from aitne_train.topology.network import Cost, Network
+from aitne_train.topology.order import cost, depth_first, rank_order
+from aitne_train.topology.tree import TopologyTree
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.stats import Estimate, bootstrap, median

@@ -1,4 +1,4 @@
-"""Record what the real Horovod answers, for tests/assets/horovod/<version>.
+"""Record what the real Horovod answers, for runtime/tests/assets/horovod/<version>.
 
     python scripts/record_horovod.py
     python scripts/record_horovod.py --check
@@ -23,11 +23,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from runtime.tests.ranks import horovod_recording as recording
 from scripts.horovod_wheel import VERSION, open_mpi, say
-from tests.distrib import horovod_recording as recording
 
 ROOT = Path(__file__).resolve().parent.parent
-TRANSPORT_TESTS = ("tests/distrib/test_horovod.py", "tests/distrib/test_transports.py")
+TRANSPORT_TESTS = ("runtime/tests/ranks/test_horovod.py", "runtime/tests/ranks/test_transports.py")
 
 
 def check() -> int:
@@ -51,7 +51,7 @@ def record() -> dict[str, Any]:
         RanksFailedError: a check failed.
         SetupError: this machine has no Open MPI.
     """
-    from tests.distrib import horovod_answers
+    from runtime.tests.ranks import horovod_answers
     from tests.support.ranks import Pool
 
     manifest = {

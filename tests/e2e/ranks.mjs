@@ -48,7 +48,7 @@ await step("a cell on all ranks, whose state persists", async () => {
 const LOSS = /\[0-3\] 4 ranks, loss ([\d.]+)/;
 const TRAINING = `%%distributed
 import torch
-import aitne.distrib as hvd
+import aitne_train as hvd
 hvd.init()
 generator = torch.Generator().manual_seed(rank)
 points = torch.randn(256, 2, generator=generator)

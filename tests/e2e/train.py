@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-import aitne.distrib as hvd
+import aitne_train as hvd
 
 STEPS_A_ROUND = 20
 ENOUGH = Path(__file__).with_name("enough")

@@ -189,7 +189,16 @@ def _command(way: str, folder: Path, job: int) -> list[str]:
     rank = folder / "rank.py"
     rank.write_text(RANK)
     if way == "aitne-run":
-        return [sys.executable, "-m", "aitne.launch", "-np", "2", "--", sys.executable, str(rank)]
+        return [
+            sys.executable,
+            "-m",
+            "aitne_train.launcher",
+            "-np",
+            "2",
+            "--",
+            sys.executable,
+            str(rank),
+        ]
     job_dir = folder / str(job)
     job_dir.mkdir()
     ranks = f"RANK=1 {sys.executable} {rank} & one=$!; RANK=0 {sys.executable} {rank}"

@@ -21,10 +21,10 @@ from typing import Any
 
 import torch
 
-import aitne.distrib as hvd
-from aitne.distrib import left_calls
-from aitne.distrib.errors import HorovodInternalError
-from aitne.distrib.exchange import _gradients
+import aitne_train as hvd
+from aitne_train import left_calls
+from aitne_train.errors import HorovodInternalError
+from aitne_train.exchange import _gradients
 from tests.support.rank import Rank
 
 HANG_S = 60.0

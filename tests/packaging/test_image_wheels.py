@@ -16,10 +16,15 @@ def test_the_training_runtime_can_be_installed_from_its_wheel(tmp_path: Path) ->
     pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--target", target]
     subprocess.run([*pip, "--quiet", "--disable-pip-version-check", made], check=True)
     names = zipfile.ZipFile(made).namelist()
-    assert {"aitne/distrib/transport/base.py", "aitne/distrib/_native/reduce.c"} <= set(names)
+    assert {"aitne_train/transport/base.py", "aitne_train/_native/reduce.c"} <= set(names)
     assert not any("__pycache__" in name or name.startswith("aitne/api/") for name in names)
     runner = subprocess.run(
-        [sys.executable, "-S", "-c", "import aitne.launch.main; print(aitne.launch.main.__file__)"],
+        [
+            sys.executable,
+            "-S",
+            "-c",
+            "import aitne_train.launcher.main; print(aitne_train.launcher.main.__file__)",
+        ],
         env={"PYTHONPATH": str(target)},
         capture_output=True,
         text=True,

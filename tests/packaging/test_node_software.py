@@ -109,7 +109,7 @@ def test_archives_have_bytecode_and_run_without_it(
             # Bytecode of another version of Python begins with another number.
             theirs.writestr(name, b"\0" * 4 + content[4:] if name.endswith("c") else content)
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import aitne.launch.main as module; "
+        "import sys; sys.path.insert(0, sys.argv[1]); import aitne_train.launcher.main as module; "
         "print(module.__spec__.origin)"
     )
     for path, name in ((archive, "main.pyc"), (other, "main.py")):
@@ -145,4 +145,4 @@ def test_spawner_archive_runs_scripts_for_horovod_without_an_installed_aitne(
         text=True,
         check=False,
     )
-    assert done.stdout == f"{notebook}/aitne/distrib/__init__.py 2 3.0\n" * 2, done.stderr
+    assert done.stdout == f"{notebook}/aitne_train/__init__.py 2 3.0\n" * 2, done.stderr

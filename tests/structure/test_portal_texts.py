@@ -20,7 +20,7 @@ from aitne.core.jobs.stages import _TITLES
 from aitne.core.settings import Settings
 from aitne.host.settings_source import shown
 from aitne.services.platform import health_checks, scheduler_health
-from aitne.topology import slurm, tree
+from aitne_train.topology import slurm, tree
 from tests.support.jobs import make_job
 
 I18N = Path(__file__).resolve().parents[2] / "frontend" / "src" / "i18n"

@@ -135,7 +135,7 @@ def test_every_path_of_the_lists_exists(selection: Selection) -> None:
         ("backend/aitne/services/projects/limits.py", "tests/integration/accounting/test_slurm.py"),
         ("backend/aitne/adapters/identity/ldap.py", "tests/integration/identity/test_ldap.py"),
         ("backend/aitne/broker/main.py", "tests/integration/broker/test_socket.py"),
-        ("backend/aitne/distrib/engine.py", "tests/distrib/test_engine.py"),
+        ("runtime/aitne_train/engine.py", "runtime/tests/ranks/test_engine.py"),
         ("backend/aitne/core/models/job.py", "tests/machines/test_cluster.py"),
         ("tests/support/ports.py", "tests/machines/test_cluster.py"),
         ("tests/machines/fleet.py", "tests/machines/test_cluster.py"),
@@ -150,8 +150,8 @@ def test_changed_file_calls_for_the_tests_of_its_subject(
 
 
 def test_changes_call_together_and_unknown_files_for_everything(selection: Selection) -> None:
-    called = called_tests(selection, ["frontend/src/main.tsx", "tests/distrib/test_shm.py"])
-    assert called == {"tests/e2e/", "tests/distrib/test_shm.py"}
+    called = called_tests(selection, ["frontend/src/main.tsx", "runtime/tests/ranks/test_shm.py"])
+    assert called == {"tests/e2e/", "runtime/tests/ranks/test_shm.py"}
     assert called_tests(selection, []) == frozenset()
     assert called_tests(selection, ["frontend/src/main.tsx", "unheard/of.py"]) is None
 

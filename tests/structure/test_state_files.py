@@ -36,13 +36,13 @@ from aitne.dev.plan import DevClusterPlan
 from aitne.host.hung_processes import HungRestart
 from aitne.host.process_status import ProcessStatus
 from aitne.host.state_file import DamagedState, parse_state, read_state
-from aitne.notebook.connection import Rank, Status
 from aitne.operations.backup.archive import ArchiveMember, Manifest
 from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep
 from aitne.services.platform.backup_record import BackupRecord
 from aitne.services.platform.doctor_report import DoctorReport
 from aitne.supervisor.identity import ProcessAccount
 from aitne.supervisor.plan import ChildPlan, SupervisorPlan
+from aitne_train.notebook.connection import Rank, Status
 from tests.support.jobs import make_request
 
 SOURCES = Path(__file__).resolve().parents[2] / "backend" / "aitne"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from aitne.launch.keeper import MARK
+from aitne_train.launcher.keeper import MARK
 from tests.support.alive import alive
 from tests.support.waiting import eventually
 
-RUN = [sys.executable, "-m", "aitne.launch"]
+RUN = [sys.executable, "-m", "aitne_train.launcher"]
 PLACE = "import os, sys; rank = int(os.environ['RANK'])\n"
 OUTER = ("AITNE_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "TORCHELASTIC_", "RANK", "WORLD_SIZE")
 

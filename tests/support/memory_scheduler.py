@@ -34,7 +34,7 @@ from aitne.core.ports.scheduler import (
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import parse_array
-from aitne.topology.hostlist import compress_hostlist
+from aitne_train.topology.hostlist import compress_hostlist
 
 NODES, CPUS, MEMORY, GPUS, GPU_TYPE = ("mem01", "mem02"), 4, 4 << 30, 4, "l40s"
 GRACE_S = 1.0

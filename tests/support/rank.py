@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from multiprocessing import connection as ipc
 from typing import TYPE_CHECKING, Any
 
-from aitne.launch.rendezvous import RendezvousClient
+from aitne_train.launcher.rendezvous import RendezvousClient
 
 if TYPE_CHECKING:
-    from aitne.distrib.transport.base import Group
+    from aitne_train.transport.base import Group
 
 HARNESS = "AITNE_TEST_HARNESS"
 """The variable with the folder of the harness: its socket and the output of ranks."""
@@ -51,7 +51,7 @@ class Rank:
 
         Each call returns a new group; all members call in the same order.
         """
-        from aitne.distrib.transport.base import Group
+        from aitne_train.transport.base import Group
 
         members = tuple(range(self.size)) if ranks is None else ranks
         count = self._groups[members] = self._groups.get(members, 0) + 1

@@ -29,8 +29,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-from aitne.launch.rendezvous import ADDRESSES, PREFIX, TOKEN
-from aitne.launch.server import RendezvousServer
+from aitne_train.launcher.rendezvous import ADDRESSES, PREFIX, TOKEN
+from aitne_train.launcher.server import RendezvousServer
 from tests.support.ports import release_ports, reserve_ports
 from tests.support.rank import HARNESS, INDEX, Answer, Call, Rank
 

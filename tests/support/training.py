@@ -16,7 +16,7 @@ from tests.support.requirements import lacking, need_package
 @contextmanager
 def shared_environment(*, runtime: bool = True) -> Iterator[Path]:
     """Create a folder with a `venv` during the block, which has torch and, with ``runtime``,
-    ``aitne.distrib``.
+    ``aitne_train``.
 
     The test is skipped where the system's Python cannot use this environment's torch.
     """
@@ -31,7 +31,7 @@ def shared_environment(*, runtime: bool = True) -> Iterator[Path]:
         own = [path for path in sys.path if path.endswith("site-packages")]
         paths = [*own, str(backend)] if runtime else own
         (site / "own.pth").write_text("\n".join(paths) + "\n")
-        modules = "torch, aitne.distrib" if runtime else "torch"
+        modules = "torch, aitne_train" if runtime else "torch"
         imports = [folder / "venv/bin/python", "-c", f"import {modules}"]
         done = subprocess.run(imports, capture_output=True, text=True, check=False)
         if done.returncode:

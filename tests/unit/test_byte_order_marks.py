@@ -21,11 +21,11 @@ from aitne.dev.topology import from_file
 from aitne.host import settings_source
 from aitne.host.password_file import read_password
 from aitne.host.settings import load_settings
-from aitne.launch import main as launcher
-from aitne.launch import options, order
-from aitne.launch.hosts import Host
 from aitne.operations.setup.answers import read_answers
 from aitne.services.jobs.template_file import load_template
+from aitne_train.launcher import main as launcher
+from aitne_train.launcher import options, order
+from aitne_train.launcher.hosts import Host
 
 TOPOLOGY = "SwitchName=a Nodes=n[0,2]\nSwitchName=b Nodes=n[1,3]\n"
 SHOWN = (

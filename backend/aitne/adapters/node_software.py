@@ -36,7 +36,7 @@ _LAB = _PACKAGE / "hub" / "lab"
 SESSION_LOCK = _PACKAGE / "supervisor" / "envs" / "session.txt"
 """The pinned packages of the virtual environment for JupyterLab sessions, in pip's format."""
 _AGENT_MAIN = "import sys\n\nfrom aitne.agent.main import main\n\nmain(sys.argv[1:])\n"
-_SPAWNER_MAIN = "from aitne.launch.main import run\n\nrun()\n"
+_SPAWNER_MAIN = "from aitne_train.launcher.main import run\n\nrun()\n"
 _NOTEBOOK_MAIN = """\
 import runpy
 import sys
@@ -248,7 +248,7 @@ def _spawner_files() -> dict[str, bytes]:
     places = f"NOTEBOOK = {_notebook(Path()).name!r}\n".encode()
     return {
         **_package_files(("launch", "topology"), _SPAWNER_MAIN),
-        "aitne/launch/software.py": places,
+        "aitne_train/launcher/software.py": places,
     }
 
 
@@ -263,7 +263,7 @@ def _package_files(names: Iterable[str], main: str) -> dict[str, bytes]:
 
 
 def _spawner(root: Path) -> Path:
-    return root / f"launch-{_digest(_spawner_files().values())}" / "launch.pyz"
+    return root / f"launch-{_digest(_spawner_files().values())}" / "launcher.pyz"
 
 
 def _write_spawner(path: Path) -> None:

@@ -17,9 +17,9 @@ from aitne.agent.endings import START_FAILED, Ending
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
-from aitne.launch.errors import LaunchError
-from aitne.launch.listeners import describe_foreign
-from aitne.launch.ports import HeldPort
+from aitne_train.launcher.errors import LaunchError
+from aitne_train.launcher.listeners import describe_foreign
+from aitne_train.launcher.ports import HeldPort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code

@@ -8,7 +8,7 @@ import socket
 from enum import Enum
 
 from aitne.agent import wire
-from aitne.launch.listeners import listeners
+from aitne_train.launcher.listeners import listeners
 
 NODE = "node"
 

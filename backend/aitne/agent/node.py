@@ -14,11 +14,11 @@ from aitne.agent.endings import PREFIX
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import PYTHON, Reporter
 from aitne.agent.spec import Spec
-from aitne.topology.errors import TopologyError
-from aitne.topology.node import NodeTopology, merged_node
-from aitne.topology.nvidia import read_matrix
-from aitne.topology.record import node_record
-from aitne.topology.sysfs import read_sysfs
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.node import NodeTopology, merged_node
+from aitne_train.topology.nvidia import read_matrix
+from aitne_train.topology.record import node_record
+from aitne_train.topology.sysfs import read_sysfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code

@@ -18,9 +18,9 @@ from aitne.agent.fence import write
 from aitne.agent.ranks import LOCAL_NODES, run_folder
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
-from aitne.launch import hosts, order, scheduler
-from aitne.launch.errors import LaunchError
-from aitne.topology.hostlist import expand_hostlist
+from aitne_train.launcher import hosts, order, scheduler
+from aitne_train.launcher.errors import LaunchError
+from aitne_train.topology.hostlist import expand_hostlist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from aitne.core.platform.registry import Registry
 from aitne.core.ports.topology import TopologySource
-from aitne.topology.errors import TopologyError
-from aitne.topology.parts import Topology, TopologyPart, combined
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.parts import Topology, TopologyPart, combined
 
 TOPOLOGIES: Registry[TopologySource] = Registry(
     "source of topologies", "aitne.adapters.topologies", "aitne.topologies"

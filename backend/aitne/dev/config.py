@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.dev.plan import GPU_TYPE, DevClusterPlan
-from aitne.topology.hostlist import compress_hostlist
+from aitne_train.topology.hostlist import compress_hostlist
 
 CPUS = 8
 MEMORY_MB = 16_000

@@ -9,9 +9,9 @@ from typing import Literal
 from aitne.adapters.topologies.slurm_file import SlurmFileTopology
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
-from aitne.topology.errors import TopologyError
-from aitne.topology.hostlist import compress_hostlist
-from aitne.topology.parts import combined
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.hostlist import compress_hostlist
+from aitne_train.topology.parts import combined
 
 ARRANGEMENTS = ("interleaved", "cyclic", "block")
 """Values of ``--topology`` that are not files."""

@@ -4499,7 +4499,7 @@ export interface components {
              */
             compress: string;
             /**
-             * @description Run scripts for Horovod unmodified: import horovod.torch is aitne.distrib.
+             * @description Run scripts for Horovod unmodified: import horovod.torch is aitne_train.
              * @default false
              */
             horovod: boolean;
@@ -4529,7 +4529,7 @@ export interface components {
              */
             compress: string;
             /**
-             * @description Run scripts for Horovod unmodified: import horovod.torch is aitne.distrib.
+             * @description Run scripts for Horovod unmodified: import horovod.torch is aitne_train.
              * @default false
              */
             horovod: boolean;

@@ -18,7 +18,7 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import NodeState
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.leader import Leader
-from aitne.topology.hostlist import expand_hostlist
+from aitne_train.topology.hostlist import expand_hostlist
 from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.jobs import make_array

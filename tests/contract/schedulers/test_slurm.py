@@ -19,7 +19,7 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.topology.hostlist import expand_hostlist
+from aitne_train.topology.hostlist import expand_hostlist
 from tests.support import realtime
 from tests.support.schedulers import Bench, change
 from tests.support.slurm import run_as, sbatch, wait_ended

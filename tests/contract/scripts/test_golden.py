@@ -53,7 +53,7 @@ def test_script_is_the_one_that_is_shown(name: str) -> None:
     software = NodeSoftware(
         agent=("/opt/aitne/bin/python", "-I", "-m", "aitne.agent"),
         launcher=Path("/launcher.py"),
-        spawner=("/opt/aitne/bin/python", "-I", "/launch.pyz"),
+        spawner=("/opt/aitne/bin/python", "-I", "/launcher.pyz"),
         notebook=Path("/notebook"),
     )
     script = Renderer(settings, {"bare": FakeRuntime()}, software).script(CASES[name])

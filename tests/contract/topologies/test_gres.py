@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aitne.bootstrap.topologies import read_topology
-from aitne.topology.errors import TopologyError
-from aitne.topology.node import cpu_list
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.node import cpu_list
 from tests.support.topologies import ASSETS
 
 

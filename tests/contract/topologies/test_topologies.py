@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aitne.bootstrap.topologies import TOPOLOGIES, read_topology
 from aitne.core.ports.topology import TopologySource
-from aitne.topology.errors import TopologyError
+from aitne_train.topology.errors import TopologyError
 from tests.support.topologies import ASSETS, sysfs
 
 FILES = sorted(

@@ -26,7 +26,7 @@ REASON = "rank order: 4 -> 2 crossings, busiest uplink 2 -> 1"
 
 
 def ranks(program: str) -> dict[str, Any]:
-    launcher = (sys.executable, "-m", "aitne.launch", "node", "--nodes", "4")
+    launcher = (sys.executable, "-m", "aitne_train.launcher", "node", "--nodes", "4")
     place = ("--node-rank", "{node_rank}", "--ranks", "1", "--run-dir", "{run_dir}", "--job", JOB)
     agent = (sys.executable, "-I", "-m", "aitne.agent")
     return {

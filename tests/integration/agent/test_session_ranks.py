@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 def session(nodes: int = 2, engine: str = ENGINE, need: str | None = None) -> dict[str, Any]:
     """Return a session with two ranks on each node, as the renderer describes it."""
     variables = {"AITNE_RANKS_FOLDER": "~/ranks"}
-    launcher = (sys.executable, "-m", "aitne.launch", "node")
+    launcher = (sys.executable, "-m", "aitne_train.launcher", "node")
     app = json.dumps({"argv": [sys.executable, "-I", "-c", APP], "env": variables})
     ranks = (
         *("--nodes", str(nodes), "--node-rank", "{node_rank}", "--ranks", "2"),

@@ -22,7 +22,7 @@ pytestmark = [
 
 SAY = (
     'echo "$RANK $LOCAL_RANK $WORLD_SIZE $SLURMD_NODENAME $(readlink /proc/self/ns/ipc) $(id -un)";'
-    " test -w $AITNE_RUN_DIR && test -d $AITNE_CHECKPOINTS && ! touch /opt/aitne/launch/x"
+    " test -w $AITNE_RUN_DIR && test -d $AITNE_CHECKPOINTS && ! touch /opt/aitne/launcher/x"
 )
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-import aitne.launch
-import aitne.topology
+import aitne_train.launcher
+import aitne_train.topology
 from aitne.client import Client
 from aitne.client.records import Job
 from aitne.core.platform.dev_cluster import DevCluster
@@ -210,12 +210,14 @@ def test_first_node_of_an_order_in_a_file_is_the_master(
 def test_aitne_run_in_a_batch_script_orders_its_hosts(interleaved: DevCluster) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        main = "import sys\nfrom aitne.launch.main import main\nsys.exit(main(sys.argv[1:]))\n"
+        main = (
+            "import sys\nfrom aitne_train.launcher.main import main\nsys.exit(main(sys.argv[1:]))\n"
+        )
         archive.writestr("__main__.py", main)
-        archive.writestr("aitne/__init__.py", "")
-        for package in (aitne.launch, aitne.topology):
+        archive.writestr("aitne_train/__init__.py", "")
+        for package in (aitne_train.launcher, aitne_train.topology):
             for path in Path(str(package.__file__)).parent.glob("*.py"):
-                archive.write(path, f"aitne/{path.parent.name}/{path.name}")
+                archive.write(path, f"aitne_train/{path.parent.name}/{path.name}")
     text = base64.b64encode(packed.getvalue()).decode()
     run_as(interleaved, "alice", "sh", "-c", "base64 -d > ~/order.pyz", stdin=text)
     script = (

@@ -10,9 +10,9 @@ import time
 import torch
 from torch import nn
 
-import aitne.distrib as hvd
-from aitne.distrib.checkpoint import Checkpointer
-from aitne.distrib.preemption import Preemption
+import aitne_train as hvd
+from aitne_train.checkpoint import Checkpointer
+from aitne_train.preemption import Preemption
 
 STEPS = 60
 

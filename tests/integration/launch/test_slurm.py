@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import aitne.launch
-import aitne.topology
+import aitne_train.launcher
+import aitne_train.topology
 from aitne.core.platform.dev_cluster import DevCluster
 from tests.support import realtime
 from tests.support.slurm import run_as, sbatch, wait_ended
@@ -18,16 +18,16 @@ from tests.support.slurm import run_as, sbatch, wait_ended
 pytestmark = realtime.SLURM
 
 USER = "alice"
-MAIN = "import sys\nfrom aitne.launch.main import main\nsys.exit(main(sys.argv[1:]))\n"
+MAIN = "import sys\nfrom aitne_train.launcher.main import main\nsys.exit(main(sys.argv[1:]))\n"
 JOB = """#!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=2 --output=out-%j
 export OMP_NUM_THREADS=1
-aitne_run="/usr/bin/python3 $HOME/launch.pyz"
+aitne_run="/usr/bin/python3 $HOME/launcher.pyz"
 """
 MEET = """
 import os
-from aitne.launch.rendezvous import join
-from aitne.launch.world import detect
+from aitne_train.launcher.rendezvous import join
+from aitne_train.launcher.world import detect
 world = detect(os.environ)
 store = join(world, os.environ)
 store.set(f"from{world.rank}", b"")
@@ -57,12 +57,12 @@ def cluster(slurm_cluster: DevCluster) -> DevCluster:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("__main__.py", MAIN)
-        archive.writestr("aitne/__init__.py", "")
-        for package in (aitne.launch, aitne.topology):
+        archive.writestr("aitne_train/__init__.py", "")
+        for package in (aitne_train.launcher, aitne_train.topology):
             for path in Path(str(package.__file__)).parent.glob("*.py"):
-                archive.write(path, f"aitne/{path.parent.name}/{path.name}")
+                archive.write(path, f"aitne_train/{path.parent.name}/{path.name}")
     for name, content in (
-        ("launch.pyz", packed.getvalue()),
+        ("launcher.pyz", packed.getvalue()),
         ("meet.py", MEET.encode()),
         ("save.py", SAVE.encode()),
     ):
@@ -85,7 +85,7 @@ def places(log: str) -> list[list[str]]:
 @pytest.mark.timeout(300)
 def test_all_that_the_job_was_given(cluster: DevCluster) -> None:
     log = log_of(
-        cluster, "PYTHONPATH=$HOME/launch.pyz $aitne_run python3 $HOME/meet.py; echo code $?"
+        cluster, "PYTHONPATH=$HOME/launcher.pyz $aitne_run python3 $HOME/meet.py; echo code $?"
     )
     assert "code 0" in log, log
     found = places(log)
@@ -111,7 +111,7 @@ def test_ranks_see_the_gpus_of_their_peers(cluster: DevCluster) -> None:
 def test_tasks_of_srun_become_the_program(cluster: DevCluster) -> None:
     log = log_of(
         cluster,
-        "export PYTHONPATH=$HOME/launch.pyz\n"
+        "export PYTHONPATH=$HOME/launcher.pyz\n"
         "srun --quiet $aitne_run python3 $HOME/meet.py; echo code $?\n"
         "srun --quiet python3 $HOME/meet.py; echo code $?\n"
         "srun --quiet env -u SLURM_PROCID python3 $HOME/meet.py; echo code $?\n",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aitne.topology.hostlist import expand_hostlist
+from aitne_train.topology.hostlist import expand_hostlist
 from tests.support.compare_sbatch.records import ASPECTS, Record, values
 from tests.support.compare_sbatch.scripts import ENVIRONMENTS
 

@@ -14,9 +14,9 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Role
 from aitne.services.platform.secrets import hashed
-from aitne.topology.node import Device, NodeTopology
-from aitne.topology.parts import TopologyPart
-from aitne.topology.record import to_record
+from aitne_train.topology.node import Device, NodeTopology
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.record import to_record
 from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import Stage
 

@@ -11,9 +11,9 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.topology import TopologyOrigin
 from aitne.services.platform.secrets import hashed
-from aitne.topology.parts import TopologyPart
-from aitne.topology.record import to_record
-from aitne.topology.slurm import read_conf
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.record import to_record
+from aitne_train.topology.slurm import read_conf
 from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import Stage
 

@@ -11,8 +11,8 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Role
-from aitne.topology.parts import TopologyPart
-from aitne.topology.record import to_record
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.record import to_record
 from tests.support.jobs import CREATED_AT, make_session
 from tests.support.stage import Stage
 

@@ -11,10 +11,10 @@ from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Role
-from aitne.topology.node import Device, NodeTopology, NumaNode
-from aitne.topology.parts import TopologyPart
-from aitne.topology.record import to_record
-from aitne.topology.slurm import read_shown
+from aitne_train.topology.node import Device, NodeTopology, NumaNode
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.record import to_record
+from aitne_train.topology.slurm import read_shown
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
 from tests.support.topologies import ASSETS

@@ -14,9 +14,9 @@ from aitne.dev import config
 from aitne.dev.accounting import associations
 from aitne.dev.plan import DevClusterPlan, names_of_nodes
 from aitne.dev.topology import ARRANGEMENTS, DevTopology, arranged, from_file
-from aitne.topology.hostlist import expand_hostlist
-from aitne.topology.slurm import read_conf
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology.hostlist import expand_hostlist
+from aitne_train.topology.slurm import read_conf
+from aitne_train.topology.tree import TopologyTree
 
 
 def planned(

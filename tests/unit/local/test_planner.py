@@ -19,7 +19,7 @@ from aitne.adapters.schedulers._local.resources import (
     WaitingTask,
 )
 from aitne.core.placement.leaves import choose, fewest_leaves, tree_of
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology.tree import TopologyTree
 
 G = 1 << 30
 NODE = NodeCapacity("n1", cpus=2, memory_bytes=4 * G)

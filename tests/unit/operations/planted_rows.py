@@ -10,9 +10,9 @@ from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
-from aitne.topology.parts import TopologyPart
-from aitne.topology.record import to_record
-from aitne.topology.tree import SourceLine, Switch
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.record import to_record
+from aitne_train.topology.tree import SourceLine, Switch
 
 
 async def add_user(data_dir: Path, name: str = "zoe-without") -> None:

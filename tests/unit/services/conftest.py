@@ -33,8 +33,8 @@ from aitne.services.platform.encryption import Cipher
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.sessions.sessions import SessionService
 from aitne.services.users.secrets import UserSecretService
-from aitne.topology.parts import Topology
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology.parts import Topology
+from aitne_train.topology.tree import TopologyTree
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.topologies.slurm_file import SlurmFileTopology
-from aitne.topology.errors import NoSwitchesError, TopologyError
-from aitne.topology.plain_yaml import parse
-from aitne.topology.slurm_yaml import read_yaml
-from aitne.topology.tree import Switch
+from aitne_train.topology.errors import NoSwitchesError, TopologyError
+from aitne_train.topology.plain_yaml import parse
+from aitne_train.topology.slurm_yaml import read_yaml
+from aitne_train.topology.tree import Switch
 from tests.support.topologies import ASSETS
 
 MANUAL = (ASSETS / "slurm_file" / "several.yaml").read_text()

@@ -89,13 +89,15 @@ def _pack(folder: Path) -> Path:
     info = f"aitne-{aitne.__version__}.dist-info"
     files[f"{info}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: aitne\nVersion: {aitne.__version__}\n"
-        "Summary: Aitne's training runtime: aitne.distrib and aitne-run\n"
+        "Summary: Aitne's training runtime: aitne_train and aitne-run\n"
     ).encode()
     files[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: aitne\nRoot-Is-Purelib: {str(not compiled).lower()}\n"
         f"Tag: {tag}\n"
     ).encode()
-    files[f"{info}/entry_points.txt"] = b"[console_scripts]\naitne-run = aitne.launch.main:run\n"
+    files[f"{info}/entry_points.txt"] = (
+        b"[console_scripts]\naitne-run = aitne_train.launcher.main:run\n"
+    )
     record = "".join(
         f"{path},sha256={_record_hash(data)},{len(data)}\n" for path, data in files.items()
     )

@@ -25,7 +25,7 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from docker.types import DeviceRequest
 
 from aitne.adapters.runtimes._docker_stream import ContainerStream, say
-from aitne.launch.gpus import visible_gpus
+from aitne_train.launcher.gpus import visible_gpus
 
 FAILED = 125
 """Exit code if the container could not be created; ``docker run`` uses the same code."""

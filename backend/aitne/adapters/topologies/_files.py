@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aitne.topology.errors import TopologyError
-from aitne.topology.slurm import MAX_BYTES
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.slurm import MAX_BYTES
 
 
 def text_of(path: Path, max_bytes: int = MAX_BYTES) -> str:

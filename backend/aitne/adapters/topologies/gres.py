@@ -16,12 +16,12 @@ from typing_extensions import override
 
 from aitne.adapters.topologies._files import text_of
 from aitne.core.ports.topology import TopologySource
-from aitne.topology.errors import TopologyError
-from aitne.topology.hostlist import expand_hostlist, split_outside
-from aitne.topology.node import Device, NodeTopology, NumaNode, cpu_list
-from aitne.topology.parts import TopologyPart
-from aitne.topology.slurm import Names, conf_lines, conf_pairs
-from aitne.topology.tree import SourceLine
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.hostlist import expand_hostlist, split_outside
+from aitne_train.topology.node import Device, NodeTopology, NumaNode, cpu_list
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.slurm import Names, conf_lines, conf_pairs
+from aitne_train.topology.tree import SourceLine
 
 _LINE = re.compile(
     r"^[ \t]*(NodeName=\S+[ \t]([^\n=]+=\S*[ \t])*)?[ \t]*(Name|AutoDetect)=",

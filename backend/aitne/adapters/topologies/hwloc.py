@@ -16,10 +16,10 @@ from typing_extensions import override
 
 from aitne.adapters.topologies._files import text_of
 from aitne.core.ports.topology import TopologySource
-from aitne.topology.errors import TopologyError
-from aitne.topology.node import MAX_CPUS, Device, NodeTopology, NumaNode
-from aitne.topology.parts import TopologyPart
-from aitne.topology.pci import PciDevice, links
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.node import MAX_CPUS, Device, NodeTopology, NumaNode
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.pci import PciDevice, links
 
 _REMEDY = "Write the file again on the node: lstopo --of xml node.xml, with hwloc 2 or newer."
 _WORD = re.compile(r"(0x)?[0-9a-f]{0,8}", re.ASCII)

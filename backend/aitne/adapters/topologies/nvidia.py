@@ -8,8 +8,8 @@ from typing_extensions import override
 
 from aitne.adapters.topologies._files import text_of
 from aitne.core.ports.topology import TopologySource
-from aitne.topology.nvidia import has_matrix, read_matrix
-from aitne.topology.parts import TopologyPart
+from aitne_train.topology.nvidia import has_matrix, read_matrix
+from aitne_train.topology.parts import TopologyPart
 
 
 class NvidiaTopology(TopologySource):

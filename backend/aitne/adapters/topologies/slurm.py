@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from aitne.adapters.topologies._files import text_of
 from aitne.core.ports.topology import TopologySource
-from aitne.topology.errors import TopologyError
-from aitne.topology.parts import TopologyPart
-from aitne.topology.slurm import read_shown
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.slurm import read_shown
 
 _SHOWN = re.compile(
     r"^(SwitchName=\S+ Level=|(BlockName|AggregatedBlock)=\S+ BlockIndex=)", re.MULTILINE

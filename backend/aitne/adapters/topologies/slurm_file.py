@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from aitne.adapters.topologies._files import text_of
 from aitne.core.ports.topology import TopologySource
-from aitne.topology.errors import TopologyError
-from aitne.topology.parts import TopologyPart
-from aitne.topology.plain_yaml import MAX_DEPTH, YamlNode
-from aitne.topology.slurm import read_conf
-from aitne.topology.slurm_yaml import read_yaml
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.plain_yaml import MAX_DEPTH, YamlNode
+from aitne_train.topology.slurm import read_conf
+from aitne_train.topology.slurm_yaml import read_yaml
 
 _SUFFIXES = (".yaml", ".yml")
 _LINE = re.compile(r"^\s*(SwitchName|BlockName|BlockSizes)=", re.MULTILINE | re.IGNORECASE)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing_extensions import override
 
 from aitne.core.ports.topology import TopologySource
-from aitne.topology.parts import TopologyPart
-from aitne.topology.sysfs import read_sysfs
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.sysfs import read_sysfs
 
 
 class SysfsTopology(TopologySource):

@@ -243,7 +243,7 @@ def profile(
     """Show the communication profile of a job's ranks.
 
     Shows which part of a step is communication, which part of that overlaps with computation,
-    the ranks that others wait for, and a row for each message size. The runtime aitne.distrib
+    the ranks that others wait for, and a row for each message size. The runtime aitne_train
     reports it while the job runs.
     """
     from aitne.cli.views import job_profile

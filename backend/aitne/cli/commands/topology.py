@@ -15,8 +15,8 @@ from aitne.cli.registry import LOOK, examples, group
 from aitne.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from aitne.topology.order import RankOrder
-    from aitne.topology.parts import Topology
+    from aitne_train.topology.order import RankOrder
+    from aitne_train.topology.parts import Topology
 
 Files = Annotated[
     list[str],
@@ -165,9 +165,9 @@ def topology_order(
 ) -> int:
     """Compute the order of nodes in which ranks cross the fewest uplinks."""
     from aitne.core.placement.mesh import parse_mesh
-    from aitne.topology.errors import TopologyError
-    from aitne.topology.hostlist import compress_hostlist, expand_hostlist
-    from aitne.topology.order import rank_order
+    from aitne_train.topology.errors import TopologyError
+    from aitne_train.topology.hostlist import compress_hostlist, expand_hostlist
+    from aitne_train.topology.order import rank_order
 
     topology = _read(file)
     if topology.tree is None:
@@ -204,7 +204,7 @@ def _document(order: RankOrder) -> dict[str, Any]:
 
 def _read(files: list[str]) -> Topology:
     from aitne.bootstrap.topologies import read_topology
-    from aitne.topology.errors import TopologyError
+    from aitne_train.topology.errors import TopologyError
 
     try:
         return read_topology([Path(file) for file in files])

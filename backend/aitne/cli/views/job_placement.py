@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aitne.cli.views import topology_svg
-from aitne.topology.hostlist import compress_hostlist
-from aitne.topology.tree import SourceLine, Switch, TopologyTree
+from aitne_train.topology.hostlist import compress_hostlist
+from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 
 
 def lines(placement: Mapping[str, Any]) -> Iterator[str]:

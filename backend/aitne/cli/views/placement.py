@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aitne.cli import output
-from aitne.topology.hostlist import compress_hostlist
+from aitne_train.topology.hostlist import compress_hostlist
 
 _DEFAULTS = {"compact": "off", "order": "auto", "bind": "auto"}
 

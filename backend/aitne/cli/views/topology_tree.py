@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from aitne.topology.hostlist import compress_hostlist
-from aitne.topology.node import NodeTopology
-from aitne.topology.parts import Topology
-from aitne.topology.tree import SourceLine, Switch, TopologyTree
+from aitne_train.topology.hostlist import compress_hostlist
+from aitne_train.topology.node import NodeTopology
+from aitne_train.topology.parts import Topology
+from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 
 
 def lines(topology: Topology) -> Iterator[str]:

@@ -22,7 +22,7 @@ from aitne.core.jobs.sbatch_words import SbatchOption, refuse
 from aitne.core.models.job_file import is_reserved
 from aitne.core.models.job_options import EXTRA, MOST_EXTRA, SIGNAL, SlurmOptions
 from aitne.core.units import format_duration, parse_array, parse_duration
-from aitne.topology.hostlist import expand_hostlist
+from aitne_train.topology.hostlist import expand_hostlist
 
 
 def take(wish: SbatchConversion, option: SbatchOption) -> None:

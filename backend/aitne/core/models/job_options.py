@@ -226,7 +226,7 @@ class DistributedOptions(BaseModel):
     horovod: bool = Field(
         False,
         strict=True,
-        description="Run scripts for Horovod unmodified: import horovod.torch is aitne.distrib.",
+        description="Run scripts for Horovod unmodified: import horovod.torch is aitne_train.",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from aitne.core.models.base import Frozen, Seconds, Strict, passable, read_off
-from aitne.topology.hostlist import MAX_HOSTS, expand_hostlist
+from aitne_train.topology.hostlist import MAX_HOSTS, expand_hostlist
 
 FROM_FILE = "file:"
 """Beginning of an order that is read from a file."""

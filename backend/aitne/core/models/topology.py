@@ -33,7 +33,7 @@ class StoredTopology(Frozen):
     empty for the scheduler.
     """
     content: Mapping[str, Any] | None
-    """Part of the topology as ``aitne.topology.record`` writes it; None: the source has none, or it
+    """Part of the topology as ``aitne_train.topology.record`` writes it; None: the source has none, or it
     was removed.
     """
     problem: str | None = None

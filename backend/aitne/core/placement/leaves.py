@@ -15,10 +15,10 @@ from aitne.core.placement.select import (
     select,
     spanning_reason,
 )
-from aitne.topology.hostlist import compress_hostlist, natural_key
-from aitne.topology.network import NO_SWITCH, UNKNOWN, fabric
-from aitne.topology.order import rank_order
-from aitne.topology.tree import SourceLine, Switch, TopologyTree
+from aitne_train.topology.hostlist import compress_hostlist, natural_key
+from aitne_train.topology.network import NO_SWITCH, UNKNOWN, fabric
+from aitne_train.topology.order import rank_order
+from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 
 _STORED = SourceLine("the job's record", 1)
 

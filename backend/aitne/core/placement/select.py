@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from aitne.topology.hostlist import natural_key
-from aitne.topology.network import NO_SWITCH, UNKNOWN, fabric, path_below_all, path_in_fabric
-from aitne.topology.order import RankOrder, rank_order
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology.hostlist import natural_key
+from aitne_train.topology.network import NO_SWITCH, UNKNOWN, fabric, path_below_all, path_in_fabric
+from aitne_train.topology.order import RankOrder, rank_order
+from aitne_train.topology.tree import TopologyTree
 
 UPLINK = 1.0
 """Score of one directed uplink that the ring of the job's nodes uses: the predicted cost of the

@@ -15,11 +15,11 @@ class NodeSoftware(Frozen):
     launcher: PurePath
     """Path of the program that starts the single-user server (``hub/launcher.py``)."""
     spawner: tuple[str, ...]
-    """Command that starts the ranks of a node (``aitne.launch``), as a list of arguments before its
+    """Command that starts the ranks of a node (``aitne_train.launcher``), as a list of arguments before its
     options: the node's Python, and last the file.
     """
     notebook: PurePath
     """Folder with the Python packages of the platform that notebooks and their ranks use. A Python
     that is started with the folder, a module and arguments runs the module (``python FOLDER
-    aitne.notebook.engine``), and prefers the ``aitne`` that is installed in its own environment.
+    aitne_train.notebook.engine``), and prefers the ``aitne`` that is installed in its own environment.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aitne.operations.acceptance.site import AcceptanceSite, StepFailed, StepSkipped
 from aitne.operations.acceptance.steps import step
 
-_LINK_CHECK = "python -m aitne.distrib.linkcheck"
+_LINK_CHECK = "python -m aitne_train.linkcheck"
 _NO_VENV = "No environment with PyTorch was given: pass --venv DIR, as the nodes see it."
 
 

@@ -22,7 +22,7 @@ from aitne.core.settings import Settings
 from aitne.operations.acting import acting_as_user
 from aitne.operations.doctor import node_probe
 from aitne.operations.doctor.host import CheckedHost
-from aitne.topology.hostlist import compress_hostlist
+from aitne_train.topology.hostlist import compress_hostlist
 
 MOST_NODES = 32
 """Maximum number of nodes that are examined by jobs at a time."""

@@ -27,7 +27,7 @@ from aitne.services.cluster.queues import (
     queue_report,
 )
 from aitne.services.platform.fresh import TtlCache
-from aitne.topology.hostlist import compress_hostlist
+from aitne_train.topology.hostlist import compress_hostlist
 
 _STALE_POLLS = 5
 _STALE_AT_LEAST_S = 15.0

@@ -18,7 +18,7 @@ from aitne.core.models.topology import StoredTopology, TopologyOrigin
 from aitne.core.ports.store import TopologyStore
 from aitne.core.settings import TopologySettings
 from aitne.services.cluster.topology import PYTHON_CONFIRMED, ClusterTopologies
-from aitne.topology.node import link_weight
+from aitne_train.topology.node import link_weight
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ def _confirms(stored: StoredTopology | None, owner: str, python: str) -> bool:
 
 def _content(node: ReportedNode, name: str, owner: str) -> dict[str, Any]:
     """Return the database content for the description of a node, in the form that
-    ``aitne.topology.record`` reads.
+    ``aitne_train.topology.record`` reads.
     """
     facts = node.model_dump(mode="json")
     boot_id, python = facts.pop("boot_id"), facts.pop("python")

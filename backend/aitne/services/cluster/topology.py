@@ -23,12 +23,12 @@ from aitne.core.ports.store import JobStore, TopologyStore
 from aitne.core.settings import TopologySettings
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.platform.fresh import TtlCache
-from aitne.topology.errors import TopologyError
-from aitne.topology.node import NodeTopology, cpu_text, merged_node
-from aitne.topology.parts import Topology, TopologyPart
-from aitne.topology.record import from_record
-from aitne.topology.slurm import conf_text
-from aitne.topology.tree import Switch, TopologyTree, merged
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.node import NodeTopology, cpu_text, merged_node
+from aitne_train.topology.parts import Topology, TopologyPart
+from aitne_train.topology.record import from_record
+from aitne_train.topology.slurm import conf_text
+from aitne_train.topology.tree import Switch, TopologyTree, merged
 
 FRESH_S = 1.0
 """Seconds for which the rows of the store are not compared again."""

@@ -13,10 +13,10 @@ from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import TopologyStore
 from aitne.core.users.policy import PolicyAction, require
-from aitne.topology.errors import TopologyError
-from aitne.topology.parts import TopologyPart, combined
-from aitne.topology.record import from_record, to_record
-from aitne.topology.tree import SourceLine
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.parts import TopologyPart, combined
+from aitne_train.topology.record import from_record, to_record
+from aitne_train.topology.tree import SourceLine
 
 ReadFile = Callable[[Path], TopologyPart]
 """Function that reads a file or folder in any format. It raises ``TopologyError``."""

@@ -19,11 +19,11 @@ from aitne.core.ports.scheduler import Scheduler, TopologyReporter
 from aitne.core.ports.store import Store
 from aitne.core.settings import TopologySettings
 from aitne.services.controller.leader import Leader
-from aitne.topology.errors import TopologyError
-from aitne.topology.parts import TopologyPart
-from aitne.topology.record import to_record
-from aitne.topology.slurm import MAX_BYTES, read_shown
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology.errors import TopologyError
+from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.record import to_record
+from aitne_train.topology.slurm import MAX_BYTES, read_shown
+from aitne_train.topology.tree import TopologyTree
 
 log = logging.getLogger(__name__)
 

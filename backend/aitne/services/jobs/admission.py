@@ -45,7 +45,7 @@ from aitne.services.jobs.resolve import image_reference, resolve
 from aitne.services.jobs.templates import TemplateCatalog
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.users.secrets import UserSecretService
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology.tree import TopologyTree
 
 NO_ID = UUID(int=0)
 """UUID that stands for the job's ID in the batch script of a plan."""

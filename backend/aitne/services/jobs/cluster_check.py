@@ -23,7 +23,7 @@ from aitne.core.models.resources import Resources
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, parse_array
 from aitne.services.jobs.placement import fit_placed, unknown_nodes
-from aitne.topology.hostlist import compress_hostlist
+from aitne_train.topology.hostlist import compress_hostlist
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """The ``distributed`` field of a job file: its valid values, and problems with them.
 
-The values are the names of the plug-ins in ``aitne.distrib``. That package needs torch, so the
+The values are the names of the plug-ins in ``aitne_train``. That package needs torch, so the
 names are read from the names of its files, and nothing is imported.
 """
 
@@ -15,16 +15,16 @@ import aitne
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import DistributedSpec
 from aitne.core.models.resources import Resources
-from aitne.launch.transports import ONE_NODE
+from aitne_train.launcher.transports import ONE_NODE
 
 TRANSPORT_OF = {"auto": "auto", "gloo": "torch_pg", "nccl": "torch_pg"}
 """Values of ``backend`` that are not names of transports, with the transport of each: ``auto`` lets
 the runtime choose, ``gloo`` and ``nccl`` are torch's names.
 """
 _KINDS = {
-    "backend": ("transport", "aitne.transports", tuple(TRANSPORT_OF)),
-    "strategy": ("exchange", "aitne.exchanges", ()),
-    "compress": ("compress", "aitne.compressors", ("none",)),
+    "backend": ("transport", "aitne_train.transports", tuple(TRANSPORT_OF)),
+    "strategy": ("exchange", "aitne_train.exchanges", ()),
+    "compress": ("compress", "aitne_train.compressors", ("none",)),
 }
 _PORTS = frozenset({"base", "auto"})
 """Modules in the plug-in packages that are not plug-ins."""
@@ -52,7 +52,7 @@ def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProbl
     if spec.horovod and spec.backend == "horovod":
         yield FieldProblem(
             "distributed.horovod",
-            "import horovod.torch is aitne.distrib with it, and the backend horovod is Horovod itself",
+            "import horovod.torch is aitne_train with it, and the backend horovod is Horovod itself",
             "true",
             "false, or another backend",
         )

@@ -19,10 +19,10 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.store import DocumentKind, Store
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.cluster.topology import ClusterTopologies
-from aitne.topology import mesh as meshes
-from aitne.topology.network import Cost, Network
-from aitne.topology.order import rank_order, ring
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology import mesh as meshes
+from aitne_train.topology.network import Cost, Network
+from aitne_train.topology.order import rank_order, ring
+from aitne_train.topology.tree import TopologyTree
 
 MOST_IMPROVED = 512
 """Maximum number of nodes of a mesh for which the best order is searched."""

@@ -357,7 +357,7 @@ class JobService:
             raise NotFound(
                 "profile of job",
                 job_id,
-                f"Job {job_id} has no profile: the ranks of a program that uses aitne.distrib report it "
+                f"Job {job_id} has no profile: the ranks of a program that uses aitne_train report it "
                 "after their first steps.",
             )
         return Profile.model_validate(profile)

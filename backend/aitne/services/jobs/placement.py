@@ -35,9 +35,9 @@ from aitne.core.placement.select import (
 )
 from aitne.core.ports.scheduler import SchedulerCapabilities
 from aitne.core.units import format_duration
-from aitne.topology.hostlist import compress_hostlist, natural_key
-from aitne.topology.order import RankOrder, rank_order
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology.hostlist import compress_hostlist, natural_key
+from aitne_train.topology.order import RankOrder, rank_order
+from aitne_train.topology.tree import TopologyTree
 
 PREFER_WAIT_S = 300
 """Time for which a job with ``compact: prefer`` and no ``wait`` waits for the fewest leaves."""

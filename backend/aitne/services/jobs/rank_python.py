@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import JobSpec
 from aitne.core.models.node import Node
-from aitne.topology.hostlist import compress_hostlist
+from aitne_train.topology.hostlist import compress_hostlist
 
 OLDEST = (3, 11)
 """Oldest Python that runs the platform's package for notebooks."""

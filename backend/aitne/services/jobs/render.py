@@ -51,9 +51,9 @@ from aitne.services.jobs.rank_variables import (
     rank_variables,
 )
 from aitne.services.jobs.scripts import displayed_command, script_files, script_signal
-from aitne.topology.hostlist import compress_hostlist
+from aitne_train.topology.hostlist import compress_hostlist
 
-ENGINE = "aitne.notebook.engine"
+ENGINE = "aitne_train.notebook.engine"
 """Module that a rank of a rank group runs."""
 _RUN_NOTEBOOK = "aitne.notebook.execute"
 

@@ -39,8 +39,8 @@ from aitne.services.platform.maintenance import held_because
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.scheduler_health import check_scheduler
 from aitne.services.users.isolation import isolation_notes
-from aitne.topology.hostlist import compress_hostlist
-from aitne.topology.order import MOST_NAMED
+from aitne_train.topology.hostlist import compress_hostlist
+from aitne_train.topology.order import MOST_NAMED
 
 SLOW_DATABASE_S = 1.0
 LONG_WAIT_S = 60.0

@@ -30,8 +30,8 @@ export function CommunicationPanel({ job }: { job: Job }) {
     return (
       <EmptyState icon={RadioTower} title={job.ended_at === null ? t("No data yet") : t("No data recorded")}>
         {job.ended_at === null
-          ? t("Communication metrics appear after the first training steps of a program that uses aitne.distrib.")
-          : t("Programs that use aitne.distrib record communication metrics. This job did not use it, or ended before its first steps.")}
+          ? t("Communication metrics appear after the first training steps of a program that uses aitne_train.")
+          : t("Programs that use aitne_train record communication metrics. This job did not use it, or ended before its first steps.")}
       </EmptyState>
     );
   }

@@ -19,7 +19,7 @@ from tests.support.jobs import make_job, make_session
 SOFTWARE = NodeSoftware(
     agent=("python3", "/shared/sw/agent-1.pyz"),
     launcher=PurePosixPath("/shared/sw/lab-1/launcher.py"),
-    spawner=("python3", "-I", "/shared/sw/launch-1/launch.pyz"),
+    spawner=("python3", "-I", "/shared/sw/launcher-1/launcher.pyz"),
     notebook=PurePosixPath("/shared/sw/notebook-1"),
 )
 SIF = ImageUse(
@@ -68,7 +68,7 @@ def test_only_a_session_sees_its_launcher_and_the_packages_of_notebooks() -> Non
 
 
 def test_only_a_job_with_ranks_sees_what_starts_them() -> None:
-    spawner = Bind(source="/shared/sw/launch-1", target="/opt/aitne/launch")
+    spawner = Bind(source="/shared/sw/launcher-1", target="/opt/aitne/launcher")
     assert spawner in box(job(distributed=DistributedSpec(ranks_per_node=2))).binds
 
 

@@ -11,8 +11,8 @@ import aitne
 from aitne.core.models.job import DistributedSpec
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import GpuRequest, Resources
-from aitne.launch.transports import ONE_NODE
 from aitne.services.jobs import distributed
+from aitne_train.launcher.transports import ONE_NODE
 
 
 def fields(resources: Resources, **spec: object) -> dict[str, str]:

@@ -143,7 +143,7 @@ def test_notebook_with_ranks_runs_beside_those_of_the_first_node(venv: str | Non
     engine = (
         "python" if venv else "/session/bin/python",
         str(own_software().notebook),
-        "aitne.notebook.engine",
+        "aitne_train.notebook.engine",
     )
     assert other[other.index("--nodes") + 1] == "2"
     assert spec.leader[-3:] == other[-3:] == engine

@@ -13,8 +13,8 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Cluster, GpuCount
 from aitne.core.models.resources import Resources
 from aitne.services.jobs.placement import placement_problems
-from aitne.topology.slurm import read_conf
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology.slurm import read_conf
+from aitne_train.topology.tree import TopologyTree
 from tests.unit.services.conftest import ADA, Bench, make_node
 
 NODES = [make_node(f"n{number}") for number in (1, 2, 3, 4, 10)]

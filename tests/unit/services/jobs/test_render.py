@@ -139,7 +139,7 @@ def test_rank_group_runs_the_engine_of_its_session_on_each_rank(renderer: Render
     spec = sent(renderer, group)
     (argv,) = spec.commands
     notebook = str(own_software().notebook)
-    assert argv[-4:] == ("--", "/session/bin/python", notebook, "aitne.notebook.engine")
+    assert argv[-4:] == ("--", "/session/bin/python", notebook, "aitne_train.notebook.engine")
     assert argv.index("cuda") < argv.index("node"), "the environment of the session is loaded first"
     assert spec.ranks is not None
     assert spec.ranks.ranks_per_node == 2
@@ -160,7 +160,7 @@ def test_rank_group_in_an_image_has_the_packages_for_notebooks(renderer: Rendere
         job = make_rank_group(session, spec={**of_image, "rank_group": group})
         spec = sent(renderer, job)
         (argv,) = spec.commands
-        assert argv[-3:] == (python, "/opt/aitne/notebook", "aitne.notebook.engine")
+        assert argv[-3:] == (python, "/opt/aitne/notebook", "aitne_train.notebook.engine")
         assert "AITNE_RANKS_IDLE_S" not in spec.env
         box = container_of(job, "/home/ada/jobs/1", own_software(), RuntimeLimits())
         mounted = {bind.target: bind.source for bind in box.binds if not bind.writable}
@@ -273,7 +273,7 @@ def test_in_an_image_its_own_python_starts_the_ranks(renderer: Renderer) -> None
     image = ImageUse(reference="torch:1", digest="sha256:" + "a" * 64, path="/images/t.sif")
     fields = {"image_use": image, "runtime": "apptainer", "home": "/home/ada"}
     (argv,) = sent(renderer, make_job(spec={**RANKS, **fields})).commands
-    assert argv[:4] == ("python3", "-I", "/opt/aitne/launch/launch.pyz", "node")
+    assert argv[:4] == ("python3", "-I", "/opt/aitne/launcher/launcher.pyz", "node")
 
 
 def test_first_node_of_a_session_runs_the_app_and_its_ranks_in_one_program(
@@ -291,7 +291,7 @@ def test_first_node_of_a_session_runs_the_app_and_its_ranks_in_one_program(
     assert variables["AITNE_SESSION"] == variables["AITNE_RANK_GROUP"] == str(made.id)
     assert other[: len(spawner)] == spawner
     notebook = str(own_software().notebook)
-    engine = ("--", "/session/bin/python", notebook, "aitne.notebook.engine")
+    engine = ("--", "/session/bin/python", notebook, "aitne_train.notebook.engine")
     assert other[other.index("--") :] == engine
     first = app.argv[len(spawner) :]
     assert app.argv[: len(spawner)] == spawner
@@ -318,8 +318,8 @@ def test_session_with_ranks_has_one_container_on_each_node(renderer: Renderer) -
     (other,) = session.commands
     python = "/opt/jupyter/bin/python"
     for argv in (app.argv, other):
-        assert argv[:4] == (python, "-I", "/opt/aitne/launch/launch.pyz", "node")
-        assert argv[-3:] == (python, "/opt/aitne/notebook", "aitne.notebook.engine")
+        assert argv[:4] == (python, "-I", "/opt/aitne/launcher/launcher.pyz", "node")
+        assert argv[-3:] == (python, "/opt/aitne/notebook", "aitne_train.notebook.engine")
     beside = json.loads(app.argv[app.argv.index("--app") + 1])
     assert beside["argv"][:3] == [python, "-I", "/opt/aitne/lab/launcher.py"]
 

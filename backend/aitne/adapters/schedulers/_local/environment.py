@@ -12,7 +12,7 @@ from datetime import datetime
 
 from aitne.adapters.schedulers._local.resources import Grant
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.topology.hostlist import compress_hostlist
+from aitne_train.topology.hostlist import compress_hostlist
 
 PASSED_ON = (
     "HOME",

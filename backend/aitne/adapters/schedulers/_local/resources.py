@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from aitne.core.placement.leaves import choose, fewest_leaves
 from aitne.core.sizes import describe_bytes
-from aitne.topology.tree import TopologyTree
+from aitne_train.topology.tree import TopologyTree
 
 Owner = tuple[str, str]
 """Project and user of a task. The task must fit within the project's limits and the user's limits.

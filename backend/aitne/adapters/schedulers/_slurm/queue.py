@@ -19,7 +19,7 @@ from aitne.adapters.schedulers._slurm.structured import of_tasks
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.topology.hostlist import expand_hostlist
+from aitne_train.topology.hostlist import expand_hostlist
 
 FIELDS = (
     "Comment",

@@ -97,7 +97,7 @@ def topology_forget(
 
 
 def _problems(found: dict[str, Any]) -> list[str]:
-    from aitne.topology.hostlist import compress_hostlist
+    from aitne_train.topology.hostlist import compress_hostlist
 
     problems = [
         f"{each['name']}: {each['problem']}" for each in found["sources"] if each["problem"]

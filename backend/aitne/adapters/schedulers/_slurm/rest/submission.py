@@ -13,7 +13,7 @@ from typing import Any
 
 from aitne.adapters.schedulers._slurm.options import UNLIMITED
 from aitne.core.units import parse_duration
-from aitne.topology.hostlist import expand_hostlist
+from aitne_train.topology.hostlist import expand_hostlist
 
 Fields = dict[str, Any]
 

@@ -1,5 +1,0 @@
-"""Compiled part of the training runtime: collectives over shared memory, in C, because their loops
-would be too slow in Python.
-
-It is optional. Without it ``aitne.distrib.transport.shm`` uses PyTorch.
-"""

@@ -1,0 +1,10 @@
+"""Compressors of gradients, registered by name."""
+
+from __future__ import annotations
+
+from aitne_train.compress.base import BucketCompressor
+from aitne_train.registry import Registry
+
+COMPRESSORS: Registry[BucketCompressor] = Registry(
+    "compressor", "aitne_train.compress", "aitne_train.compressors"
+)

@@ -1,0 +1,10 @@
+"""Strategies that exchange gradients between ranks, registered by name."""
+
+from __future__ import annotations
+
+from aitne_train.exchange.base import ExchangeStrategy
+from aitne_train.registry import Registry
+
+STRATEGIES: Registry[ExchangeStrategy] = Registry(
+    "exchange strategy", "aitne_train.exchange", "aitne_train.exchanges"
+)

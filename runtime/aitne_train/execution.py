@@ -1,0 +1,370 @@
+"""Execution, on this rank, of the collectives that rank 0 has decided on, one after another."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from aitne_train import reduction
+from aitne_train.record import Recorder
+from aitne_train.recording import WAIT
+from aitne_train.run_store import RunStore
+from aitne_train.solo import SoloTransport
+from aitne_train.timeline import MEMCPY_IN_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER, TIMELINE
+from aitne_train.transport.base import Group, Store, Transport, TransportError
+from aitne_train.types import Kind, ReduceOp, Request, RequestMetadata, dtype_of
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+@dataclass
+class ExecutableResponse:
+    """Response of the coordinator together with this rank's own requests, ready for execution."""
+
+    kind: str
+    set_id: int
+    """Number of the process set."""
+    requests: list[Request | None]
+    """This rank's requests; an item is None if this rank has joined and takes part with zeros."""
+    asks: list[RequestMetadata]
+    """Metadata of the requests that are None in ``requests``, in the same order."""
+    data: Any = None
+    """Data of the response; see ``Response.data`` in ``coordinator``."""
+    rows: list[str] = field(default_factory=list)
+    """Names of the requests in Horovod's timeline; empty if the timeline is not recorded."""
+
+    def own(self) -> Request:
+        """Return this rank's only request. Used for kinds that are never fused and in which joined
+        ranks take no part.
+
+        Raises ``TypeError`` if this rank has no such request.
+        """
+        (request,) = self.requests
+        if request is None:
+            raise TypeError(f"{self.kind} without a request of this rank")
+        return request
+
+
+@contextmanager
+def marked(rows: Sequence[str], event: str) -> Iterator[None]:
+    """Record in the timeline, for each of the request names ``rows``, the event that lasts as long
+    as the ``with`` block.
+    """
+    for row in rows:
+        TIMELINE.begin(row, event)
+    yield
+    for row in rows:
+        TIMELINE.end(row)
+
+
+class Execution:
+    """Executor of responses on this rank; it owns the transports of all process sets.
+
+    Only one call of ``run`` may be active at a time.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        nodes: Sequence[int],
+        store: Store,
+        prefix: str,
+        recorder: Recorder,
+    ) -> None:
+        self.sets: dict[int, tuple[int, ...]] = {0: tuple(range(len(nodes)))}
+        self.join_device = "cpu"
+        """Device on which zeros are created while this rank has joined."""
+        self._rank = rank
+        self._nodes = nodes
+        self._store = RunStore(store, self._check_aborted)
+        self._prefix = prefix
+        self._recorder = recorder
+        self._transports: dict[tuple[int, str], Transport] = {}
+        self._opened: list[Transport] = []
+        self._aborted: str | None = None
+        self._lock = threading.Lock()
+        self._fusion = reduction.FusionBuffer()
+
+    def run(self, item: ExecutableResponse) -> list[Any]:
+        """Execute a response; return one result for each request: a tuple of tensors, or other
+        data.
+
+        Raises:
+            TransportError: the connection to a rank is lost.
+            reduction.UnsupportedError: the transport does not support the request; nothing was
+                exchanged.
+        """
+        return _HOW[Kind(item.kind)](self, item)
+
+    def connect(self, name: str, set_id: int, device: str) -> Transport:
+        """Connect a new transport between the ranks of a process set for tensors on ``device``,
+        such as ``cuda:1``. All these ranks must call this, and must connect their transports in the
+        same order, which rank 0 determines.
+
+        Raises ``TransportError`` if the ranks cannot be connected.
+        """
+        members = self.sets[set_id]
+        nodes = tuple(self._nodes[rank] for rank in members)
+        place = members.index(self._rank)
+        group = Group(f"{self._prefix}/{name}", place, members, nodes, self._store)
+        transport: Transport
+        if len(members) == 1:
+            transport = SoloTransport.connect(group, device)
+        else:
+            from aitne_train import choice  # a single rank needs none of them
+
+            kind = device.partition(":")[0]
+            chosen = choice.choose(nodes, kind, os.environ.get("AITNE_TRANSPORT", "auto"))
+            transport = chosen.connect(group, device)
+        with self._lock:
+            self._opened.append(transport)
+            aborted = self._aborted
+        if aborted is not None:
+            transport.abort(aborted)
+        return transport
+
+    def drop(self, transport: Transport) -> None:
+        """Close a transport that is no longer used."""
+        with self._lock:
+            if transport not in self._opened:
+                return
+            self._opened.remove(transport)
+        transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Make all current and later waits raise ``TransportError(reason)``.
+
+        May be called from any thread.
+        """
+        with self._lock:
+            self._aborted = self._aborted or reason
+            opened = list(self._opened)
+        for transport in opened:
+            transport.abort(reason)
+
+    def close(self) -> None:
+        """Close all transports of this rank."""
+        with self._lock:
+            opened, self._opened = self._opened, []
+        for transport in opened:
+            transport.close()
+        self._transports.clear()
+
+    def _transport(self, set_id: int, device: torch.device) -> Transport:
+        # By type: ranks of a node use different GPUs, and each rank one.
+        transport = self._transports.get((set_id, device.type))
+        if transport is None:
+            self._check_aborted()
+            transport = self.connect(f"set{set_id}.{device.type}", set_id, str(device))
+            self._transports[set_id, device.type] = transport
+        return transport
+
+    def _check_aborted(self) -> None:
+        if self._aborted is not None:
+            raise TransportError(self._aborted)
+
+    def waited(self, begun_ns: int) -> None:
+        """Record that a thread of the program has waited for collectives from ``begun_ns``
+        (``time.monotonic_ns()``) until now.
+        """
+        self._recorder.add(WAIT, 0, len(self._nodes), begun_ns, time.monotonic_ns())
+
+    def _timed(self, op: str, nbytes: int, ranks: int, call: Callable[[], None]) -> None:
+        begun = time.monotonic_ns()
+        call()
+        self._recorder.add(op, nbytes, ranks, begun, time.monotonic_ns())
+
+    def _allreduce(self, item: ExecutableResponse) -> list[Any]:
+        inputs: list[torch.Tensor] = []
+        outputs: list[torch.Tensor] = []
+        results: list[Any] = []
+        asks = iter(item.asks)
+        head: Request | RequestMetadata | None = None
+        for request in item.requests:
+            if request is None:
+                ask = next(asks)
+                head = head or ask
+                zeros = [
+                    torch.zeros(shape, dtype=dtype_of(dtype), device=self._zeros_on(ask.device))
+                    for dtype, shape in zip(ask.dtypes, ask.shapes, strict=True)
+                ]
+                inputs += zeros
+                outputs += zeros
+                results.append(None)
+                continue
+            head = head or request
+            made = request.outputs
+            if made is None:
+                made = [torch.empty_like(tensor) for tensor in request.tensors]
+            inputs += request.tensors
+            outputs += made
+            results.append(tuple(made))
+        if head is None or not inputs:
+            return results
+        transport = self._transport(item.set_id, inputs[0].device)
+        op = ReduceOp(head.op)
+        for dtype in dict.fromkeys(tensor.dtype for tensor in inputs):
+            chosen = [at for at, tensor in enumerate(inputs) if tensor.dtype == dtype]
+            self._reduce(
+                transport,
+                [inputs[at] for at in chosen],
+                [outputs[at] for at in chosen],
+                op,
+                head.prescale,
+                head.postscale,
+                item.rows,
+            )
+        return results
+
+    def _reduce(
+        self,
+        transport: Transport,
+        inputs: list[torch.Tensor],
+        outputs: list[torch.Tensor],
+        op: ReduceOp,
+        prescale: float,
+        postscale: float,
+        rows: list[str],
+    ) -> None:
+        alone = len(inputs) == 1
+        if alone:
+            row = outputs[0].detach().view(-1)
+            if outputs[0] is not inputs[0]:
+                row.copy_(inputs[0].detach().view(-1))
+        else:
+            with marked(rows, MEMCPY_IN_FUSION_BUFFER):
+                row = self._fusion.fill(inputs)
+        counts = [tensor.numel() for tensor in inputs]
+
+        def call() -> None:
+            if op == ReduceOp.ADASUM:
+                reduction.adasum(transport, row, counts, prescale, postscale)
+            else:
+                reduction.allreduce(transport, row, op, prescale, postscale)
+
+        self._timed("allreduce", row.nbytes, transport.size, call)
+        if not alone:
+            with marked(rows, MEMCPY_OUT_FUSION_BUFFER):
+                reduction.unfuse(row, outputs)
+
+    def _allgather(self, item: ExecutableResponse) -> list[Any]:
+        request = item.own()
+        gathered = []
+        for tensor, rows in zip(request.tensors, item.data, strict=True):
+            flat = tensor.detach().view(-1)
+            later = tensor.shape[1:]
+            row = later.numel()
+            out = flat.new_empty(sum(rows) * row)
+            transport = self._transport(item.set_id, tensor.device)
+            if out.numel():
+                counts = [count * row for count in rows]
+                call = partial(transport.allgather, out, flat, counts)
+                self._timed("allgather", flat.nbytes, transport.size, call)
+            gathered.append(out.view(sum(rows), *later))
+        return [tuple(gathered)]
+
+    def _broadcast(self, item: ExecutableResponse) -> list[Any]:
+        request = item.own()
+        root = self.sets[item.set_id].index(request.root)
+        outputs = request.outputs
+        if outputs is None:
+            outputs = [torch.empty_like(tensor) for tensor in request.tensors]
+        for tensor, output in zip(request.tensors, outputs, strict=True):
+            row = output.detach().view(-1)
+            if request.root == self._rank and output is not tensor:
+                row.copy_(tensor.detach().view(-1))
+            transport = self._transport(item.set_id, row.device)
+            if row.numel():
+                self._timed(
+                    "broadcast",
+                    row.nbytes,
+                    transport.size,
+                    partial(transport.broadcast, row, root),
+                )
+        return [tuple(outputs)]
+
+    def _alltoall(self, item: ExecutableResponse) -> list[Any]:
+        request = item.own()
+        (tensor,) = request.tensors
+        transport = self._transport(item.set_id, tensor.device)
+        flat = tensor.detach().view(-1)
+        later = tensor.shape[1:]
+        row = later.numel()
+        rows = tensor.shape[0] if tensor.dim() else 1
+        sent = request.splits
+        if sent is None:
+            sent = [rows // transport.size] * transport.size
+        out = flat.new_empty(sum(item.data) * row)
+        going, coming = [count * row for count in sent], [count * row for count in item.data]
+        call = partial(transport.alltoall, out, flat, going, coming)
+        self._timed("alltoall", flat.nbytes, transport.size, call)
+        received = torch.tensor(item.data, dtype=torch.int32)
+        return [(out.view(sum(item.data), *later), received)]
+
+    def _reducescatter(self, item: ExecutableResponse) -> list[Any]:
+        request = item.own()
+        results = []
+        for tensor in request.tensors:
+            transport = self._transport(item.set_id, tensor.device)
+
+            def call(tensor: torch.Tensor = tensor, transport: Transport = transport) -> None:
+                results.append(
+                    reduction.reducescatter(
+                        transport, tensor, request.op, request.prescale, request.postscale
+                    )
+                )
+
+            self._timed("reducescatter", tensor.nbytes, transport.size, call)
+        return [tuple(results)]
+
+    def _barrier(self, item: ExecutableResponse) -> list[Any]:
+        transport = self._transport(item.set_id, torch.device("cpu"))
+        self._timed("barrier", 0, transport.size, transport.barrier)
+        return [()]
+
+    def _join(self, item: ExecutableResponse) -> list[Any]:
+        return [item.data]
+
+    def _add_set(self, item: ExecutableResponse) -> list[Any]:
+        request = item.own()
+        if item.data is not None:
+            self.sets[item.data] = tuple(int(rank) for rank in request.extra.split(","))
+        return [item.data]
+
+    def _remove_set(self, item: ExecutableResponse) -> list[Any]:
+        if item.data is not None:
+            self.sets.pop(item.data, None)
+            for key in [key for key in self._transports if key[0] == item.data]:
+                self.drop(self._transports.pop(key))
+        return [item.data]
+
+    def _channel(self, item: ExecutableResponse) -> list[Any]:
+        if item.data is None:
+            return [None]
+        request = item.own()
+        return [(item.data, self.connect(f"channel{item.data}", item.set_id, request.device))]
+
+    def _zeros_on(self, device: str) -> str:
+        return self.join_device if self.join_device.startswith(device) else device
+
+
+_HOW: dict[Kind, Callable[[Execution, ExecutableResponse], list[Any]]] = {
+    Kind.ALLREDUCE: Execution._allreduce,
+    Kind.ALLGATHER: Execution._allgather,
+    Kind.BROADCAST: Execution._broadcast,
+    Kind.ALLTOALL: Execution._alltoall,
+    Kind.REDUCESCATTER: Execution._reducescatter,
+    Kind.BARRIER: Execution._barrier,
+    Kind.JOIN: Execution._join,
+    Kind.ADD_SET: Execution._add_set,
+    Kind.REMOVE_SET: Execution._remove_set,
+    Kind.CHANNEL: Execution._channel,
+}

@@ -1,0 +1,325 @@
+"""``aitne-run``: starts the ranks of a program. In a process that another launcher has started as a
+rank, it is replaced by the program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+
+from aitne_train.launcher import horovod, hosts, lint, remote, scheduler
+from aitne_train.launcher import options as command_line
+from aitne_train.launcher import run as courses
+from aitne_train.launcher.errors import LaunchError
+from aitne_train.launcher.output import say
+from aitne_train.launcher.spawn import NotStarted, own_command
+from aitne_train.launcher.transports import NEEDS_MPI
+from aitne_train.launcher.world import RankTopology, detect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Mapping, Sequence
+    from typing import NoReturn
+
+    from aitne_train.launcher.hosts import Host
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+APP = "--app"
+"""First option of ``aitne-run node`` on the first node of a session or notebook: a JSON object with
+the command of the app (``argv``) and further environment variables of the ranks (``env``)."""
+_LOCAL_NAMES = ("localhost", "127.0.0.1")
+
+
+def run() -> NoReturn:
+    """Run the program ``aitne-run`` and exit with its exit code."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Execute the command line and return its exit code."""
+    _three_descriptors()
+    try:
+        if arguments[:2] == ["node", APP] and len(arguments) > 2:
+            return _session(arguments[2], arguments[3:])
+        if arguments[:1] == ["node"] and "--run-dir" in arguments:
+            return _node(arguments[1:])
+        if arguments[:1] == ["_follow"]:
+            return remote.follow(int(arguments[2]) if len(arguments) == 3 else None)
+        return _run(command_line.parser().parse_args(arguments))
+    except NotStarted as error:
+        say(str(error))
+        return error.code
+    except LaunchError as error:
+        say(str(error))
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(options: argparse.Namespace) -> int:
+    argv = _program(options)
+    settings = _settings(options, argv)
+    os.environ.update(command_line.variables(options))
+    horovod.check(os.environ)
+    world = detect(os.environ)
+    if _is_rank(world, options):
+        _advise_rank(world)
+        courses.become(world, argv, os.environ, options.timeout)
+    host_list = _hosts(options, os.environ)
+    launcher = _launcher(options, host_list, os.environ)
+    host_list = _ordered(host_list, launcher, options)
+    local = host_list if launcher == "local" else host_list[:1]
+    _advise(
+        os.environ,
+        local[0].ranks,
+        sum(host.ranks for host in host_list),
+        bind=options.bind != "off",
+    )
+    if launcher in ("mpirun", "srun") and (launcher == "mpirun" or options.transport in NEEDS_MPI):
+        if options.restarts:
+            raise LaunchError(
+                "--restarts does not work where MPI starts the ranks: omit it, or use another --transport"
+            )
+        command = courses.as_mpi(host_list, launcher, settings)
+        if options.network_interface and len(host_list) > 1:
+            raise LaunchError(
+                "--network-interface does not work where MPI exchanges: use the variables of MPI, such as "
+                "OMPI_MCA_btl_tcp_if_include"
+            )
+        os.execvp(command[0], command)  # noqa: S606
+    if launcher == "local":
+        return courses.alone(host_list[0].ranks, settings)
+    return remote.from_outside(host_list, launcher, settings)
+
+
+def _session(app: str, arguments: Sequence[str]) -> int:
+    """Run an app, and beside it this node's part of a run."""
+    from aitne_train.launcher import session
+
+    options = _node_parser().parse_args(arguments)
+    facts = json.loads(app)
+    return session.run(
+        facts["argv"],
+        [*own_command(), "node", *arguments],
+        facts["env"],
+        run_dir=options.run_dir,
+        node=options.node_rank,
+    )
+
+
+def _node_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="aitne-run node",
+        description="One node's part of a run whose nodes are started by another program and share a folder.",
+    )
+    parser.add_argument(
+        "--nodes", type=command_line.positive, required=True, help="number of nodes of the run"
+    )
+    parser.add_argument("--node-rank", type=int, required=True, help="number of this node, from 0")
+    parser.add_argument("--ranks", required=True, help="ranks of each node: 2, or 2(x3),1")
+    parser.add_argument("--run-dir", required=True, help="folder that all nodes share")
+    parser.add_argument("--job", required=True, help="unique identifier of this run")
+    command_line.common(parser)
+    return parser
+
+
+def _node(arguments: Sequence[str]) -> int:
+    parser = _node_parser()
+    options = parser.parse_args(arguments)
+    ranks = hosts.counts(options.ranks)
+    if len(ranks) == 1:
+        ranks = ranks * options.nodes
+    if len(ranks) != options.nodes or not all(ranks) or not 0 <= options.node_rank < options.nodes:
+        parser.error(
+            f"node {options.node_rank} with ranks {options.ranks} is not one of {options.nodes} nodes"
+        )
+    os.environ.update(command_line.variables(options))
+    horovod.check(os.environ)
+    settings = _settings(options, _program(options))
+    if options.node_rank == 0:
+        environ = {name: text for name, text in os.environ.items() if name not in _PLATFORMS}
+        # The platform binds where it can; only an explicit request deserves a message.
+        _advise(environ, ranks[0], sum(ranks), bind=options.bind == "cores")
+    if options.nodes == 1:
+        os.environ["AITNE_RUN_DIR"] = options.run_dir
+        return courses.alone(ranks[0], settings)
+    return courses.node(options.node_rank, ranks, options.run_dir, options.job, settings)
+
+
+def _program(options: argparse.Namespace) -> list[str]:
+    argv: list[str] = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not argv or not argv[0]:
+        sys.stderr.write(
+            "aitne-run: no program is given: aitne-run -np 2 python train.py. `aitne-run --help` has more examples\n"
+        )
+        sys.exit(USAGE)
+    return argv
+
+
+def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.LaunchSettings:
+    return courses.LaunchSettings(
+        argv,
+        prefix=options.prefix,
+        bind=options.bind,
+        restarts=options.restarts,
+        timeout_s=options.timeout,
+        grace_s=options.grace,
+        ssh_options=command_line.ssh_options(options) if "ssh_port" in options else (),
+    )
+
+
+# --- mode of the run -----------------------------------------------------------------------------
+
+
+def _is_rank(world: RankTopology, options: argparse.Namespace) -> bool:
+    """Return whether this process is itself a rank, which another launcher has started.
+
+    Raises ``LaunchError`` if the requested number of ranks differs from that launcher's.
+    """
+    ranks = options.np
+    if ranks is None and (options.hosts or options.hostfile):
+        ranks = sum(host.ranks for host in _named(options))
+    if world.source == "none" or (world.source == "slurm" and world.size == 1):
+        return False
+    if ranks is None or ranks == world.size:
+        return True
+    if world.size == 1:
+        return False
+    raise LaunchError(
+        f"{ranks} ranks are requested inside a world of {world.size} that {_starter(world)} has started. Omit -np and -H "
+        "where another launcher starts the ranks; start a single aitne-run where it is to start them"
+        + (
+            ". If these variables remain from another run: unset HOROVOD_RANK, HOROVOD_SIZE, RANK and WORLD_SIZE"
+            if world.source in ("horovod", "torchrun")
+            else ""
+        )
+    )
+
+
+def _starter(world: RankTopology) -> str:
+    return {"slurm": "srun", "mpi": "mpirun", "aitne": "aitne-run", "horovod": "horovodrun"}.get(
+        world.source, world.source
+    )
+
+
+def _named(options: argparse.Namespace) -> list[Host]:
+    if options.hosts:
+        return hosts.hosts(options.hosts)
+    try:
+        with open(options.hostfile, encoding="utf-8-sig") as stream:
+            return hosts.hostfile(stream.read())
+    except (OSError, UnicodeDecodeError) as error:
+        raise LaunchError(f"{options.hostfile} cannot be read: {error}") from error
+
+
+def _hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list[Host]:
+    """Return the hosts of the ranks, from the command line, or else from the Slurm allocation."""
+    if options.hosts or options.hostfile:
+        return hosts.spread(_named(options), options.np)
+    allotted = scheduler.allocation(environ)
+    if allotted is not None and (options.np is None or len(allotted) > 1):
+        return hosts.spread(allotted, options.np)
+    ranks_per_node = hosts.number(environ.get("AITNE_RANKS_PER_NODE"))
+    if options.np is None and environ.get("AITNE_NODES", "1") == "1" and ranks_per_node:
+        return [hosts.Host(socket.gethostname(), ranks_per_node)]
+    if options.np is None:
+        raise LaunchError(
+            "the number of ranks is not known: give -np, as in `aitne-run -np 2 python train.py`; only a job of several "
+            "tasks defines it"
+        )
+    return [hosts.Host(socket.gethostname(), options.np)]
+
+
+def _ordered(host_list: list[Host], launcher: str, options: argparse.Namespace) -> list[Host]:
+    """Return the hosts in the order in which ranks are numbered. Raises ``LaunchError``."""
+    if launcher == "srun" and options.transport in NEEDS_MPI:
+        if options.order.startswith("file:"):
+            raise LaunchError(
+                "--order does not work where srun starts MPI ranks: use --launcher mpirun, or srun "
+                "--distribution=arbitrary with SLURM_HOSTFILE"
+            )
+        return host_list
+    if len(host_list) == 1:
+        return host_list
+    from aitne_train.launcher import order  # a run on one node does not need it
+
+    return order.ordered(host_list, options.order, os.environ)
+
+
+def _launcher(
+    options: argparse.Namespace, host_list: Sequence[Host], environ: Mapping[str, str]
+) -> str:
+    here = len(host_list) == 1 and _is_here(host_list[0].name, environ)
+    in_slurm = "SLURM_JOB_ID" in environ
+    chosen: str = options.launcher
+    if chosen == "auto" and options.transport in NEEDS_MPI:
+        return "srun" if in_slurm and _has_pmix() else "mpirun"
+    if chosen == "auto":
+        if here:
+            return "local"
+        return "srun" if in_slurm else "ssh"
+    if chosen == "local" and not here:
+        raise LaunchError(
+            f"{', '.join(host.name for host in host_list)} include other nodes: --launcher local starts ranks only here"
+        )
+    if chosen == "srun" and not in_slurm:
+        raise LaunchError(
+            "--launcher srun works inside a Slurm job: use salloc or sbatch first, or another --launcher"
+        )
+    if options.transport in NEEDS_MPI and chosen in ("local", "ssh"):
+        raise LaunchError(
+            f"--transport {options.transport} needs ranks that MPI has started: use --launcher mpirun or srun"
+        )
+    return chosen
+
+
+def _has_pmix() -> bool:
+    return any(name.startswith("pmix") for name in scheduler.mpi_plugins())
+
+
+def _is_here(name: str, environ: Mapping[str, str]) -> bool:
+    hostname = socket.gethostname()
+    return name in (
+        *_LOCAL_NAMES,
+        hostname,
+        hostname.partition(".")[0],
+        environ.get("SLURMD_NODENAME"),
+    )
+
+
+# --- advice --------------------------------------------------------------------------------------
+
+
+_PLATFORMS = frozenset({"SLURM_NTASKS", "MASTER_ADDR"})
+"""Variables that the platform sets in its jobs, although it starts one task on each node, not one
+for each rank."""
+
+
+def _advise(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) -> None:
+    facts = lint.of_this_node(ranks, size)
+    for text in lint.findings(environ, facts):
+        say(text)
+    if bind and facts.cpus < ranks:
+        say(f"ranks are not bound: {ranks} ranks cannot each have one of {facts.cpus} CPUs")
+
+
+def _advise_rank(world: RankTopology) -> None:
+    """Print a warning about this rank's GPUs if it is rank 0 and there is one."""
+    warning = lint.hides_peers(os.environ, world.local_size)
+    if warning is not None and world.rank == 0:
+        say(warning)
+
+
+def _three_descriptors() -> None:
+    """Open the file descriptors 0 to 2 on ``/dev/null`` if they are closed.
+
+    Otherwise a pipe could get one of these numbers, and the output of a rank would become its
+    input.
+    """
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            os.close(descriptor)
+            return

@@ -1,0 +1,29 @@
+"""Command ``python -m aitne_train.linkcheck``: measure the links between the ranks and exit."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from aitne_train import context, lifecycle
+from aitne_train.linkcheck import check, text
+
+
+def main() -> int:
+    """Measure the links and print the report on rank 0; return 1 if a link is slow, otherwise 0."""
+    os.environ["AITNE_LINK_CHECK"] = "0"
+    lifecycle.init()
+    here = context.current()
+    if here.world.size == 1:
+        sys.stderr.write("aitne: one rank has no links: start several, as with aitne-run -np 4\n")
+        return 1
+    report = check(here)
+    if here.world.rank == 0:
+        sys.stdout.write(text(report, here.nodes) + "\n")
+        sys.stdout.flush()
+    lifecycle.shutdown()
+    return 1 if report.slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

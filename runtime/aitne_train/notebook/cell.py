@@ -1,0 +1,496 @@
+"""Execution of a cell on ranks: its output, its end, interrupts, and errors."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from aitne_train.notebook import communication, recovery
+from aitne_train.notebook.display import CellDisplay, span
+from aitne_train.notebook.groups import OTHER_PYTHON
+from aitne_train.notebook.link import GroupConnection, RankAnswerError, RankEvent, RankRequest
+
+KILL_S = 5.0
+"""Seconds after the second interrupt at which ranks are killed."""
+WAIT_S = 1.0
+"""Seconds after which a cell that waits for another one says so."""
+GUARD_S = 10.0
+"""Seconds after the first rank has finished at which the others are named; then twice as long."""
+SHOW_S = 0.5
+"""Seconds after the first failure at which it is shown if other ranks still run."""
+RELEASE_S = 1.0
+"""Seconds after an interrupt at which collectives are aborted that have not ended by it."""
+STILL_S = 60.0
+"""Seconds without output after which ranks that stand in different lines are named."""
+_TICK_S = 0.1
+_LAST_OUTPUT_S = 5.0
+_ASK_S = 10.0
+_SILENT_S = 30.0
+_GONE_LOOK_S = 1.0
+_LOOK_S = 1.0
+_GONE_S = 2.0
+"""Seconds after the end of a group within which its controller's last messages have arrived."""
+_CONSEQUENCES = ("KeyboardInterrupt", "DistBackendError", "ConnectionError", "BrokenPipeError")
+_CONSEQUENCE_TEXTS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+
+
+class RankCellError(Exception):
+    """Error: a cell failed on at least one rank.
+
+    Args:
+        failures: the error of each rank that failed, the earliest first.
+        nodes: name of the node of each rank.
+        shown: rank whose traceback was shown while the cell ran; None: none was.
+    """
+
+    def __init__(
+        self, failures: Sequence[CellFailure], nodes: Mapping[int, str], shown: int | None = None
+    ) -> None:
+        self.failures = tuple(failures)
+        self._nodes = nodes
+        self._shown = shown
+        first = self.failures[0]
+        super().__init__(f"rank {first.rank} on {nodes[first.rank]}: {first.name}: {first.text}")
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows as the traceback: the first failure with its
+        traceback, and one line for each group of ranks with another error."""
+        first, *others = self.failures
+        same = [each.rank for each in others if (each.name, each.text) == (first.name, first.text)]
+        lines = [f"Rank {first.rank} on {self._nodes[first.rank]} failed first:"]
+        if first.rank == self._shown or not first.traceback:
+            lines.append(f"{first.name}: {first.text}")
+        else:
+            lines += first.traceback
+        if same:
+            lines.append(f"[{span(same)}] the same error")
+        groups: dict[tuple[str, str], list[int]] = {}
+        for each in others:
+            if each.rank not in same:
+                groups.setdefault((each.name, each.text), []).append(each.rank)
+        for (name, text), ranks in groups.items():
+            first_line = text.splitlines()[0][:300] if text else ""
+            lines.append(f"[{span(ranks)}] {name}: {first_line}")
+        if any(each.name == "ModuleNotFoundError" for each in self.failures):
+            lines.append(OTHER_PYTHON)
+        return lines
+
+
+class RanksLostError(Exception):
+    """Error: ranks ended before they had executed a cell completely."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"RanksLostError: {self}"]
+
+
+class RanksInterrupt(KeyboardInterrupt):
+    """Error: the cell was interrupted by the user."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+@dataclass(frozen=True)
+class CellFailure:
+    """The error of a cell on one rank."""
+
+    rank: int
+    """Number of the rank."""
+    name: str
+    """Name of the exception's class."""
+    text: str
+    """Message of the exception."""
+    traceback: list[str]
+    """Lines of the traceback."""
+    at: str
+    """Time at which the rank reported the error (ISO 8601); the earliest failure comes first."""
+
+    @property
+    def consequence(self) -> bool:
+        """Return whether the error may be a consequence of the failure of another rank, for example
+        a closed connection."""
+        return self.name in _CONSEQUENCES or any(part in self.text for part in _CONSEQUENCE_TEXTS)
+
+
+@dataclass
+class _Progress:
+    """State of a running cell on its ranks."""
+
+    begun: set[int] = field(default_factory=set)
+    replied: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    idle: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+    value: Mapping[str, Any] | None = None
+    interrupts: int = 0
+    kill_at: float | None = None
+    first_end: float | None = None
+    last_reply: float | None = None
+    failed_at: float | None = None
+    shown: int | None = None
+    look_at: float | None = None
+    release_at: float | None = None
+
+
+class CellValue:
+    """Value of a cell's last expression on the lowest rank that executed the cell, in the display
+    formats (MIME bundle) of this rank."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self._data = content["data"]
+        self._metadata = content.get("metadata") or {}
+
+    def _repr_mimebundle_(self, **_named: Any) -> tuple[Any, Any]:
+        return self._data, self._metadata
+
+    def __repr__(self) -> str:
+        return str(self._data.get("text/plain", ""))
+
+
+class DistributedCell:
+    """A cell that ranks execute.
+
+    Args:
+        link: connection to the ranks.
+        code: the cell.
+        ranks: the ranks that execute it.
+        display: where its output is shown.
+    """
+
+    def __init__(
+        self, link: GroupConnection, code: str, ranks: Sequence[int], display: CellDisplay
+    ) -> None:
+        self._link = link
+        self._code = code
+        self._ranks = tuple(sorted(ranks))
+        self._display = display
+        self._progress = _Progress()
+        self._started = self._last_event = time.monotonic()
+        self._look_at = self._started + STILL_S
+        self._named_at = GUARD_S
+        self._places: dict[int, Any] = {}
+        self._said_wait = False
+        self._asked: Any = None
+        self._ask_at = self._started + _ASK_S
+        self._asked_at = 0.0
+        self._look_gone_at = self._started + _GONE_LOOK_S
+        self._gone_at: float | None = None
+
+    def run(self) -> CellValue | None:
+        """Execute the cell, and return its value; None if its last statement is not an expression.
+
+        Raises:
+            RankCellError: it has failed on ranks.
+            RanksLostError: ranks have ended before they had executed it.
+            RanksInterrupt: it was interrupted.
+        """
+        content = {
+            "code": self._code,
+            "silent": False,
+            "store_history": False,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": False,
+        }
+        request = self._link.start("execute_request", content, self._ranks)
+        try:
+            with _interrupts(request):
+                while not self._done():
+                    self._step(request)
+                if (self._progress.interrupts or self._failures()) and not self._progress.lost:
+                    recovery.recover(self._link, self._display)
+        finally:
+            self._link.finish(request)
+            self._display.finish()
+        return self._result()
+
+    # --- progress --------------------------------------------------------------------------------
+
+    def _done(self) -> bool:
+        progress = self._progress
+        over = progress.lost | progress.replied.keys()
+        if len(over) < len(self._ranks):
+            return False
+        # Output travels another way than the reply; the state `idle` follows the last of it.
+        silent = progress.replied.keys() - progress.lost <= progress.idle
+        late = time.monotonic() - (progress.last_reply or 0.0) > _LAST_OUTPUT_S
+        return silent or late
+
+    def _step(self, request: RankRequest) -> None:
+        now = time.monotonic()
+        due = self._display.deadline
+        wait_s = _TICK_S if due is None else min(_TICK_S, max(0.0, due - now))
+        event = request.next(wait_s)
+        while event is not None:
+            self._take(event, request)
+            event = request.next(0) if not self._done() else None
+        self._display.flush()
+        self._tick(time.monotonic())
+
+    def _take(self, event: RankEvent, request: RankRequest) -> None:
+        progress, now = self._progress, time.monotonic()
+        if event.kind == "interrupt":
+            self._interrupted(request)
+            return
+        self._last_event = now
+        if event.kind == "busy":
+            progress.begun.add(event.rank)
+        elif event.kind == "idle":
+            progress.idle.add(event.rank)
+        elif event.kind == "lost":
+            progress.lost.add(event.rank)
+            progress.first_end = progress.first_end or now
+        elif event.kind == "reply":
+            progress.replied[event.rank] = event.message
+            progress.first_end = progress.first_end or now
+            progress.last_reply = now
+            if event.message["content"]["status"] == "error":
+                progress.failed_at = progress.failed_at or now
+        elif event.kind == "output":
+            self._output(event)
+
+    def _output(self, event: RankEvent) -> None:
+        kind = event.message["header"]["msg_type"]
+        if kind == "execute_result":
+            if event.rank == self._ranks[0]:
+                self._progress.value = event.message["content"]
+        elif kind != "error":
+            self._display.output(event.rank, event.message)
+
+    @property
+    def _running(self) -> list[int]:
+        over = self._progress.lost | self._progress.replied.keys()
+        return [rank for rank in self._ranks if rank not in over]
+
+    # --- what is said meanwhile ------------------------------------------------------------------
+
+    def _tick(self, now: float) -> None:
+        progress = self._progress
+        if progress.kill_at is not None and now >= progress.kill_at:
+            progress.kill_at = None
+            self._display.line("The ranks have not ended: they are killed (SIGKILL).")
+            self._link.signal(signal.SIGKILL, self._link.alive)
+        if not self._running:
+            return
+        if not progress.begun and not self._said_wait and now - self._started > WAIT_S:
+            self._said_wait = True
+            self._say_why_it_waits()
+        if progress.failed_at is not None and now - progress.failed_at >= SHOW_S:
+            self._show_failure(now)
+        if progress.release_at is not None and now >= progress.release_at:
+            progress.release_at = None
+            recovery.release(self._link, self._ranks, "The cell was interrupted.")
+        if progress.first_end is not None:
+            if now - progress.first_end >= self._named_at:
+                self._named_at *= 2
+                self._name_late(now - progress.first_end)
+        elif progress.begun and now >= max(self._look_at, self._last_event + STILL_S):
+            self._look_at = now + STILL_S
+            self._name_apart()
+        self._check_controller(now)
+
+    def _say_why_it_waits(self) -> None:
+        with contextlib.suppress(RankAnswerError):
+            table = self._link.ask("ranks_request")["ranks"]
+            busy = [
+                row for row in table if row["busy_s"] is not None and row["rank"] in self._ranks
+            ]
+            if not busy:
+                return
+            others = [row for row in busy if row["client"] != self._link.client_id]
+            since = max(row["busy_s"] for row in busy)
+            whose = "a cell of another kernel" if others else "an earlier cell"
+            self._display.line(
+                f"Ranks {span(row['rank'] for row in busy)} still execute {whose}, since {since:.0f} s: this cell "
+                "waits for it. `%ranks interrupt` in another notebook ends that one; Interrupt here ends the wait."
+            )
+
+    def _show_failure(self, now: float) -> None:
+        """Show the first failure while other ranks still run, and release those that wait."""
+        progress, first = self._progress, self._failures()[0]
+        nodes = {rank: self._link.ranks[rank].node for rank in self._ranks}
+        if progress.shown is None:
+            progress.shown = first.rank
+            progress.look_at = now
+            self._display.line(
+                f"Rank {first.rank} on {nodes[first.rank]} failed, before the end of "
+                f"{_counted(self._running)}:"
+            )
+            for line in first.traceback or [f"{first.name}: {first.text}"]:
+                self._display.line(line)
+        if progress.look_at is not None and now >= progress.look_at:
+            progress.look_at = now + _LOOK_S
+            places = self._link.where(self._running)
+            if any(place.get("exchanges") for place in places.values()):
+                progress.look_at = None
+                ended = [rank for rank in self._ranks if rank not in self._running]
+                reason = (
+                    f"Rank {first.rank} has ended its cell with {first.name}: {first.text[:300]}"
+                )
+                recovery.release(self._link, ended, reason)
+
+    def _name_late(self, since_s: float) -> None:
+        late = self._running
+        done = [rank for rank in self._ranks if rank not in late]
+        failed = [
+            rank
+            for rank, message in self._progress.replied.items()
+            if message["content"]["status"] == "error"
+        ]
+        how = f"; {_counted(failed)} failed" if failed else ""
+        self._display.line(
+            f"{_counted(done)} finished{how}, but {_counted(late)} did not in the {since_s:.0f} s since:"
+        )
+        for line in _described(self._link.where(late)):
+            self._display.line(f"  {line}")
+        self._display.line("  If they wait for a rank that has finished, Interrupt ends the cell.")
+
+    def _name_apart(self) -> None:
+        places = self._link.where(self._running)
+        lines = {place["line"] for place in places.values()}
+        if len(lines) > 1 and places == self._places:
+            self._display.line(
+                f"No output for {STILL_S:.0f} s, and ranks stand in different lines of the cell:"
+            )
+            for line in _described(places):
+                self._display.line(f"  {line}")
+        self._places = places
+
+    def _check_controller(self, now: float) -> None:
+        if now >= self._look_gone_at:
+            self._look_gone_at = now + _GONE_LOOK_S
+            if self._gone_at is None and self._link.gone:
+                self._gone_at = now
+        if self._gone_at is not None and now - self._gone_at > _GONE_S:
+            self._link.message = self._link.message or "the controller of the ranks has ended"
+            self._progress.lost.update(self._running)
+        if self._asked is None and now >= self._ask_at:
+            self._asked, self._asked_at = self._link.asked(), now
+        elif self._asked is not None and self._asked():
+            self._asked, self._ask_at = None, now + _ASK_S
+        elif self._asked is not None and now - self._asked_at > _SILENT_S:
+            self._link.message = (
+                self._link.message or "the controller of the ranks no longer answers"
+            )
+            self._progress.lost.update(self._running)
+
+    # --- interrupts ------------------------------------------------------------------------------
+
+    def _interrupted(self, request: RankRequest) -> None:
+        progress = self._progress
+        progress.interrupts += 1
+        if progress.interrupts == 1 and not progress.begun:
+            self._link.cancel(request)
+            raise RanksInterrupt("the cell had not begun and was taken back")
+        if progress.interrupts == 1:
+            self._link.signal(signal.SIGINT, self._running)
+            progress.release_at = time.monotonic() + RELEASE_S
+        elif progress.kill_at is None:
+            self._display.line(
+                f"Second interrupt: the rank group ends (SIGTERM), and is killed after {KILL_S:.0f} s."
+            )
+            self._link.signal(signal.SIGTERM, self._link.alive)
+            progress.kill_at = time.monotonic() + KILL_S
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _result(self) -> CellValue | None:
+        progress = self._progress
+        self._say_what_was_cut()
+        self._say_how_it_communicated()
+        nodes = {rank: self._link.ranks[rank].node for rank in self._ranks}
+        if progress.lost:
+            raise RanksLostError(self._why_lost(progress.lost))
+        failures = self._failures()
+        if failures and progress.interrupts and failures[0].name == "KeyboardInterrupt":
+            ranks = span(failure.rank for failure in failures)
+            raise RanksInterrupt(f"interrupted on ranks [{ranks}]")
+        if failures:
+            raise RankCellError(failures, nodes, progress.shown)
+        return CellValue(progress.value) if progress.value is not None else None
+
+    def _failures(self) -> list[CellFailure]:
+        """Return the failures so far, the first one first."""
+        failures = []
+        for rank, message in self._progress.replied.items():
+            content = message["content"]
+            if content["status"] != "ok":
+                at = str(message["header"]["date"])
+                name, text = content.get("ename", "Aborted"), content.get("evalue", "")
+                failures.append(CellFailure(rank, name, text, content.get("traceback", []), at))
+        return sorted(failures, key=lambda failure: (failure.consequence, failure.at))
+
+    def _say_what_was_cut(self) -> None:
+        for rank, message in sorted(self._progress.replied.items()):
+            cut = message["content"].get("cut")
+            if cut:
+                failure = f" ({cut['failure']})" if cut["failure"] else ""
+                where = cut["path"] or "no file"
+                self._display.line(
+                    f"[{rank}] printed {cut['bytes'] / 1e6:.1f} MB more, which is in {where}{failure}"
+                )
+
+    def _say_how_it_communicated(self) -> None:
+        replies = [message["content"] for message in self._progress.replied.values()]
+        profiles = [each["communication"] for each in replies if each.get("communication")]
+        if line := communication.describe(profiles):
+            self._display.line(line, "stdout")
+
+    def _why_lost(self, lost: set[int]) -> str:
+        text = self._link.message or next(
+            (self._link.deaths[rank] for rank in sorted(lost) if rank in self._link.deaths),
+            f"{_counted(sorted(lost))} ended",
+        )
+        if "SIGKILL" in text:
+            text += ", which the kernel also sends when memory runs out"
+        return (
+            f"{text}. The rank group has ended with it; the variables of this notebook are kept. "
+            "`%ranks start` attaches new ranks"
+        )
+
+
+@contextlib.contextmanager
+def _interrupts(request: RankRequest) -> Iterator[None]:
+    """Convert SIGINT to an ``interrupt`` event of ``request`` inside the ``with`` block.
+
+    ``KeyboardInterrupt`` could otherwise be raised between two statements that must both run. On
+    other threads than the main thread this has no effect.
+    """
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        request.put(RankEvent("interrupt", -1, {}))
+
+    try:
+        before = signal.signal(signal.SIGINT, note)
+    except ValueError:  # not on the main thread, where no interrupt arrives
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _counted(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {span(ranks)}"
+
+
+def _described(places: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """Return one line for each group of ranks that execute the same line of the cell.
+
+    ``places`` are the answers of ``GroupConnection.where``, by rank.
+    """
+    groups: dict[str, list[int]] = {}
+    for rank, place in places.items():
+        if place["line"] is None:
+            text = "not in the cell"
+        else:
+            text = f"line {place['line']}: {place['text']}"
+            if place["called"]:
+                text += f" (in {place['called']})"
+        groups.setdefault(text, []).append(rank)
+    return [f"[{span(ranks)}] {text}" for text, ranks in groups.items()]

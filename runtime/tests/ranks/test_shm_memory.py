@@ -1,0 +1,66 @@
+"""Tests of the release of shared memory when ranks leave while it is set up."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aitne_train.launcher.rendezvous import RendezvousClient
+from aitne_train.launcher.server import RendezvousServer
+from aitne_train.transport import _shm_meeting as meeting
+from aitne_train.transport import _shm_memory as memories
+from aitne_train.transport.base import Group, TransportError
+
+
+@pytest.fixture
+def groups() -> Iterator[list[Group]]:
+    server = RendezvousServer("secret", "127.0.0.1")
+    clients = [RendezvousClient([f"127.0.0.1:{server.port}"], "secret") for _ in range(2)]
+    yield [Group("g", rank, (0, 1), (0, 0), store) for rank, store in enumerate(clients)]
+    for each in clients:
+        each.close()
+    server.close()
+
+
+def memory_held() -> int:
+    targets = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            targets.append(Path(f"/proc/self/fd/{name}").readlink())
+        except FileNotFoundError:
+            continue  # the listing's own
+    return sum("aitne-shm" in str(each) for each in targets)
+
+
+def test_memory_goes_back_when_a_rank_leaves_before_all_have_it(groups: list[Group]) -> None:
+    def leave() -> None:
+        connection, fd, *_ = meeting.attend(groups[1], able=True)
+        os.close(fd)
+        connection.close()
+
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    with pytest.raises(TransportError, match="Rank 1 went away"):
+        memories.share(groups[0], able=True)
+    leaving.join()
+    assert memory_held() == 0
+
+
+def test_memory_goes_back_when_rank_0_leaves_before_all_have_it(groups: list[Group]) -> None:
+    def leave() -> None:
+        with meeting.RendezvousHost(groups[0]) as host:
+            host.gather(able=True)
+            fd = memories._reserved(memories.layout_for(2, True).total)
+            host._send_to(1, host._members[1], {"use": True, "processors": 2}, [fd])
+            os.close(fd)
+
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    with pytest.raises(TransportError, match="Rank 0 went away"):
+        memories.share(groups[1], able=True)
+    leaving.join()
+    assert memory_held() == 0

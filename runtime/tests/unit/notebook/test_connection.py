@@ -1,0 +1,83 @@
+"""Files by which kernels and ranks find each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aitne_train.notebook import connection
+from aitne_train.notebook.connection import ConnectionFilesError, Status
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "ranks" / "group"
+    connection.create(path)
+    return path
+
+
+def test_files_are_readable_by_their_owner_only(folder: Path) -> None:
+    connection.write(folder, connection.CLIENT, {"key": "secret"})
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / connection.CLIENT).stat().st_mode & 0o777 == 0o600
+    assert connection.read(folder, connection.CLIENT) == {"key": "secret"}
+
+
+def test_a_folder_that_others_can_read_is_refused(folder: Path) -> None:
+    connection.write(folder, connection.CLIENT, {})
+    folder.chmod(0o755)
+    with pytest.raises(ConnectionFilesError, match="only this account can read"):
+        connection.read(folder, connection.CLIENT)
+
+
+def test_a_link_instead_of_a_file_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("{}")
+    (folder / connection.CLIENT).symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match=r"client\.json"):
+        connection.read(folder, connection.CLIENT)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{"])
+def test_a_damaged_file_is_named(folder: Path, text: str) -> None:
+    (folder / connection.STATUS).write_text(text)
+    with pytest.raises(ConnectionFilesError, match=r"status\.json is damaged"):
+        connection.read_status(folder)
+
+
+def test_a_status_is_read_as_it_was_written(folder: Path) -> None:
+    status = Status("group", "session", "ready", 4, 4, busy=(1, 3), release_at=5.0)
+    connection.write_status(folder, status)
+    assert connection.read_status(folder) == status
+
+
+def test_files_of_an_earlier_attempt_are_removed(folder: Path) -> None:
+    connection.write(folder, connection.ENGINE, {"key": "old"})
+    connection.create(folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_with_other_files_is_kept(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "thesis.tex").touch()
+    with pytest.raises(connection.ConnectionFilesError, match="contains other files"):
+        connection.create(folder)
+    assert (folder / "thesis.tex").exists()
+
+
+def test_groups_of_this_account_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(connection.FOLDER, raising=False)
+    monkeypatch.delenv(connection.SESSION, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("b", "a"):
+        connection.create(tmp_path / ".aitne" / "ranks" / name)
+    assert [path.name for path in connection.folders()] == ["a", "b"]
+    monkeypatch.setenv(connection.FOLDER, "~/chosen")
+    assert list(connection.folders()) == [tmp_path / "chosen"]
+    monkeypatch.setenv(connection.SESSION, "session")
+    assert [path.name for path in connection.folders()] == ["chosen", "a", "b"]
+
+
+def test_a_missing_file_is_a_sentence_after_the_time(folder: Path) -> None:
+    with pytest.raises(ConnectionFilesError, match="did not appear within 0 s"):
+        connection.wait_for(folder, connection.ENGINE, 0)
