@@ -1,12 +1,15 @@
-"""Build of the compiled collectives (here called the kernel) from their C sources, by ``python -m
-aitne_train._native.build`` and at every installation of the package.
+"""Build of the compiled collectives (here called the kernel) from their C sources.
 
-``hatch_build.py`` runs this file by its path, so it uses the standard library only and does not
-import its package.
+No installation compiles it. The first rank that needs it on a machine compiles it into the user's
+cache folder; ``aitne-train kernel`` compiles it into the package, for all users of an installation
+or image.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import fcntl
 import hashlib
 import os
 import platform
@@ -15,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -33,6 +37,42 @@ def library_name() -> str:
     """
     digest = hashlib.sha256(b"\0".join((HERE / name).read_bytes() for name in SOURCES))
     return f"shm-{platform.machine()}-{digest.hexdigest()[:12]}.so"
+
+
+def cache_folder() -> Path:
+    """Return the folder of the kernels that this user's ranks have compiled."""
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(caches) / "aitne" / "kernels"
+
+
+def obtain() -> Path:
+    """Return the path of the kernel's library: the one of the package, or the one in the user's
+    cache folder, which is compiled if it is missing. Ranks that start together wait for the first.
+
+    Raises:
+        BuildError: there is none, and it cannot be compiled.
+    """
+    name, folder = library_name(), cache_folder()
+    if (HERE / name).is_file():
+        return HERE / name
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = folder.stat()
+        if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+            raise BuildError(f"other accounts can write to {folder}: chmod 700 {folder}")
+        with _lock(folder):
+            return folder / name if (folder / name).is_file() else build(folder)
+    except OSError as error:
+        raise BuildError(f"{folder} cannot be written: {error}") from error
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Let one process at a time build in a folder, where its file system has locks."""
+    with (folder / ".lock").open("w") as lock:
+        with contextlib.suppress(OSError):  # without locks each rank builds, and the last one stays
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def build(folder: Path = HERE) -> Path:
@@ -88,17 +128,17 @@ def _compile(compiler: list[str], target: Path) -> None:
     raise BuildError(f"{shlex.join(compiler)} failed:\n{output}")
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Build the kernel in the folder of its sources and print the path of the library; return the
     exit code: 0, or 1 on failure.
     """
+    argparse.ArgumentParser(
+        prog="aitne-train kernel",
+        description="Compile the shared-memory collectives into this installation, for all of its users.",
+    ).parse_args(argv)
     try:
         sys.stdout.write(f"{build()}\n")
     except BuildError as error:
         sys.stderr.write(f"No shared-memory kernel: {error}\n")
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from aitne_train._native.build import HERE, library_name
+from aitne_train._native.build import BuildError, obtain
 from aitne_train.transport._shm_layout import DEPTH, HEADER_BYTES, LINE_BYTES, SLOTS_AT
 from aitne_train.transport._shm_memory import DISAGREE, SharedMemory
 from aitne_train.transport.base import Reduction, TransportError
@@ -55,12 +55,10 @@ _ARGUMENTS = {
 @functools.cache
 def _load() -> ctypes.CDLL | str:
     """Return the kernel's library, or a sentence that states why it cannot be used."""
-    path = HERE / library_name()
-    if not path.exists():
-        return "it is not built; run python -m aitne_train._native.build"
     try:
+        path = obtain()
         library = ctypes.CDLL(str(path))
-    except OSError as error:
+    except (BuildError, OSError) as error:
         return str(error)
     library.aitne_line_bytes.restype = ctypes.c_size_t
     if (library.aitne_line_bytes(), library.aitne_depth()) != (LINE_BYTES, DEPTH):

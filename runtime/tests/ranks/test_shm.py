@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runtime.tests.ranks import transport_work as work
 
-from aitne_train._native import build
 from aitne_train.transport import _shm_kernel as kernel
 from aitne_train.transport import _shm_layout as layouts
 from aitne_train.transport.base import Reduction, TransportError
@@ -453,29 +451,3 @@ def test_pieces_are_the_whole(total: int, most: int) -> None:
 
 
 # --- the kernel's build --------------------------------------------------------------------------
-
-
-def test_without_a_compiler_the_build_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CC", "/nowhere/cc")
-    with pytest.raises(build.BuildError, match="no C compiler"):
-        build.build(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_compiler_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = tmp_path / "cc"
-    compiler.write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
-    compiler.chmod(0o755)
-    monkeypatch.setenv("CC", str(compiler))
-    with pytest.raises(build.BuildError, match="out of order"):
-        build.build(tmp_path)
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_a_build_takes_the_place_of_older_ones(tmp_path: Path) -> None:
-    kind = build.library_name().rsplit("-", 1)[0]
-    (tmp_path / f"{kind}-0123456789ab.so").write_bytes(b"of older sources")
-    made = build.build(tmp_path)
-    assert [each.name for each in tmp_path.iterdir()] == [made.name] == [build.library_name()]

@@ -1,0 +1,80 @@
+"""The compiled collectives: when and where they are built."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aitne_train._native import build
+
+
+def test_without_a_compiler_the_build_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "/nowhere/cc")
+    with pytest.raises(build.BuildError, match="no C compiler"):
+        build.build(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_compiler_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    with pytest.raises(build.BuildError, match="out of order"):
+        build.build(tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_build_takes_the_place_of_older_ones(tmp_path: Path) -> None:
+    kind = build.library_name().rsplit("-", 1)[0]
+    (tmp_path / f"{kind}-0123456789ab.so").write_bytes(b"of older sources")
+    made = build.build(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == [made.name] == [build.library_name()]
+
+
+@pytest.fixture
+def uncompiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache folder of kernels of an installation without a compiled one."""
+    package = tmp_path / "package"
+    package.mkdir()
+    for name in build.SOURCES:
+        shutil.copy(build.HERE / name, package)
+    monkeypatch.setattr(build, "HERE", package)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "aitne" / "kernels"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_first_use_compiles_the_kernel_for_this_user(
+    uncompiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = build.obtain()
+    assert made == uncompiled / build.library_name()
+    assert uncompiled.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setenv("CC", "false")
+    assert build.obtain() == made, "it is compiled once"
+    shutil.copy(made, build.HERE)
+    assert build.obtain() == build.HERE / made.name, "that of the installation is preferred"
+
+
+def test_kernel_that_other_accounts_could_replace_is_refused(uncompiled: Path) -> None:
+    uncompiled.mkdir(parents=True)
+    uncompiled.chmod(0o770)
+    with pytest.raises(build.BuildError, match="other accounts can write to"):
+        build.obtain()
+
+
+def test_missing_compiler_and_full_disk_are_sentences(
+    uncompiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(build.BuildError, match="there is no C compiler"):
+        build.obtain()
+    shutil.rmtree(uncompiled)
+    uncompiled.touch()
+    with pytest.raises(build.BuildError, match="cannot be written"):
+        build.obtain()
