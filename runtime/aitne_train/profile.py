@@ -1,5 +1,4 @@
-"""Communication profile of a run as text for users and for Prometheus: ``python -m
-aitne_train.profile FILE``.
+"""Communication profile of a run as text for users and for Prometheus: ``aitne-train profile FILE``.
 
 The module ``report`` describes the file; ``profiling`` writes it during the run.
 """
@@ -13,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aitne_train.report import SCHEMA
 from aitne_train.sizes import describe_bytes
+
+SCHEMA = 1
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = No
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a profile; return the exit code: 0, or 1 if the file cannot be read."""
     parser = argparse.ArgumentParser(
-        prog="python -m aitne_train.profile",
+        prog="aitne-train profile",
         description="Print the communication profile of a run, from its profile.json.",
     )
     parser.add_argument("file", type=Path)

@@ -42,9 +42,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from aitne_train.profile import SCHEMA
 from aitne_train.summary import bounds_of
 
-SCHEMA = 1
 _TIMED = ("communicating", "blocked", "overlap", "own_s")
 """Values of a rank that follow from the times of its collectives."""
 LIMIT_BYTES = 256 * 1024

@@ -47,8 +47,22 @@ def _dispatch(argv: list[str]) -> int:
         if status is not None:
             return status
         argv = argv or ["--help"]
+        status = _run_verb_of_runtime(argv)
+        if status is not None:
+            return status
     from aitne.cli.app import command
 
     # Without its standalone mode Typer returns what the verb returned and raises what it raised.
     result = command().main(argv, prog_name=PROGRAM, standalone_mode=False)
     return result if isinstance(result, int) else 0
+
+
+def _run_verb_of_runtime(argv: list[str]) -> int | None:
+    """Run a verb of ``aitne-train`` that the platform does not have, and return its exit status;
+    None if the command line has none."""
+    from aitne.cli.table import COMMANDS
+    from aitne_train import commands
+
+    if argv[0] in COMMANDS or argv[0] not in commands.VERBS:
+        return None
+    return commands.main(argv)

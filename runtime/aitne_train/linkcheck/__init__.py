@@ -1,6 +1,6 @@
 """Measurement of the network links between ranks before a run, with warnings about slow links.
 
-``AITNE_LINK_CHECK=1`` enables it in ``init``; ``aitne-run ... python -m aitne_train.linkcheck``
+``AITNE_LINK_CHECK=1`` enables it in ``init``; ``aitne-run ... aitne-train linkcheck``
 runs only the measurement, and exits with 1 if a link is slow. Pairs of ranks exchange data in
 rounds over the transport that the run will use, then all ranks at once, as in a ring. A link that
 seems slow is measured again while all others are idle. The measurement takes at most 30 s: pairs

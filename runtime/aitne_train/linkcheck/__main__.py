@@ -1,16 +1,22 @@
-"""Command ``python -m aitne_train.linkcheck``: measure the links between the ranks and exit."""
+"""Command ``aitne-train linkcheck``: measure the links between the ranks and exit."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 from aitne_train import context, lifecycle
 from aitne_train.linkcheck import check, text
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Measure the links and print the report on rank 0; return 1 if a link is slow, otherwise 0."""
+    argparse.ArgumentParser(
+        prog="aitne-train linkcheck",
+        description="Measure the links between the ranks: aitne-run -np 4 aitne-train linkcheck.",
+    ).parse_args(argv)
     os.environ["AITNE_LINK_CHECK"] = "0"
     lifecycle.init()
     here = context.current()
