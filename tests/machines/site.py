@@ -43,7 +43,7 @@ def inventory_variables(
     machines of ``fleet``, with ``environment`` for pip and npm.
     """
     wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
-    subprocess.run([*wheel, str(folder), str(CHECKOUT)], check=True)
+    subprocess.run([*wheel, str(folder), str(CHECKOUT), str(CHECKOUT / "runtime")], check=True)
     key = folder / "ssh_key"
     shutil.copy(fleet.base.ssh_key, key)
     key.chmod(0o600)
@@ -55,7 +55,7 @@ def inventory_variables(
         "portal_domain": PORTAL.removeprefix("https://"),
         "sessions_domain": SESSIONS,
         "unix_users": [{"name": "alice", "uid": 2001, "account": "vision"}],
-        "aitne_wheel": str(next(folder.glob("*.whl"))),
+        "aitne_wheel": str(next(folder.glob("aitne-*.whl"))),
         "aitne_environment": environment,
         # These machines are containers: folders are shared already, clocks and cgroups are not theirs.
         "storage_type": "none",

@@ -32,7 +32,7 @@ NODE_SOFTWARE = f"{SOFTWARE}/nodes"
 
 _COPIED = (
     *("backend", "containers", "jobtemplates", "frontend/dist", "pyproject.toml", "README.md"),
-    *("LICENSE", "hatch_build.py", "constraints.txt"),
+    *("LICENSE", "hatch_build.py", "constraints.txt", "runtime"),
 )
 _LOCKS = "backend/aitne/supervisor/envs"
 _PASSED_ON = ("PIP_", "NPM_CONFIG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "NODE_EXTRA_CA_CERTS")
@@ -66,7 +66,7 @@ def software_folder(base: Base) -> Path:
     folders = machines_dir() / "software"
     folders.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(base.root.parent.name.encode() + Path(__file__).read_bytes())
-    for name in ("pyproject.toml", "constraints.txt"):
+    for name in ("pyproject.toml", "runtime/pyproject.toml", "constraints.txt"):
         digest.update((CHECKOUT / name).read_bytes())
     for lock in sorted(path for path in (CHECKOUT / _LOCKS).rglob("*") if path.is_file()):
         digest.update(lock.read_bytes())
@@ -105,7 +105,8 @@ def _make(base: Base, folder: Path, source: Path) -> None:
     argv += bind_argv([(folder, SOFTWARE), (source, SOURCE)])
     argv += [f"--setenv=XDG_CACHE_HOME={CACHE_HOME}"]
     install = [f"{VENV}/bin/python", "-m", "pip", "--disable-pip-version-check", "install"]
-    install += ["--constraint", f"{SOURCE}/constraints.txt", "--editable", f"{SOURCE}[server]"]
+    install += ["--constraint", f"{SOURCE}/constraints.txt", "--editable", f"{SOURCE}/runtime"]
+    install += ["--editable", f"{SOURCE}[server]"]
     ensure = [f"{VENV}/bin/python", "-c", _ENSURE, NODE_SOFTWARE]
     for command in (["/usr/bin/python3", "-m", "venv", VENV], install, ensure):
         done = subprocess.run([*argv, *command], capture_output=True, text=True, check=False)

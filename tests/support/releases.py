@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _PARTS = (
     *("backend", "containers", "jobtemplates", "pyproject.toml", "hatch_build.py"),
-    *("README.md", "LICENSE", "constraints.txt"),
+    *("README.md", "LICENSE", "constraints.txt", "runtime"),
 )
 _MIGRATION = '''"""Added by a test."""
 
@@ -40,7 +40,7 @@ _RECORDS = (
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build a wheel of this tree in ``folder``."""
+    """Build the wheels of this tree in ``folder``; return the platform's."""
     tree = folder / "tree"
     tree.mkdir(parents=True)
     ignored = shutil.ignore_patterns("__pycache__", "*.so", ".mypy_cache")
@@ -52,14 +52,15 @@ def build_wheel(folder: Path) -> Path:
             shutil.copy(source, tree / name)
     if (ROOT / "frontend" / "dist").is_dir():
         shutil.copytree(ROOT / "frontend" / "dist", tree / "frontend" / "dist")
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=tree,
-        check=True,
-        capture_output=True,
-    )
+    for source in (tree / "runtime", tree):
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+            cwd=source,
+            check=True,
+            capture_output=True,
+        )
     shutil.rmtree(tree)
-    (wheel,) = folder.glob("*.whl")
+    (wheel,) = folder.glob("aitne-*.whl")
     return wheel
 
 
@@ -75,6 +76,8 @@ def next_release(wheel: Path, version: str, *, migration: str = "pass", api: str
     """
     folder = wheel.parent / f"{version}-{len(list(wheel.parent.iterdir()))}"
     folder.mkdir()
+    for runtime in wheel.parent.glob("aitne_train-*.whl"):
+        shutil.copy(runtime, folder)
     name, present, tag = wheel.name.split("-", 2)
     info = f"{name}-{present}.dist-info/"
     with zipfile.ZipFile(wheel) as source:
@@ -115,7 +118,10 @@ def install_wheel(root: Path, wheel: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", str(root)], check=True)
     install = [str(root / "bin" / "python"), str(ROOT / "scripts" / "install.py")]
     constraint = ["--constraint", str(ROOT / "constraints.txt")]
-    subprocess.run([*install, *constraint, f"aitne[server] @ {wheel.as_uri()}"], check=True)
+    beside = ["--find-links", str(wheel.parent)]
+    subprocess.run(
+        [*install, *constraint, *beside, f"aitne[server] @ {wheel.as_uri()}"], check=True
+    )
     return root / "bin" / "aitne"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import aitne
 from aitne.core.errors import Conflict, InvalidInput, SetupError
 from aitne.host.folders import shipped
-from aitne.operations.upgrade.releases import installed_extras
+from aitne.operations.upgrade.releases import beside, installed_extras
 from aitne.operations.upgrade.versions import of_wheel
 from aitne.supervisor import environments
 from aitne.supervisor.bundles import MANIFEST, PROXY, WHEELS, kind
@@ -50,7 +50,12 @@ def create_bundle(output: Path, *, wheel: Path | None, progress: Progress) -> in
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as temporary:
             folder = Path(temporary) / name
             (folder / WHEELS).mkdir(parents=True)
-            pinned = ["--constraint", str(shipped("constraints.txt")), requirement]
+            pinned = [
+                "--constraint",
+                str(shipped("constraints.txt")),
+                *beside(requirement),
+                requirement,
+            ]
             _wheels(folder / WHEELS, "the platform", pinned, progress)
             for env in ("hub", "session"):
                 lock = environments.LOCKS / f"{env}.txt"

@@ -49,7 +49,7 @@ def test_text_that_is_no_release_is_refused(text: str) -> None:
 
 
 def test_release_of_a_wheel_is_in_its_name(tmp_path: Path) -> None:
-    wheel = tmp_path / "aitne-0.2.0-py3-none-linux_x86_64.whl"
+    wheel = tmp_path / "aitne-0.2.0-py3-none-any.whl"
     with pytest.raises(InvalidInput, match="not a wheel"):
         of_wheel(wheel)
     wheel.write_text("half of a download")

@@ -18,13 +18,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from aitne.core.errors import SetupError
 from aitne.supervisor import uv
 
-PROGRAMS = ("aitne", "aitne-broker", "aitne-run")
+PROGRAMS = ("aitne", "aitne-broker", "aitne-run", "aitne-train")
 COMPLETE = ".complete"
 """File in a release that is written last; a release without it is installed again."""
+
+RUNTIME = "aitne-train"
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[(?P<extras>[^\]]*)\])?")
 
 Progress = Callable[[str], None]
 
@@ -56,14 +60,20 @@ def installed_extras(installed: Distribution | None = None) -> list[str]:
     """Return the extras of the installed release, None: of this process, all of whose packages are
     installed, such as ``server`` and ``ldap``; ``server`` is always one.
     """
-    installed = distribution("aitne") if installed is None else installed
+    return sorted({"server", *_complete_extras(installed or distribution("aitne"))})
+
+
+def _complete_extras(installed: Distribution) -> set[str]:
+    """Return the extras of a distribution all of whose packages are installed, with the extras of the
+    training runtime that they name (``aitne-train[torch]``).
+    """
     extras = dict.fromkeys(installed.metadata.get_all("Provides-Extra") or [], True)
     for requirement in installed.requires or []:
-        name = re.match(r"[\w.-]+", requirement)
+        required = _REQUIREMENT.match(requirement)
         extra = re.search(r"""extra == ['"]([\w.-]+)['"]""", requirement)
-        if name is not None and extra is not None and not _is_installed(name[0]):
+        if required is not None and extra is not None and not _is_installed(**required.groupdict()):
             extras[extra[1]] = False
-    return sorted({"server", *(extra for extra, complete in extras.items() if complete)})
+    return {extra for extra, complete in extras.items() if complete}
 
 
 class Releases:
@@ -149,7 +159,7 @@ class Releases:
             for file in folder.glob("lib/python*/site-packages/aitne/_data/constraints.txt")
             for option in ("--constraint", str(file))
         ]
-        _install(python, [*pinned, requirement])
+        _install(python, [*pinned, *beside(requirement), requirement])
         found = _run([str(python), "-P", "-c", "import aitne; print(aitne.__version__)"]).strip()
         if found != version:
             raise SetupError(
@@ -177,12 +187,22 @@ class Releases:
         )
 
 
-def _is_installed(name: str) -> bool:
+def beside(requirement: str) -> list[str]:
+    """Return the options of pip with which the folder of a wheel is searched for the training runtime's;
+    none if the requirement is not a file.
+    """
+    _, _, address = requirement.partition(" @ ")
+    path = Path(unquote(urlsplit(address).path))
+    return ["--find-links", str(path.parent)] if address else []
+
+
+def _is_installed(name: str, extras: str | None) -> bool:
     try:
-        distribution(name)
+        installed = distribution(name)
     except PackageNotFoundError:
         return False
-    return True
+    named = set(re.findall(r"[\w.-]+", extras or ""))
+    return name != RUNTIME or named <= _complete_extras(installed)
 
 
 def _programs_that_run() -> list[str]:

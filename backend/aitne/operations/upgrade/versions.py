@@ -42,7 +42,7 @@ def of_wheel(path: Path) -> Version:
     if match is None or not zipfile.is_zipfile(path):
         raise InvalidInput(
             f"{path} is not a wheel of the platform. Name a file such as "
-            "aitne-0.2.0-py3-none-linux_x86_64.whl."
+            "aitne-0.2.0-py3-none-any.whl."
         )
     return Version.parse(match["version"])
 

@@ -16,7 +16,7 @@ from aitne.cli.registry import command
     "admin bundle",
     example="""
 aitne admin bundle --output /media/usb/aitne-bundle.tar
-aitne admin bundle --output aitne-bundle.tar --wheel aitne-0.2.0-py3-none-linux_x86_64.whl
+aitne admin bundle --output aitne-bundle.tar --wheel aitne-0.2.0-py3-none-any.whl
 """,
 )
 def bundle(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "admin upgrade",
     example="""
 aitne admin upgrade --version 0.2.0 --dry-run
-aitne admin upgrade --wheel aitne-0.2.0-py3-none-linux_x86_64.whl --yes --json
+aitne admin upgrade --wheel aitne-0.2.0-py3-none-any.whl --yes --json
 aitne admin upgrade                               continue after an interruption
 """,
 )
