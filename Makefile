@@ -4,11 +4,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-INSTALL := $(BIN)/python scripts/install.py --constraint constraints.txt --editable
+INSTALL := $(BIN)/python scripts/install.py --constraint constraints.txt --editable ./runtime --editable
 NPM    := $(BIN)/python scripts/npm.py
 ARGS   ?=
-# What an install compiles.
-KERNEL := hatch_build.py $(wildcard runtime/aitne_train/_native/*.[ch])
 # Many tests wait, so more processes than processors; each may have a cluster of its own.
 PROCESSES := $(shell n=$$(nproc); echo $$((n < 6 ? n + 2 : 8)))
 # A module at a time in each process, in the order that tests/plugins/scheduling.py gives.
@@ -32,7 +30,7 @@ $(BIN)/python:
 	  echo "Python cannot make virtual environments here; on Debian and Ubuntu install python3-venv." >&2; \
 	  rm -rf $(VENV); exit 1; }
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt $(KERNEL)
+$(VENV)/.installed: $(BIN)/python pyproject.toml runtime/pyproject.toml constraints.txt hatch_build.py
 	@echo "Installing Aitne into $(VENV) …"
 	@$(INSTALL) '.[server]'
 	@touch $@
@@ -89,7 +87,7 @@ fmt: $(VENV)/.dev
 
 # The quick part, which needs neither root nor the portal.
 test-unit: $(VENV)/.dev
-	$(PYTEST) --select core tests/unit
+	$(PYTEST) --select core tests/unit runtime/tests/unit
 
 # What the tests use of Debian's packages.
 test-packages: $(VENV)/.dev
@@ -107,10 +105,10 @@ test-all: $(VENV)/.dev
 
 # What `make test` leaves out: all of it, or what the changes since the commit in .ci/last-full call for.
 test-rest test-changed: $(VENV)/.distrib frontend/dist/.built test-packages
-	$(PHASE) $(@:test-%=%) $(PYTEST) --select $(@:test-%=%) tests
+	$(PHASE) $(@:test-%=%) $(PYTEST) --select $(@:test-%=%) tests runtime/tests
 
 test-core: $(VENV)/.distrib frontend/dist/.built test-packages
-	$(PHASE) core $(PYTEST) --select core tests
+	$(PHASE) core $(PYTEST) --select core tests runtime/tests
 
 test-portal: frontend/node_modules/.installed
 	$(PHASE) portal $(NPM) run --prefix frontend --silent test

@@ -44,6 +44,8 @@ NAMES = (
     "rank_order",
 )
 """The modules of the benchmarks, each with ``measure(quick)``; they are imported when needed."""
+OF_RUNTIME = frozenset({"allreduce", "train_step", "notebook_ranks", "rank_order"})
+"""Benchmarks of the training runtime, which are beside it."""
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -63,9 +65,9 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"measuring {name} …", file=sys.stderr)
         where = figures.machine_note()
         try:
-            figure: Figure = importlib.import_module(f"benchmarks.{name}").measure(
-                quick=arguments.quick
-            )
+            figure: Figure = importlib.import_module(
+                f"{'runtime.' if name in OF_RUNTIME else ''}benchmarks.{name}"
+            ).measure(quick=arguments.quick)
         except BenchmarkError as error:
             print(f"{name} could not be taken: {error}", file=sys.stderr)
             failed = True

@@ -33,10 +33,10 @@ GENERATED = {
     "backend/aitne/client/records.py",
     "frontend/src/api/schema.d.ts",
 }
-BACKEND = re.compile(r"backend/aitne/.+\.py")
+BACKEND = re.compile(r"(?:backend/aitne|runtime/aitne_train)/.+\.py")
 FRONTEND = re.compile(r"frontend/src/.+\.tsx?|frontend/src/i18n/.+\.json")
-TESTS = re.compile(r"(?:tests|benchmarks|scripts)/.+\.py")
-FOLDERS = ("backend/aitne", "frontend/src", "tests", "benchmarks", "scripts")
+TESTS = re.compile(r"(?:tests|benchmarks|scripts|runtime/tests|runtime/benchmarks)/.+\.py")
+FOLDERS = ("backend/aitne", "runtime", "frontend/src", "tests", "benchmarks", "scripts")
 
 SUBJECT_LENGTH = 72
 TYPES = "build chore ci docs feat fix perf refactor revert style test"

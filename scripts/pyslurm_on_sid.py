@@ -128,7 +128,7 @@ def build(root: Path) -> int:
             say(f"That ended with {status}.")
             return status
     for packages in (root / VENV.lstrip("/")).glob("lib/python3.*/site-packages"):
-        (packages / "aitne.pth").write_text(f"{SOURCE}/backend\n")
+        (packages / "aitne.pth").write_text(f"{SOURCE}/backend\n{SOURCE}/runtime\n")
     return 0
 
 

@@ -20,7 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "runtime"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from runtime.tests.ranks import horovod_recording as recording

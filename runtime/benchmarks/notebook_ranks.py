@@ -15,11 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from aitne_train.notebook import connection
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.stats import Estimate, median, median_ratio
-
-from aitne_train.notebook import connection
 
 NAME = "notebook_ranks"
 RANKS, MANY, LINES = 4, 64, 1000

@@ -16,13 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError
-from benchmarks.stats import Estimate, median, median_ratio
-
 from aitne_train.topology.order import RankOrder, rank_order
 from aitne_train.topology.slurm import read_conf
 from aitne_train.topology.tree import TopologyTree
+from benchmarks.figures import Figure, Row
+from benchmarks.processes import BenchmarkError
+from benchmarks.stats import Estimate, median, median_ratio
 
 NAME = "rank_order"
 TOPOLOGY = """\

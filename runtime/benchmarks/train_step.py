@@ -16,13 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, running
-from benchmarks.stats import median, median_ratio
 from tests.support.ports import reserve_ports
 
 from aitne_train.launcher.rendezvous import ADDRESSES, PREFIX, TOKEN
 from aitne_train.launcher.server import RendezvousServer
+from benchmarks.figures import Figure, Row
+from benchmarks.processes import BenchmarkError, running
+from benchmarks.stats import median, median_ratio
 
 NAME = "train_step"
 SOCKET = "AITNE_BENCHMARK_SOCKET"

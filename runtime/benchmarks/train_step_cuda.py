@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 
 import torch
+from runtime.benchmarks.train_step_rank import way
+
 from benchmarks.figures import Row
 from benchmarks.stats import median, median_ratio
-from runtime.benchmarks.train_step_rank import way
 
 WIDTH = 4096
 HEIGHTS = (1, 4, 16, 64, 256, 1024)

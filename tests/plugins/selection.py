@@ -22,6 +22,8 @@ from tests.plugins.scheduling import scope_of
 
 CHOICES = ("all", "core", "rest", "changed")
 ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("tests/", "runtime/tests/")
+"""The folders of tests."""
 LAST_FULL = ".ci/last-full"
 """The file with the hash of the last commit on which all tests passed."""
 
@@ -49,7 +51,7 @@ class Selection:
         if path.startswith(self.everything):
             return None
         called = {test for code, tests in self.changes if path.startswith(code) for test in tests}
-        if path.startswith("tests/"):
+        if path.startswith(FOLDERS):
             name = path.rpartition("/")[2]
             called.add(path if name.startswith("test_") else path.removesuffix(name))
         return frozenset(called) if called else None
@@ -208,7 +210,8 @@ def files_of(selection: Selection, called: frozenset[str] | None, root: Path = R
     """Return the test files that a change calls for, those that always run included."""
     files = sorted(
         str(path.relative_to(root))
-        for path in (root / "tests").rglob("test_*.py")
+        for folder in FOLDERS
+        for path in (root / folder).rglob("test_*.py")
         if path.is_file()
     )
     if called is None:

@@ -104,7 +104,7 @@ def follow(folder: Path, edits: dict[str, tuple[str, str]], test: str) -> None:
         path.write_text(source.replace(line, text + line))
     module = folder / "test_field.py"
     module.write_text(test)
-    paths = [folder / "backend", ROOT, ROOT / "scripts"]
+    paths = [folder / "backend", ROOT, ROOT / "runtime", ROOT / "scripts"]
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts="]
     argv += [
         "-p",

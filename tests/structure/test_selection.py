@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.selection import (
+    FOLDERS,
     LAST_FULL,
     ROOT,
     Selection,
@@ -114,7 +115,7 @@ def selected(checkout: Path, choice: str) -> set[str]:
 
 def test_every_backend_folder_calls_for_tests(selection: Selection) -> None:
     files = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
-    lists = (selection.everything, *(code for code, _ in selection.changes), ("tests/",))
+    lists = (selection.everything, *(code for code, _ in selection.changes), FOLDERS)
     listed = tuple(path for paths in lists for path in paths)
     unlisted = {file for file in files if not file.startswith(listed)}
     assert unlisted == set(), "name these files in tests/selection.toml"

@@ -42,12 +42,11 @@ from aitne.services.platform.backup_record import BackupRecord
 from aitne.services.platform.doctor_report import DoctorReport
 from aitne.supervisor.identity import ProcessAccount
 from aitne.supervisor.plan import ChildPlan, SupervisorPlan
-from aitne_train.notebook.connection import Rank, Status
 from tests.support.jobs import make_request
 
 SOURCES = Path(__file__).resolve().parents[2] / "backend" / "aitne"
 READERS = frozenset({"read_state", "parse_state", "state_of"})
-STANDARD_LIBRARY_ONLY = frozenset({"agent", "launch", "topology", "distrib"})
+STANDARD_LIBRARY_ONLY = frozenset({"agent"})
 """Packages that take what they know from a dictionary, one value at a time."""
 OTHER_READERS = {
     "adapters/schedulers/_local/launcher.py": "a dictionary, whose values are taken one by one",
@@ -140,8 +139,6 @@ SAMPLES: tuple[Any, ...] = (
     Limits(max_gpus=2),
     Retention(keep_jobs=86_400),
     NotificationChoices(choices={NotificationKind.SESSION_READY: {"mail": True}}),
-    Status("g", "s", "ready", 2, 2, (0, 1)),
-    Rank(0, "n1", 0, 12, versions={"numpy": "2"}),
 )
 HALTS = frozenset({UpgradeJournal})
 """Records of which an unknown value of an enumeration cannot be ignored: the reader says so."""

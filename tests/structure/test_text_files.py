@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).resolve().parents[2] / "backend" / "aitne"
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (ROOT / "backend" / "aitne", ROOT / "runtime" / "aitne_train")
 PARSERS = frozenset({"nbformat", "tomllib", "yaml"})
 """Modules that take text from people: what a module with one of them decodes is counted as a file."""
 WRITTEN_BY_PROGRAMS = {
     "adapters/channels/webhook.py": "the platform's key",
+    "adapters/images/wheels.py": "the metadata of an installed distribution",
     "adapters/schedulers/_local/": "the records of the embedded scheduler",
     "adapters/storage/_mounts.py": "fstab and mountinfo, which mount(8) reads without a mark",
     "adapters/store/": "mountinfo",
@@ -27,15 +29,10 @@ WRITTEN_BY_PROGRAMS = {
     "client/function_runner.py": "the call",
     "client/inside.py": "the job's folder",
     "dev/": "the machine, the ledger of accounts and a package's control file",
-    "distrib/": "/proc and the profile",
     "host/hung_processes.py": "the platform's state",
     "host/process_status.py": "the platform's state",
     "hub/": "the platform's secrets",
-    "launch/cpus.py": "the control groups of /sys",
-    "launch/rendezvous.py": "the address of the first rank",
-    "notebook/connection.py": "the connection of a kernel",
     "notebook/execute.py": "the request; the notebook is read as bytes",
-    "notebook/monitor.py": "/proc",
     "operations/doctor/checks/": "/proc and the platform's state",
     "operations/setup/applying.py": "the machine",
     "operations/setup/machine.py": "the machine",
@@ -45,7 +42,14 @@ WRITTEN_BY_PROGRAMS = {
     "operations/upgrade/": "/proc and pip's files",
     "services/platform/": "the platform's secrets, /proc",
     "supervisor/": "the platform's state, /proc and the locks of its environments",
-    "topology/sysfs.py": "/sys",
+    "aitne_train/activity.py": "/proc",
+    "aitne_train/launcher/cpus.py": "the control groups of /sys",
+    "aitne_train/launcher/rendezvous.py": "the address of the first rank",
+    "aitne_train/notebook/connection.py": "the connection of a kernel",
+    "aitne_train/notebook/monitor.py": "/proc",
+    "aitne_train/profile.py": "the profile",
+    "aitne_train/stacks.py": "/proc",
+    "aitne_train/topology/sysfs.py": "/sys",
 }
 """Modules and folders whose text no person writes, and what it is."""
 
@@ -97,18 +101,27 @@ def test_text_with_its_mark_is_found(source: str) -> None:
     assert list(reads(source))
 
 
+def sources() -> dict[str, str]:
+    """Return the modules of both packages by their paths, those of the platform without its name."""
+    return {
+        str(path.relative_to(package.parent)).removeprefix("aitne/"): path.read_text()
+        for package in PACKAGES
+        for path in package.rglob("*.py")
+    }
+
+
 def test_files_of_people_are_read_without_a_byte_order_mark() -> None:
     found = {
         f"{name}: {place}"
-        for path in SOURCES.rglob("*.py")
-        if not (name := str(path.relative_to(SOURCES))).startswith(tuple(WRITTEN_BY_PROGRAMS))
-        for place in reads(path.read_text())
+        for name, text in sources().items()
+        if not name.startswith(tuple(WRITTEN_BY_PROGRAMS))
+        for place in reads(text)
     }
     assert not found, "read these with encoding utf-8-sig, or name what writes them"
 
 
 def test_each_exception_is_one() -> None:
-    texts = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.py")}
+    texts = sources()
     assert {
         place
         for place in WRITTEN_BY_PROGRAMS

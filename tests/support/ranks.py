@@ -228,7 +228,7 @@ class Pool:
         } | {
             "OMP_NUM_THREADS": "1",
             # This checkout, which need not be the one that is installed.
-            "PYTHONPATH": f"{ROOT / 'backend'}:{ROOT}",
+            "PYTHONPATH": f"{ROOT / 'runtime'}:{ROOT}",
             HARNESS: str(self._folder),
             **variables,
         }

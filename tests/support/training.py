@@ -27,9 +27,9 @@ def shared_environment(*, runtime: bool = True) -> Iterator[Path]:
     try:
         subprocess.run([system, "-m", "venv", "--without-pip", folder / "venv"], check=True)
         (site,) = (folder / "venv" / "lib").glob("python3.*/site-packages")
-        backend = Path(__file__).parents[2] / "backend"
+        root = Path(__file__).parents[2]
         own = [path for path in sys.path if path.endswith("site-packages")]
-        paths = [*own, str(backend)] if runtime else own
+        paths = [*own, str(root / "backend"), str(root / "runtime")] if runtime else own
         (site / "own.pth").write_text("\n".join(paths) + "\n")
         modules = "torch, aitne_train" if runtime else "torch"
         imports = [folder / "venv/bin/python", "-c", f"import {modules}"]

@@ -68,7 +68,7 @@ def test_recording_is_outdated_by_changed_code_only(tmp_path: Path) -> None:
     wheel.write_text(wheel.read_text().replace(f'"{recording.VERSION}"', '"9.9.9"'))
     checks.with_name("conformance_more.py").write_text("CHECKS = 1\n")
     (tmp_path / "constraints.txt").write_text("torch==3.0.0\n")
-    changed = ["scripts/horovod_wheel.py", "runtime/tests/ranks/conformance_more.py", "torch"]
+    changed = ["runtime/tests/ranks/conformance_more.py", "scripts/horovod_wheel.py", "torch"]
     assert recording.outdated(tmp_path, folder) == changed
 
 

@@ -31,7 +31,7 @@ def leaves(verbs: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str,
 
 def run(program: str, *arguments: str) -> str:
     """Run a program with the modules of ``scripts`` and return what it prints."""
-    paths = [str(ROOT / "scripts"), str(ROOT / "backend")]
+    paths = [str(ROOT / "scripts"), str(ROOT / "backend"), str(ROOT / "runtime")]
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
