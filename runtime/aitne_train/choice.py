@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from aitne_train.launcher import horovod
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.registry import PluginError, Registry
+from aitne_train.registry import PluginError, PluginRegistry
 from aitne_train.transport.base import Transport, TransportError
 
-TRANSPORTS: Registry[Transport] = Registry(
+TRANSPORTS: PluginRegistry[Transport] = PluginRegistry(
     "transport", "aitne_train.transport", "aitne_train.transports"
 )
 """Available transports: the modules of ``aitne_train.transport``, and those that other

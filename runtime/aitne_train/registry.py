@@ -5,7 +5,7 @@ A plug-in is the only public class of its module that has the attribute ``name``
 the module's name (``slurm_cli.py`` contains the plug-in ``slurm_cli``), so that only this module
 needs to be imported. Modules whose names begin with ``_`` are helpers, and ``base`` defines the
 interface of the package's plug-ins. Installed distributions add plug-ins by entry points in the
-registry's group, such as ``aitne.schedulers``; a module of the platform takes precedence over one
+registry's group, such as ``aitne_train.transports``; a module of the package takes precedence over one
 of the same name.
 """
 
@@ -19,15 +19,20 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from aitne_train.registry import PluginError
-
 P = TypeVar("P")
 
 
-class Registry(Generic[P]):
+class PluginError(ValueError):
+    """Error: a plug-in does not exist or cannot be used. The message states what to do."""
+
+
+class PluginRegistry(Generic[P]):
     """Plug-ins of one kind. ``kind`` is the name of the kind in error messages, such as
-    ``scheduler``.
+    ``transport``.
     """
+
+    error: type[Exception] = PluginError
+    """Class of the errors that are raised."""
 
     def __init__(self, kind: str, package: str, group: str) -> None:
         self.kind = kind
@@ -43,13 +48,13 @@ class Registry(Generic[P]):
 
         Raises:
             PluginError: there is none, or it cannot be imported; the message lists the existing
-                names.
+                names. A subclass may raise another ``error``.
         """
         if name in self._modules():
-            return self._load(name, lambda: _plugin_of(self._module(name)))
+            return self._load(name, lambda: self._plugin_of(self._module(name)))
         point = self._entry_points().get(name)
         if point is None:
-            raise PluginError(
+            raise self.error(
                 f"There is no {self.kind} {name!r}; there is: {', '.join(self.names()) or 'none'}."
             )
         return self._load(name, point.load)
@@ -62,11 +67,11 @@ class Registry(Generic[P]):
         try:
             candidate = load()
         except ImportError as error:
-            raise PluginError(
+            raise self.error(
                 f"The {self.kind} {name!r} cannot be loaded: {error}. Install its requirements."
             ) from error
         if getattr(candidate, "name", None) != name:
-            raise PluginError(
+            raise self.error(
                 f"The {self.kind} {name!r} has a class with the name "
                 f"{getattr(candidate, 'name', None)!r}: the two names must be the same."
             )
@@ -87,24 +92,23 @@ class Registry(Generic[P]):
     def _entry_points(self) -> Mapping[str, EntryPoint]:
         return {point.name: point for point in entry_points(group=self.group)}
 
+    def _plugin_of(self, module: ModuleType) -> type:
+        """Return the only public class that is defined in ``module`` and has the attribute ``name``.
 
-def _plugin_of(module: ModuleType) -> type:
-    """Return the only public class that is defined in ``module`` and has the attribute ``name``.
-
-    Raises:
-        PluginError: there is none, or more than one.
-    """
-    classes = [
-        value
-        for name, value in vars(module).items()
-        if inspect.isclass(value)
-        and not name.startswith("_")
-        and value.__module__ == module.__name__
-        and isinstance(vars(value).get("name"), str)
-    ]
-    if len(classes) != 1:
-        names = ", ".join(sorted(cls.__name__ for cls in classes)) or "none"
-        raise PluginError(
-            f"{module.__name__} must define exactly one public class with a name; found: {names}."
-        )
-    return classes[0]
+        Raises:
+            PluginError: there is none, or more than one.
+        """
+        classes = [
+            value
+            for name, value in vars(module).items()
+            if inspect.isclass(value)
+            and not name.startswith("_")
+            and value.__module__ == module.__name__
+            and isinstance(vars(value).get("name"), str)
+        ]
+        if len(classes) != 1:
+            names = ", ".join(sorted(cls.__name__ for cls in classes)) or "none"
+            raise self.error(
+                f"{module.__name__} must define exactly one public class with a name; found: {names}."
+            )
+        return classes[0]

@@ -28,6 +28,7 @@ from aitne.core.errors import SetupError
 from aitne.core.platform.node_software import NodeSoftware
 from aitne.core.settings import Settings
 from aitne.host.folders import cache_dir
+from aitne_train import package_files
 
 _PACKAGE = Path(aitne.__file__).parent
 _LAUNCHER = _PACKAGE / "hub" / "launcher.py"
@@ -41,7 +42,7 @@ _NOTEBOOK_MAIN = """\
 import runpy
 import sys
 
-# An installed aitne is preferred, so this folder is searched last.
+# Installed packages are preferred, so this folder is searched last.
 sys.path.append(sys.path.pop(0))
 del sys.argv[0]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
@@ -50,8 +51,8 @@ _NOTEBOOK_MODULES = ("lab/server/aitne_kernels.py", "lab/kernel/aitne_kernel.py"
 """Modules beside the launcher that load the notebook extension in kernels; jobs that run notebooks
 use them too.
 """
-_NOTEBOOK_PACKAGES = ("client", "core", "distrib", "host", "launch", "notebook", "topology")
-"""Packages of the platform that notebooks and their ranks use."""
+_NOTEBOOK_PACKAGES = ("client", "core", "host", "notebook")
+"""Packages of the platform that notebooks use, beside the training runtime."""
 _A_DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -241,29 +242,31 @@ def _archive(files: dict[str, bytes]) -> bytes:
 
 
 def _agent_files() -> dict[str, bytes]:
-    return _package_files(("agent", "launch", "topology"), _AGENT_MAIN)
+    return {
+        "__main__.py": _AGENT_MAIN.encode(),
+        "aitne/__init__.py": b"",
+        **_modules("agent"),
+        **package_files.launcher_files(),
+    }
 
 
 def _spawner_files() -> dict[str, bytes]:
     places = f"NOTEBOOK = {_notebook(Path()).name!r}\n".encode()
     return {
-        **_package_files(("launch", "topology"), _SPAWNER_MAIN),
+        "__main__.py": _SPAWNER_MAIN.encode(),
+        **package_files.launcher_files(),
         "aitne_train/launcher/software.py": places,
     }
 
 
-def _package_files(names: Iterable[str], main: str) -> dict[str, bytes]:
-    """Return the files of an archive of the packages ``names`` that runs ``main``."""
-    modules = [path for name in names for path in sorted((_PACKAGE / name).rglob("*.py"))]
-    return {
-        "__main__.py": main.encode(),
-        "aitne/__init__.py": b"",
-        **{str(path.relative_to(_PACKAGE.parent)): path.read_bytes() for path in modules},
-    }
+def _modules(name: str) -> dict[str, bytes]:
+    """Return the modules of one of the platform's packages, by their paths in an archive."""
+    paths = sorted((_PACKAGE / name).rglob("*.py"))
+    return {str(path.relative_to(_PACKAGE.parent)): path.read_bytes() for path in paths}
 
 
 def _spawner(root: Path) -> Path:
-    return root / f"launch-{_digest(_spawner_files().values())}" / "launcher.pyz"
+    return root / f"launcher-{_digest(_spawner_files().values())}" / "launcher.pyz"
 
 
 def _write_spawner(path: Path) -> None:
@@ -280,18 +283,13 @@ def _notebook_digest() -> str:
 
 
 def _notebook_files() -> dict[str, bytes]:
-    """Return the contents of the packages that notebooks use, by their paths, with the C sources
-    and the compiled library of the training runtime.
-    """
-    paths = [path for name in _NOTEBOOK_PACKAGES for path in sorted((_PACKAGE / name).rglob("*"))]
+    """Return the contents of the packages that notebooks and their ranks use, by their paths."""
     return {
         "__main__.py": _NOTEBOOK_MAIN.encode(),
         **{name: (_LAB.parent / name).read_bytes() for name in _NOTEBOOK_MODULES},
-        **{
-            str(path.relative_to(_PACKAGE.parent)): path.read_bytes()
-            for path in (_PACKAGE / "__init__.py", *paths)
-            if path.is_file() and path.suffix in (".py", ".c", ".h", ".so")
-        },
+        "aitne/__init__.py": (_PACKAGE / "__init__.py").read_bytes(),
+        **{path: data for name in _NOTEBOOK_PACKAGES for path, data in _modules(name).items()},
+        **package_files.all_files(),
     }
 
 

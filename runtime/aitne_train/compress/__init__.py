@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from aitne_train.compress.base import BucketCompressor
-from aitne_train.registry import Registry
+from aitne_train.registry import PluginRegistry
 
-COMPRESSORS: Registry[BucketCompressor] = Registry(
+COMPRESSORS: PluginRegistry[BucketCompressor] = PluginRegistry(
     "compressor", "aitne_train.compress", "aitne_train.compressors"
 )

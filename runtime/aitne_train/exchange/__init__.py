@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from aitne_train.exchange.base import ExchangeStrategy
-from aitne_train.registry import Registry
+from aitne_train.registry import PluginRegistry
 
-STRATEGIES: Registry[ExchangeStrategy] = Registry(
+STRATEGIES: PluginRegistry[ExchangeStrategy] = PluginRegistry(
     "exchange strategy", "aitne_train.exchange", "aitne_train.exchanges"
 )

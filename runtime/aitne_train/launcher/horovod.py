@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 VARIABLE = "AITNE_HOROVOD"
 """Variable that is set if ``import horovod.torch`` is ``aitne_train``. For ranks its value is a
-folder with the package ``aitne``."""
+folder with the package ``aitne_train``."""
 _PATH = "horovod_path"
 
 
@@ -38,7 +38,7 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _packages() -> str:
-    """Return the folder with the package ``aitne`` that contains the training runtime: the one of
+    """Return the folder with the package ``aitne_train`` and all of its API: the one of
     this module, or beside this archive the one for notebooks."""
     above = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if not software.NOTEBOOK:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register ``%ranks``, ``%%distributed``, ``%push`` and ``%pull``."""
-    from aitne_train.notebook import magics
+    import os
 
-    magics.load(shell)
+    from aitne_train.notebook import magics
+    from aitne_train.notebook.groups import RankGroups
+
+    magics.load(shell, RankGroups(os.environ))

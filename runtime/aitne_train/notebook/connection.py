@@ -15,11 +15,9 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
-
-from aitne.host.state_file import DamagedState, state_of
+from typing import Any, TypeVar
 
 FOLDER = "AITNE_RANKS_FOLDER"
 """Environment variable: folder of the rank group to which this process belongs."""
@@ -32,6 +30,16 @@ ENDED = "AITNE_RANKS_ENDED"
 ENGINE, CLIENT, STATUS = "engine.json", "client.json", "status.json"
 _LOOK_S = 0.05
 _MOST_BYTES = 4 << 20
+_JSON_TYPES: Mapping[Any, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+    "tuple[int, ...]": (list,),
+    "Mapping[str, str]": (dict,),
+}
+"""Types of a field's value in JSON, by the type of the field."""
+T = TypeVar("T")
 
 
 class ConnectionFilesError(Exception):
@@ -218,8 +226,8 @@ def read_status(folder: Path) -> Status:
         ConnectionFilesError: the file is damaged.
     """
     try:
-        return state_of(Status, read(folder, STATUS))
-    except DamagedState as error:
+        return _record(Status, read(folder, STATUS))
+    except ValueError as error:
         raise ConnectionFilesError(f"{folder / STATUS} is damaged: {error}") from error
 
 
@@ -230,8 +238,8 @@ def ranks_of(client: Mapping[str, Any]) -> list[Rank]:
         ConnectionFilesError: the content is damaged.
     """
     try:
-        ranks = [state_of(Rank, rank) for rank in client["ranks"]]
-    except (KeyError, TypeError, DamagedState) as error:
+        ranks = [_record(Rank, rank) for rank in client["ranks"]]
+    except (KeyError, TypeError, ValueError) as error:
         raise ConnectionFilesError(f"{CLIENT} is damaged: {error}") from error
     return sorted(ranks, key=lambda rank: rank.rank)
 
@@ -250,3 +258,21 @@ def folders() -> Iterator[Path]:
         for path in sorted(groups_folder().iterdir()):
             if path.is_dir() and path != own:
                 yield path
+
+
+def _record(kind: type[T], document: object) -> T:
+    """Return the dataclass ``kind`` in the values of a JSON object. Fields that it does not have are
+    those of another release, and ignored. Raises ``ValueError`` if a value is missing or of another
+    type."""
+    if not isinstance(document, dict):
+        raise ValueError("it is not an object")
+    values: dict[str, Any] = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        if each.name in document:
+            value = document[each.name]
+            if isinstance(value, bool) or not isinstance(value, _JSON_TYPES[each.type]):
+                raise ValueError(f"{each.name} is {value!r}, not of the type {each.type}")
+            values[each.name] = tuple(value) if isinstance(value, list) else value
+        elif each.default is MISSING and each.default_factory is MISSING:
+            raise ValueError(f"{each.name} is missing")
+    return kind(**values)

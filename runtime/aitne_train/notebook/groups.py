@@ -1,7 +1,6 @@
-"""Rank groups of this session: start, wait, attach, and release.
+"""Rank groups that a kernel uses: find, wait, attach, and release.
 
-With a platform, the groups of a session are jobs, which ``aitne.client`` starts and ends. Without
-one, a group that was started by hand is found by its files.
+A group is found by its files. A platform that starts groups extends ``RankGroups``.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ import platform
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from aitne_train.notebook import connection, parallel, values
+from aitne_train.notebook import connection, values
 
-AGREED = ("torch", "numpy", "ipyparallel", "aitne")
+AGREED = ("torch", "numpy", "ipyparallel", "aitne-train")
 """Packages whose versions kernel and ranks should agree on."""
 OTHER_PYTHON = (
     "Ranks with another Python: `%ranks stop`, then `%ranks start N --python /path/to/venv/bin/python`; those of a "
@@ -26,8 +24,6 @@ OTHER_PYTHON = (
 )
 """Sentence on what to do if the ranks' Python lacks a package."""
 _LOOK_S = 0.1
-_AGAIN_S = 1.0
-"""Seconds between attempts to reach a platform that does not answer."""
 _READY_S = 120.0
 _END_S = 30.0
 _LOST_S = 20.0
@@ -232,8 +228,8 @@ class RankGroup:
         return replies
 
 
-class SessionRanks:
-    """The rank groups of the session to which this kernel belongs.
+class RankGroups:
+    """The rank groups of this kernel, without a platform that starts them.
 
     Args:
         environ: environment variables of the kernel.
@@ -241,37 +237,30 @@ class SessionRanks:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.session = environ.get(connection.SESSION, "")
+        """ID of the session to which this kernel belongs; empty: none."""
         self.of_job = connection.is_job(environ)
         """Whether this kernel runs a notebook as a job, which has the ranks of the job alone."""
         self._own = connection.own_ranks(environ)
-        self._with_platform = bool(self.session and environ.get("AITNE_TOKEN"))
-        self._client: Any = None
-
-    @property
-    def client(self) -> Any:
-        """Return the client of the platform. Raises ``RanksError`` outside a session."""
-        if self.of_job and self._own is not None:
-            raise RanksError("The ranks of this job have ended, and a job starts no others.")
-        if self.of_job:
-            raise RanksError(
-                "This job has no ranks. Submit the notebook with several nodes (`aitne batch … --nodes 2`), or with "
-                "`distributed` in its job file."
-            )
-        if not self._with_platform:
-            raise RanksError(
-                "This notebook does not belong to a session of the platform, so ranks cannot be started from it. Ranks "
-                f"that run already are found if {connection.FOLDER} names the folder of their group."
-            )
-        if self._client is None:
-            from aitne import Client
-
-            self._client = Client()
-        return self._client
 
     @property
     def with_platform(self) -> bool:
-        """Return whether this kernel belongs to a session of a platform."""
-        return self._with_platform
+        """Return whether a platform starts and ends groups for this kernel."""
+        return False
+
+    @property
+    def refusal(self) -> str:
+        """Return a sentence that says why this kernel cannot start ranks."""
+        if self.of_job and self._own is not None:
+            return "The ranks of this job have ended, and a job starts no others."
+        if self.of_job:
+            return (
+                "This job has no ranks. Submit the notebook with several nodes (`aitne batch … --nodes 2`), or with "
+                "`distributed` in its job file."
+            )
+        return (
+            "This notebook does not belong to a session of the platform, so ranks cannot be started from it. Ranks "
+            f"that run already are found if {connection.FOLDER} names the folder of their group."
+        )
 
     def statuses(self) -> list[tuple[Path, connection.Status]]:
         """Return the folder and the state of each running rank group of this session. Groups that
@@ -290,63 +279,28 @@ class SessionRanks:
         return [folder for folder, status in self.statuses() if status.state == "ready"]
 
     def starting(self) -> str | None:
-        """Return the ID of a group of this session that waits in the queue or starts, for example
-        one whose request was interrupted; None: there is none, or no platform."""
-        if not self._with_platform or self.of_job:
-            return None
-        groups = self.client.sessions.ranks(self.session, live=True)
-        return next((str(group.id) for group in groups if not group.cancel_requested), None)
+        """Return the ID of a group of this kernel that waits in the queue or starts; None: there is
+        none, or no platform."""
+        return None
 
     def start(self, ranks: int, **options: Any) -> str:
-        """Request a rank group with ``ranks`` ranks for this session, and return its ID.
+        """Request a rank group with ``ranks`` ranks, and return its ID.
 
-        ``options`` are passed to ``aitne.Client().sessions.start_ranks``, whose errors are raised.
+        Raises ``RanksError`` where there is no platform; ``options`` are those of the platform.
         """
-        group = str(self.client.sessions.start_ranks(self.session, ranks, **options).id)
-        parallel.without_clusters()
-        import aitne_train.notebook.link  # noqa: F401 - a long import, during which the ranks start
-
-        return group
+        raise RanksError(self.refusal)
 
     def wait(self, group: str, say: Callable[[str], None]) -> Path:
-        """Wait until a group can execute cells, and return its folder.
+        """Wait until a group that was requested can execute cells, and return its folder.
 
         Args:
-            group: ID of the group's job.
+            group: ID of the group.
             say: called with a line about the progress after each change.
 
         Raises:
             RanksError: the group ended before it was ready, or its ranks did not start in time.
         """
-        from aitne.client.errors import CertificateInvalid
-        from aitne.core.errors import Unavailable
-
-        folder = connection.groups_folder() / group
-        while True:
-            try:
-                return self._started(group, folder, say)
-            except CertificateInvalid:
-                raise
-            except Unavailable:
-                # The group waits or runs on while the platform is restarted.
-                with contextlib.suppress(FileNotFoundError, connection.ConnectionFilesError):
-                    if connection.read_status(folder).state != "ending":
-                        return self.wait_started(folder, say)
-                say("The platform does not answer. Waiting for the ranks continues.")
-                time.sleep(_AGAIN_S)
-
-    def _started(self, group: str, folder: Path, say: Callable[[str], None]) -> Path:
-        """Wait as ``wait`` does while the platform answers. Raises its errors, and
-        ``Unavailable``."""
-        for job in self.client.jobs.watch(group):
-            if job.ended:
-                raise RanksError(
-                    job.message or f"The rank group is {job.state}: {job.reason or 'see its log'}."
-                )
-            say(_stage(job))
-            if job.state == "RUNNING":
-                return self.wait_started(folder, say)
-        raise RanksError("the platform no longer reports on the rank group")
+        return self.wait_started(connection.groups_folder() / group, say)
 
     def wait_own(self, say: Callable[[str], None]) -> None:
         """Wait until the ranks of this kernel's own job have started or ended. Return immediately
@@ -390,24 +344,14 @@ class SessionRanks:
     def why_ended(self, group: str, wait_s: float = 0.0) -> str | None:
         """Return the platform's message about the end of a group.
 
-        Return None if the group has no message or has not ended, or if the platform does not
-        answer.
+        Return None if the group has no message or has not ended, or if no platform answers.
 
         Args:
             group: ID of the group.
             wait_s: seconds to wait for the end of the group; 0: do not wait. The call may return
                 later, because the time limit is only checked when the platform sends an event.
         """
-        if not self._with_platform or group == self.session:
-            return None
-        from aitne.core.errors import AitneError
-
-        jobs = self.client.jobs
-        try:
-            job = jobs.wait(group, timeout_s=wait_s) if wait_s else jobs.get(group)
-        except (AitneError, OSError):
-            return None
-        return str(job.message) if job.ended and job.message else None
+        return None
 
     def forget(self, folder: Path) -> bool:
         """Remove the folder of a group that does not answer, if the group has ended according to
@@ -418,18 +362,5 @@ class SessionRanks:
         return True
 
     def release(self, group: str) -> None:
-        """Ask the platform to release a group. Errors of the client are raised."""
-        self.client.sessions.release_ranks(self.session, group)
-
-
-def _stage(job: Any) -> str:
-    """Return a line that describes the state of a group's job."""
-    if job.state == "RUNNING":
-        return f"Running on {', '.join(job.nodes)}. The ranks start."
-    state = job.state.replace("_", " ").capitalize()
-    parts = [f"{state}: {job.reason}" if job.reason else state, job.message or ""]
-    if job.expected_start_at is not None:
-        start, today = job.expected_start_at.astimezone(), datetime.now().astimezone().date()
-        day = "" if start.date() == today else f"{start:%Y-%m-%d} "
-        parts.append(f"Expected start: {day}{start:%H:%M %Z}")
-    return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+        """Ask the platform to release a group. Raises ``RanksError`` where there is none."""
+        raise RanksError(self.refusal)

@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import publish_display_data
 
-from aitne_train.notebook.groups import RankGroup, RanksError, SessionRanks
+from aitne_train.notebook.groups import RankGroup, RankGroups, RanksError
 from aitne_train.notebook.table import LiveTable
 
 _WHY_S = 5.0
@@ -83,9 +83,9 @@ def _pull_parser() -> _Parser:
 class RankMagics(Magics):
     """Magics of one kernel and the ranks that it uses."""
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(self, shell: InteractiveShell, groups: RankGroups) -> None:
         super().__init__(shell)
-        self._session = SessionRanks(os.environ)
+        self._session = groups
         self._group: RankGroup | None = None
         self._table: LiveTable | None = None
         self._waits: str | None = None
@@ -342,8 +342,9 @@ class _Line:
         publish_display_data(data=dict(data), transient={"display_id": self._name}, update=update)
 
 
-def load(shell: InteractiveShell) -> None:
-    """Register the magics with a shell. Has no effect if they are registered already."""
+def load(shell: InteractiveShell, groups: RankGroups) -> None:
+    """Register the magics, which use ``groups``, with a shell. Has no effect if they are registered
+    already."""
     if not isinstance(getattr(shell, "aitne_ranks", None), RankMagics):
-        shell.aitne_ranks = RankMagics(shell)
+        shell.aitne_ranks = RankMagics(shell, groups)
         shell.register_magics(shell.aitne_ranks)

@@ -28,14 +28,14 @@ def test_a_wheel_that_was_built_here_is_taken_from_the_cache(
 
 def test_changed_wheel_changes_layer_key() -> None:
     recipe = folder.read(folder.find("jupyter"))
-    extended = dataclasses.replace(recipe, wheels=("aitne",))
+    extended = dataclasses.replace(recipe, wheels=("aitne-train",))
     assert layers.keys(extended)[0] == layers.keys(recipe)[0]
     assert layers.keys(extended)[1] != layers.keys(recipe)[1]
 
 
 def test_a_wheel_needs_a_place_to_go_to(tmp_path: Path) -> None:
     (tmp_path / "image.yaml").write_text(
-        "name: x\nversion: 1.0.0\ndescription: x\nwheels: [aitne]\n"
+        "name: x\nversion: 1.0.0\ndescription: x\nwheels: [aitne-train]\n"
     )
     with pytest.raises(InvalidInput, match="python_prefix is missing"):
         folder.read(tmp_path)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from aitne.notebook.session_ranks import SessionRanks
 from aitne_train.notebook import connection
-from aitne_train.notebook.groups import RanksError, SessionRanks
+from aitne_train.notebook.groups import RanksError
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, event, job, page, problem, serve, sse
 
 SESSION = "11111111-0000-4000-8000-000000000001"

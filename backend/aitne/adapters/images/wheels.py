@@ -1,8 +1,8 @@
 """Python wheels that are installed in an image from this machine: the training runtime, and locally
 built packages.
 
-The name ``aitne`` stands for the training runtime of this installation, packed as a wheel without
-dependencies. Any other name is a folder in the user's cache that contains one wheel; the folder's
+The name ``aitne-train`` stands for the training runtime of this installation, packed as a wheel
+again. Any other name is a folder in the user's cache that contains one wheel; the folder's
 name says for which versions it was built (see ``scripts/horovod_wheel.py``).
 """
 
@@ -13,33 +13,34 @@ import hashlib
 import shutil
 import sysconfig
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
-import aitne
 from aitne.core.errors import SetupError
 from aitne.host.folders import cache_dir
+from aitne_train import package_files
 
-OWN = "aitne"
-_PARTS = ("core", "distrib", "launch")
-"""Subpackages of ``aitne`` that the ranks of a program import. Others would require more packages
-than PyTorch.
-"""
+OWN = "aitne-train"
 _DATE = (1980, 1, 1, 0, 0, 0)
-# The C kernel includes its sources, to compile it where the binary does not fit.
-_SUFFIXES = frozenset({".c", ".h", ".py", ".so", ".typed"})
 
 
 def identity(name: str) -> str:
     """Return a digest of the content of the wheel that ``put`` would write.
 
-    ``name`` is ``aitne`` or the name of a folder with a wheel.
+    ``name`` is ``aitne-train`` or the name of a folder with a wheel.
 
     Raises:
         SetupError: there is no such wheel.
     """
     if name != OWN:
         return _digest(_cached(name).read_bytes())
-    return _digest(*(data for path, data in _own_files().items() for data in (path.encode(), data)))
+    return _digest(
+        *(
+            data
+            for path, data in package_files.files_with_kernel().items()
+            for data in (path.encode(), data)
+        )
+    )
 
 
 def put(name: str, folder: Path) -> Path:
@@ -66,43 +67,28 @@ def _cached(name: str) -> Path:
     return wheel_paths[0]
 
 
-def _own_files() -> dict[str, bytes]:
-    root = Path(aitne.__file__).parent
-    paths = [root / "__init__.py", root / "py.typed"]
-    for part in _PARTS:
-        paths += [path for path in (root / part).rglob("*") if path.suffix in _SUFFIXES]
-    return {
-        f"aitne/{path.relative_to(root)}": path.read_bytes()
-        for path in sorted(paths)
-        if path.is_file()
-    }
-
-
 def _pack(folder: Path) -> Path:
     """Write this installation's training runtime as a wheel to ``folder``
     (packaging.python.org/en/latest/specifications/binary-distribution-format).
     """
-    files = _own_files()
+    files = package_files.files_with_kernel()
     compiled = any(path.endswith(".so") for path in files)
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     tag = f"py3-none-{platform if compiled else 'any'}"
-    info = f"aitne-{aitne.__version__}.dist-info"
-    files[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: aitne\nVersion: {aitne.__version__}\n"
-        "Summary: Aitne's training runtime: aitne_train and aitne-run\n"
-    ).encode()
+    own = distribution(OWN)
+    name = f"{OWN.replace('-', '_')}-{own.version}"
+    info = f"{name}.dist-info"
+    for file in ("METADATA", "entry_points.txt"):
+        files[f"{info}/{file}"] = (own.read_text(file) or "").encode()
     files[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: aitne\nRoot-Is-Purelib: {str(not compiled).lower()}\n"
         f"Tag: {tag}\n"
     ).encode()
-    files[f"{info}/entry_points.txt"] = (
-        b"[console_scripts]\naitne-run = aitne_train.launcher.main:run\n"
-    )
     record = "".join(
         f"{path},sha256={_record_hash(data)},{len(data)}\n" for path, data in files.items()
     )
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    target = folder / f"aitne-{aitne.__version__}-{tag}.whl"
+    target = folder / f"{name}-{tag}.whl"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in files.items():
             entry = zipfile.ZipInfo(path, _DATE)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 
-import aitne
+import aitne_train
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import DistributedSpec
 from aitne.core.models.resources import Resources
@@ -35,7 +35,7 @@ def known(field: str) -> list[str]:
     sorted.
     """
     folder, group, aliases = _KINDS[field]
-    path = Path(aitne.__file__).parent / "distrib" / folder
+    path = Path(aitne_train.__file__).parent / folder
     modules = (module.name for module in pkgutil.iter_modules([str(path)]))
     names = {name for name in modules if not name.startswith("_")} - _PORTS
     return sorted({*names, *aliases, *(point.name for point in entry_points(group=group))})

@@ -64,8 +64,8 @@ def test_python_without_aitne_uses_the_launchers() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"from {BACKEND}/aitne_train/__init__.py\n"
     done = python("import horovod.torch", "-S", path=packages, AITNE_HOROVOD="/nowhere")
-    assert "No module named 'aitne': " in done.stderr
-    assert "Install aitne for this Python" in done.stderr
+    assert "No module named 'aitne_train': " in done.stderr
+    assert "Install aitne-train for this Python" in done.stderr
 
 
 def test_real_horovod_that_is_installed_is_named_on_rank_0(tmp_path: Path) -> None:

@@ -51,6 +51,35 @@ def test_a_status_is_read_as_it_was_written(folder: Path) -> None:
     assert connection.read_status(folder) == status
 
 
+def test_status_of_another_release_is_read(folder: Path) -> None:
+    written = {"group": "g", "session": "", "state": "ready", "size": 2, "registered": 2}
+    connection.write(folder, connection.STATUS, {**written, "added": [1]})
+    assert connection.read_status(folder) == Status("g", "", "ready", 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"size": "2"}, "size is '2', not of the type int"),
+        ({"size": True}, "size is True"),
+        ({"release_at": []}, "release_at is"),
+        ({"busy": {}}, "busy is"),
+    ],
+)
+def test_status_with_a_value_of_another_type_is_damaged(
+    folder: Path, change: dict[str, object], reason: str
+) -> None:
+    written = {"group": "g", "session": "", "state": "ready", "size": 2, "registered": 2}
+    connection.write(folder, connection.STATUS, {**written, **change})
+    with pytest.raises(ConnectionFilesError, match=f"damaged: {reason}"):
+        connection.read_status(folder)
+
+
+def test_rank_without_its_node_is_damaged() -> None:
+    with pytest.raises(ConnectionFilesError, match=r"client\.json is damaged: node is missing"):
+        connection.ranks_of({"ranks": [{"rank": 0, "local_rank": 0, "pid": 1}]})
+
+
 def test_files_of_an_earlier_attempt_are_removed(folder: Path) -> None:
     connection.write(folder, connection.ENGINE, {"key": "old"})
     connection.create(folder)

@@ -48,13 +48,38 @@ def test_every_check_that_one_rank_can_pass() -> None:
     assert len([line for line in lines if line.startswith("passed")]) > 60
 
 
-def test_distrib_import_needs_torch_and_numpy_only() -> None:
-    found = alone(
-        "-c",
-        "import sys, aitne_train; print(*sorted({name.partition('.')[0] for name in sys.modules}))",
-    ).split()
+def imported(use: str) -> set[str]:
+    """Return the names of the packages that a program has imported."""
+    shown = "print(*{name.partition('.')[0] for name in sys.modules})"
+    return set(alone("-c", f"import sys, aitne_train; {use}; {shown}").split())
+
+
+def test_api_needs_torch_and_numpy_only() -> None:
+    found = imported("aitne_train.init")
     heavy = {"pydantic", "yaml", "typer", "rich", "mpi4py", "horovod", "cloudpickle", "fastapi"}
-    assert not heavy & set(found)
+    assert not heavy & found
+    assert {"torch", "numpy"} <= found
+
+
+def test_import_alone_and_launcher_load_no_torch() -> None:
+    use = "import aitne_train.launcher.main, aitne_train.topology.order; from aitne_train import commands"
+    assert not {"torch", "numpy", "aitne"} & imported(use)
+
+
+def test_missing_torch_is_named_with_its_installation(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import aitne_train as hvd\n"
+        "try: hvd.init()\n"
+        "except ModuleNotFoundError as error: print(error)"
+    )
+    assert "aitne_train.init needs PyTorch" in alone("-c", code)
+    assert "pip install 'aitne-train[torch]'" in alone("-c", code)
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'aitne_train' has no attribute 'nothing'"):
+        hvd.nothing  # noqa: B018
 
 
 def test_modules_have_horovods_names() -> None:

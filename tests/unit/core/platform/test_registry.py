@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.core.platform import registry
 from aitne.core.platform.registry import Registry
+from aitne_train import registry
 from tests.support.requirements import need_package
 
 FILES = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-import aitne
+import aitne_train
 from aitne.core.models.job import DistributedSpec
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import GpuRequest, Resources
@@ -25,7 +25,7 @@ def test_the_names_are_those_of_the_runtimes_files() -> None:
     assert "allreduce" in distributed.known("strategy")
     assert "none" in distributed.known("compress")
     assert "base" not in distributed.known("backend")
-    folder = Path(aitne.__file__).parent / "distrib" / "compress"
+    folder = Path(aitne_train.__file__).parent / "compress"
     files = {path.stem for path in folder.glob("[a-z]*.py")} - {"base"}
     assert set(distributed.known("compress")) == files | {"none"}
 

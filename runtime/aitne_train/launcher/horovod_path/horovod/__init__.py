@@ -1,7 +1,7 @@
 """Horovod's package in programs that ``aitne-run --horovod`` starts: ``horovod.torch`` and its
 submodules are ``aitne_train`` and its submodules, the same module objects.
 
-``AITNE_HOROVOD`` is a folder with the package ``aitne``, for a Python that does not have it.
+``AITNE_HOROVOD`` is a folder with the package ``aitne_train``, for a Python that does not have it.
 """
 
 from __future__ import annotations
@@ -70,28 +70,25 @@ def _real_name(fullname: str) -> str | None:
 
 
 def _find_runtime() -> None:
-    """Make the package ``aitne`` importable from the folder in ``AITNE_HOROVOD`` if this Python does
+    """Make the training runtime importable from the folder in ``AITNE_HOROVOD`` if this Python does
     not have it.
 
     Nothing else in the folder becomes importable: it may be the environment of another Python.
     """
-    try:
-        if importlib.util.find_spec(_RUNTIME) is not None:
-            return
-    except ModuleNotFoundError:
-        pass
-    folder = os.path.join(os.environ.get(_VARIABLE, ""), "aitne")
+    if importlib.util.find_spec(_RUNTIME) is not None:
+        return
+    folder = os.path.join(os.environ.get(_VARIABLE, ""), _RUNTIME)
     spec = importlib.util.spec_from_file_location(
-        "aitne", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        _RUNTIME, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )
-    if spec is None or spec.loader is None or not os.path.isdir(os.path.join(folder, "distrib")):
+    if spec is None or spec.loader is None or not os.path.isdir(os.path.join(folder, "transport")):
         raise ModuleNotFoundError(
-            f"No module named 'aitne': {sys.executable} needs it for `import horovod.torch` with aitne-run --horovod. "
-            f"Install aitne for this Python",
-            name="aitne",
+            f"No module named {_RUNTIME!r}: {sys.executable} needs it for `import horovod.torch` with aitne-run "
+            "--horovod. Install aitne-train for this Python",
+            name=_RUNTIME,
         )
     module = importlib.util.module_from_spec(spec)
-    sys.modules["aitne"] = module
+    sys.modules[_RUNTIME] = module
     spec.loader.exec_module(module)
 
 
