@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import combinations, permutations
+from itertools import permutations
 from pathlib import Path
 from random import Random
 
 from tests.support.random_trees import random_tree, regular_tree
 
 from aitne.bootstrap.topologies import read_topology
-from aitne.core.placement.gpus import best_gpus
 from aitne.core.placement.select import NodeAvailability, Placement, PlacementRequest, select
 from aitne_train.topology import mesh as meshes
 from aitne_train.topology.hostlist import natural_key
@@ -34,7 +33,7 @@ _BUSY = 0.4
 
 def measure(*, quick: bool) -> Figure:
     """Measure placement; raise ``BenchmarkError`` if an answer is not valid."""
-    states, trees, matrices = (100, 200, 100) if quick else (1_000, 2_000, 1_000)
+    states, trees = (100, 200) if quick else (1_000, 2_000)
     select_ms = _select_times(states)
     busiest, crossings, worse = _against_brute_force(trees)
     rows = [
@@ -48,7 +47,6 @@ def measure(*, quick: bool) -> Figure:
         Row("one ring, busiest uplink equals brute force", "%", busiest, least=100.0),
         Row("one ring, crossings equal brute force", "%", crossings, least=99.0),
         Row("one ring, orders worse than the given one", "", worse, target=0.0),
-        Row("GPU subsets that equal brute force", "%", _gpu_subsets(matrices), least=100.0),
     ]
     notes = [
         f"{states} random states of 10,000 nodes: every answer was valid.",
@@ -160,32 +158,6 @@ def _against_brute_force(trees: int) -> tuple[Estimate, Estimate, Estimate]:
         _exact(100 * crossings / trees, trees),
         _exact(worse, trees),
     )
-
-
-def _gpu_subsets(matrices: int) -> Estimate:
-    draw = Random(3)
-    equal = 0
-    for _ in range(matrices):
-        size = draw.randint(2, 9)
-        weights = [[0] * size for _ in range(size)]
-        for one, other in combinations(range(size), 2):
-            weights[one][other] = weights[other][one] = draw.choice((8, 12, 16, 24, 25, 50))
-        free = sorted(draw.sample(range(size), draw.randint(1, size)))
-        count = draw.randint(1, len(free))
-        equal += best_gpus(weights, free, count) == _brute_force(weights, free, count)
-    return _exact(100 * equal / matrices, matrices)
-
-
-def _brute_force(
-    weights: Sequence[Sequence[int]], free: Sequence[int], count: int
-) -> tuple[int, ...]:
-    def score(chosen: tuple[int, ...]) -> tuple[int, int, int]:
-        links = [weights[one][other] for one, other in combinations(chosen, 2)]
-        left = [index for index in free if index not in chosen]
-        rest = sum(weights[one][other] for one, other in combinations(left, 2))
-        return sum(links), min(links, default=0), rest
-
-    return max(combinations(free, count), key=score)
 
 
 # --- what it saves -------------------------------------------------------------------------------

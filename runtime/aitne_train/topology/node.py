@@ -64,24 +64,6 @@ class NodeTopology:
     """Whether the source is a configuration file and not the node itself. Such a description only
     supplements those of other sources."""
 
-    def gpu_weights(self) -> list[list[int]]:
-        """Return the matrix of link weights between the GPUs, by their indices; 0 for unknown links
-        and on the diagonal."""
-        return [
-            [
-                0 if one is other else link_weight(self.links.get((one.name, other.name)))
-                for other in self.gpus
-            ]
-            for one in self.gpus
-        ]
-
-    def cpus_of(self, gpu: int) -> tuple[int, ...]:
-        """Return the CPUs on the NUMA node of the GPU with the index ``gpu``; all CPUs of the node
-        if the NUMA node or its CPUs are unknown."""
-        numa = self.gpus[gpu].numa
-        near = [cpu for each in self.numa_nodes if each.index == numa for cpu in each.cpus]
-        return tuple(near or sorted(cpu for each in self.numa_nodes for cpu in each.cpus))
-
     def nearest_nic(self, gpu: int) -> Device | None:
         """Return the network interface closest to the GPU with the index ``gpu``; None if no link
         between them is known.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,14 @@ from hypothesis import strategies as st
 
 from aitne.bootstrap.topologies import read_topology
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import cpu_list
+from aitne_train.topology.node import NodeTopology, cpu_list
 from tests.support.topologies import ASSETS
+
+
+def gpu_cpus(node: NodeTopology, gpu: int) -> tuple[int, ...]:
+    """Return the CPUs on the NUMA node of a GPU."""
+    (numa,) = (each for each in node.numa_nodes if each.index == node.gpus[gpu].numa)
+    return numa.cpus
 
 
 def test_gres_file_gives_cores_and_links() -> None:
@@ -24,7 +31,7 @@ def test_gres_file_gives_cores_and_links() -> None:
     assert [gpu.numa for gpu in node.gpus] == [0, 0, 1, 1]
     nodes = read_topology([ASSETS / "gres" / "nodes-2gpus.conf"]).nodes
     assert list(nodes) == ["node0"]  # the others have neither cores nor links
-    assert nodes["node0"].cpus_of(1) == tuple(range(16, 32))
+    assert gpu_cpus(nodes["node0"], 1) == tuple(range(16, 32))
 
 
 @st.composite
@@ -74,9 +81,12 @@ def test_gres_file_is_read_as_it_was_written(
     assert set(nodes) == set(described)
     for name, (cores, links) in described.items():
         node = nodes[name]
-        assert [node.cpus_of(gpu) for gpu in range(len(cores))] == [*map(cpu_list, cores)]
-        expected = [[25 * max(number, 0) for number in row] for row in links]
-        assert node.gpu_weights() == expected
+        assert [gpu_cpus(node, gpu) for gpu in range(len(cores))] == [*map(cpu_list, cores)]
+        assert node.links == {
+            (f"GPU{one}", f"GPU{other}"): f"NV{links[one][other]}"
+            for one, other in permutations(range(len(links)), 2)
+            if links[one][other] > 0
+        }
 
 
 GPU = "Name=gpu File=/dev/nvidia0 Cores=0-3\n"

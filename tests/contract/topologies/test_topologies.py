@@ -222,6 +222,7 @@ def test_hwloc_file_of_a_node_with_nvlink() -> None:
     node = topology.nodes["drac-12"]
     assert [numa.index for numa in node.numa_nodes] == [0, 1]
     assert node.numa_nodes[0].cpus == (0, 1, 8, 9, 16, 17, 24, 25)
+    assert node.numa_nodes[1].cpus[:2] == (80, 81)
     assert [(gpu.pci, gpu.numa) for gpu in node.gpus] == [
         ("0002:01:00.0", 0),
         ("0003:01:00.0", 0),
@@ -230,7 +231,6 @@ def test_hwloc_file_of_a_node_with_nvlink() -> None:
     ]
     assert node.links["GPU0", "GPU1"] == node.links["GPU3", "GPU2"] == "NV2"
     assert node.links["GPU0", "GPU2"] == "SYS"
-    assert node.cpus_of(3)[:2] == (80, 81)
 
 
 def test_hwloc_file_of_a_node_with_pcie_switches() -> None:
@@ -274,11 +274,11 @@ def test_nvidia_matrix_gives_links_and_affinities() -> None:
     assert node.links["GPU0", "GPU7"] == "NV2"
     assert node.links["GPU0", "GPU4"] == "SYS"
     assert [gpu.numa for gpu in node.gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert node.cpus_of(5)[0] == 24
+    assert node.numa_nodes[1].cpus[0] == 24
     near = node.nearest_nic(6)
     assert near is not None
     assert near.name == "mlx5_1"
-    assert node.gpu_weights()[0][:3] == [0, 25, 50]
+    assert (node.links["GPU0", "GPU1"], node.links["GPU0", "GPU2"]) == ("NV1", "NV2")
 
 
 def test_nvidia_matrix_names_nics_by_its_legend() -> None:
