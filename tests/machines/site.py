@@ -159,10 +159,10 @@ class Site:
         return int(self.portal.run(shown).stdout)
 
     def upgrade(self, wheel: Path) -> subprocess.CompletedProcess[str]:
-        """Run `aitne admin upgrade` with a wheel on the portal, as the handbook describes it."""
-        there = f"/root/{wheel.name}"
-        self.portal.put(there, wheel.read_bytes())
-        options = ["--wheel", there, "--yes", "--data-dir", "/var/lib/aitne"]
+        """Run `aitne admin upgrade` on the portal with a wheel and the training runtime's beside it."""
+        for each in (wheel, *wheel.parent.glob("aitne_train-*.whl")):
+            self.portal.put(f"/root/{each.name}", each.read_bytes())
+        options = ["--wheel", f"/root/{wheel.name}", "--yes", "--data-dir", "/var/lib/aitne"]
         env = {"AITNE_CONFIG": "/etc/aitne/aitne.toml", **self.variables["aitne_environment"]}
         argv = ["/opt/aitne/bin/aitne", "admin", "upgrade", *options]
         return self.portal.run(argv, env=env, check=False, timeout_s=900)
