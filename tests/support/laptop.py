@@ -58,7 +58,7 @@ class Laptop:
         subprocess.run([sys.executable, "-m", "venv", str(self._venv)], check=True)
         install = [self._venv / "bin/python", ROOT / "scripts/install.py", "--constraint"]
         subprocess.run(
-            [*install, ROOT / "constraints.txt", ROOT],
+            [*install, ROOT / "constraints.txt", ROOT / "runtime", ROOT],
             check=True,
             timeout=_INSTALL_S,
             cwd=self.home,
