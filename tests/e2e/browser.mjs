@@ -26,6 +26,11 @@ const IN_ORDER = [
   [/\/api\/v1\/jobs:plan$/, "422"],
 ];
 
+/** From now on the user logs out: requests that the logout overtakes are refused. */
+export function expectLogout() {
+  IN_ORDER.push([/\/api\/v1\//, "401"]);
+}
+
 /** A page in a browser of its own: one more person. */
 export async function newcomer(options = {}) {
   const own = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });

@@ -1,7 +1,7 @@
 // The portal as a person uses it: log in, launch, watch the stages, open, compute, stop; then a batch job.
 import {
-  api, browser, cancelJob, card, context, expect, finish, logIn, login, newestSession, openLab, page, portal, runCell, shot, SLOW, step, stopSession,
-  until, watchLog,
+  api, browser, cancelJob, card, context, expect, expectLogout, finish, logIn, login, newestSession, openLab, page, portal,
+  runCell, shot, SLOW, step, stopSession, until, watchLog,
 } from "./browser.mjs";
 
 await step("log in by the one-time link", logIn);
@@ -136,6 +136,7 @@ await step("find the last values in the form, and the template's own", async () 
 
 await step("log out, of the sessions too", async () => {
   await page.getByTestId("user-menu").click();
+  expectLogout();
   await page.getByTestId("logout").click();
   await page.getByTestId("login-username").waitFor(SLOW);
   const left = (await context.cookies()).map((cookie) => cookie.name);
