@@ -154,7 +154,8 @@ def test_a_folder_of_ones_own_is_built_on_the_layers_of_base(
 def test_an_interrupted_build_leaves_nothing(
     platform: RunningPlatform, base: dict[str, Any], tmp_path: Path, unchanged: None
 ) -> None:
-    own = own_folder(tmp_path, "sleep 600")
+    sleep = f"sleep 600.{os.getpid()}"  # found among all processes of the machine, tests' too
+    own = own_folder(tmp_path, sleep)
     (own / "image.yaml").write_text((own / "image.yaml").read_text().replace('"1"', '"3"'))
     argv = [AITNE, "admin", "image", "build", f"{own}/", "--yes"]
     with subprocess.Popen(argv, env=platform.env, stderr=subprocess.PIPE, text=True) as running:
@@ -167,7 +168,7 @@ def test_an_interrupted_build_leaves_nothing(
 
     def alone() -> bool:
         seen = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-        return "sleep 600" not in seen.stdout and str(folder_of(platform)) not in seen.stdout
+        return sleep not in seen.stdout and str(folder_of(platform)) not in seen.stdout
 
     eventually("nothing of the build runs", alone, 20)
 
