@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 
 from tests.support.ports import reserve_ports
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import JobChanges
 from aitne.core.ports.store import TransitionRequest
 from aitne.core.settings import Settings
 from aitne.services.controller.leader import Leader
+from aitne.store.sql import SqlStore
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, Http, answers, eventually, running

@@ -9,15 +9,15 @@ from uuid import UUID
 
 from sqlalchemy import event, insert, text
 
-from aitne.adapters.store import tables
-from aitne.adapters.store.rows import row_of
-from aitne.adapters.store.sql import SqlStore
 from aitne.bootstrap.platform import build
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobSpec, JobType
 from aitne.core.models.resources import Resources
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.settings import Settings
+from aitne.store import tables
+from aitne.store.rows import row_of
+from aitne.store.sql import SqlStore
 
 JOBS = 10_000
 USERS = tuple(f"user{number}" for number in range(10))

@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 from sqlalchemy import insert, select, update
 from tests.support.ports import reserve_ports
 
-from aitne.adapters.store import tables
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.jobs.states import JobState
 from aitne.core.settings import Settings
 from aitne.services.platform.measurements import FRESH_S
 from aitne.services.platform.secrets import hashed
+from aitne.store import tables
+from aitne.store.sql import SqlStore
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row

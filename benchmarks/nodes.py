@@ -18,8 +18,8 @@ from sqlalchemy import event
 from tests.support.ports import reserve_ports
 
 from aitne.adapters.broker import BrokerScheduler
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.settings import Settings
+from aitne.store.sql import SqlStore
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 from benchmarks.slurm import OnSlurm, cluster, platform

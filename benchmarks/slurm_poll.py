@@ -22,9 +22,6 @@ from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
 from aitne.adapters.schedulers._slurm import queue
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
-from aitne.adapters.store import tables
-from aitne.adapters.store.rows import row_of
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.ports.files import JobLocation
@@ -36,6 +33,9 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.restored import RestoredJobs
+from aitne.store import tables
+from aitne.store.rows import row_of
+from aitne.store.sql import SqlStore
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.slurm import USER, Slurm, cluster

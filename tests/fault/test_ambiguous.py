@@ -20,7 +20,6 @@ from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.schedulers import slurm
 from aitne.adapters.schedulers._slurm.rest import session
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import CommandTimeout
 from aitne.core.jobs.states import JobState
@@ -33,6 +32,7 @@ from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
 from aitne.services.controller import Controller
 from aitne.services.jobs.render import Renderer
+from aitne.store.sql import SqlStore
 from tests.support import realtime
 from tests.support.hub import RecordingHub
 from tests.support.jobs import make_job

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.settings import Settings
+from aitne.store.sql import SqlStore
 
 
 @pytest.fixture(scope="session")

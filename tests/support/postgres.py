@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.store import SqlStore
+from aitne.store import SqlStore
 from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 

@@ -22,7 +22,6 @@ from aitne.adapters.node_software import own_software
 from aitne.adapters.places import OwnUserFolders
 from aitne.adapters.probes import LocalProbes
 from aitne.adapters.runtimes.bare import BareRuntime
-from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
 from aitne.api.routers.alerts import ALERTS_TOKEN
@@ -107,6 +106,7 @@ from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import KEY_NAME, SecondFactors
 from aitne.services.users.secrets import UserSecretService
 from aitne.services.users.users import UserService
+from aitne.store.sql import SqlStore
 from tests.support.accounting import MemoryAccounting
 from tests.support.echo import EchoAttacher
 from tests.support.files import MemoryFiles

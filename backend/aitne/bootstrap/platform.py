@@ -17,7 +17,6 @@ from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.manifests import ManifestFolder
 from aitne.adapters.probes import LocalProbes
-from aitne.adapters.store.sql import SqlStore
 from aitne.adapters.trees import TreeFolder
 from aitne.bootstrap.adapters import (
     CHANNELS,
@@ -119,6 +118,7 @@ from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import SecondFactors
 from aitne.services.users.secrets import UserSecretService
 from aitne.services.users.users import UserService
+from aitne.store.sql import SqlStore
 
 
 @dataclass(frozen=True, slots=True)

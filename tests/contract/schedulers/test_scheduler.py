@@ -12,12 +12,12 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import NodeState
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.leader import Leader
+from aitne.store import SqlStore
 from aitne_train.topology.hostlist import expand_hostlist
 from tests.support import realtime
 from tests.support.alive import alive

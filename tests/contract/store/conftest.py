@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store import SqlStore
+from aitne.store import SqlStore
 from tests.support.postgres import (
     postgres_database,
     postgres_server,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import InvalidInput, NotFound
 from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Project, User
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 
 

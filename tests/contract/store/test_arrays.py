@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import IllegalTransition
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.store import CreatedJob, Idempotency
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_task, make_task_group, store_job_token
 

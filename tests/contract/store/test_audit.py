@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from aitne.adapters.store import SqlStore
 from aitne.core.audit import FIRST, AuditChain
 from aitne.core.errors import InvalidInput
 from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter, Outcome
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 
 

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import Image, ImageApp, ImageNeeds, ImageState, Package
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.services.platform.events import visible
+from aitne.store import SqlStore
 from tests.contract.store.test_users import add, user
 from tests.support.catalog import make_artifact, make_dataset, make_image
 from tests.support.jobs import CREATED_AT, make_job

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import ChangedMeanwhile, NotFound
 from aitne.core.models.administration import Maintenance
 from aitne.core.models.limits import Limits
 from aitne.core.models.notification import NotificationChoices, NotificationKind
 from aitne.core.models.project import Step
 from aitne.core.ports.store.groups import ProjectChange
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_administration import announcement
 from tests.contract.store.test_notifications import hook

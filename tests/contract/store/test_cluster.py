@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster_load import ClusterLoad
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, SchedulerStatus
 from aitne.core.ports.store import Idempotency, TransitionRequest
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job, make_task_group
 

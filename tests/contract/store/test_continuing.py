@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
+from aitne.store import SqlStore
 from tests.support.jobs import make_session
 
 

@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import func, select
 
-from aitne.adapters.store import SqlStore, tables
 from aitne.core.errors import Conflict, IllegalTransition, StaleEpoch
 from aitne.core.jobs.states import LIVE, TERMINAL, JobState
 from aitne.core.models.job import Job, JobChanges, JobFilter
@@ -22,6 +21,7 @@ from aitne.core.ports.store import Idempotency
 from aitne.core.ports.store.deletion import DeleteRefusal, FolderResult, JobFolders
 from aitne.core.retention import KeepTimes, RetentionSettings, keep_times
 from aitne.services.projects.job_usage import JobUsage
+from aitne.store import SqlStore, tables
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job, make_task_group
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from aitne.adapters.store import SqlStore
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Role, Token
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_sign_ins import sign_in
 from tests.contract.store.test_users import add, token, user

@@ -17,10 +17,10 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from aitne.adapters.store import SqlStore, files
-from aitne.adapters.store.urls import parse
 from aitne.core.errors import NotFound, SetupError, StoreUnavailable
 from aitne.core.models.job import JobFilter
+from aitne.store import SqlStore, files
+from aitne.store.urls import parse
 from tests.support.jobs import make_job, make_spec
 from tests.support.postgres import PostgresServer
 
@@ -310,7 +310,7 @@ class TestSqliteFile:
     async def test_a_commit_survives_kill_minus_nine(self, path: Path) -> None:
         code = (
             "import asyncio, os, signal, sys\n"
-            "from aitne.adapters.store import SqlStore\n"
+            "from aitne.store import SqlStore\n"
             "async def main():\n"
             "    store = SqlStore(f'sqlite:///{sys.argv[1]}')\n"
             "    await store.start()\n"

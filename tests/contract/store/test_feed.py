@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.engine import Transaction
-from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobFilter
+from aitne.store import SqlStore
+from aitne.store.engine import Transaction
+from aitne.store.feed import Feed, PostgresFeed, SqliteFeed
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 from tests.support.postgres import PostgresServer
@@ -25,7 +25,7 @@ HOUR_S = 3_600.0
 
 WRITER = """
 import asyncio, sys
-from aitne.adapters.store import SqlStore
+from aitne.store import SqlStore
 
 async def main(url, writer, count):
     store = SqlStore(url)

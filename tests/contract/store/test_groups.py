@@ -9,7 +9,6 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import update
 
-from aitne.adapters.store import SqlStore, notification_tables, tables
 from aitne.core.errors import Conflict, IllegalTransition, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.limits import Limits, Usage
@@ -27,6 +26,7 @@ from aitne.core.models.resources import GpuRequest
 from aitne.core.models.user import Project
 from aitne.core.ports.accounting import JobEnergy
 from aitne.core.ports.store.groups import ProjectChange, StoredMonth
+from aitne.store import SqlStore, notification_tables, tables
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 from tests.support.jobs import CREATED_AT, make_job

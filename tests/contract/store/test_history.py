@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.sample import Sample
+from aitne.store import SqlStore
 from tests.support.jobs import CREATED_AT, make_job, make_session, store_job_token
 
 

@@ -10,11 +10,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from aitne.adapters.store import SqlStore, paging
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.job_search import JobSort
+from aitne.store import SqlStore, paging
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import CREATED_AT, make_array, make_job, make_spec
 

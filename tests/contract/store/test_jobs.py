@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.paging import encode
 from aitne.core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Project, User
 from aitne.core.ports.store import Idempotency, NewJob
+from aitne.store import SqlStore
+from aitne.store.paging import encode
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import CREATED_AT, make_array, make_job, make_session, make_spec
 

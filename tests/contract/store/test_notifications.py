@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, InvalidInput, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges
@@ -21,6 +20,7 @@ from aitne.core.models.notification import (
     NotificationKind,
     Webhook,
 )
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 from tests.support.jobs import make_job, make_session

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.store import OutboxItem
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store import outside as records
 from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobFilter, JobOrigin
 from aitne.core.models.user import Project, User
 from aitne.core.ports.store import JobOwner, OutboxKind, TransitionRequest
+from aitne.store import SqlStore
+from aitne.store import outside as records
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.probe import probe
 from aitne.core.errors import InvalidInput, SetupError, StoreUnavailable
 from aitne.core.jobs.states import JobState
+from aitne.store import SqlStore
+from aitne.store.probe import probe
 from tests.support.jobs import make_job
 from tests.support.postgres import PostgresServer
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import NotFound
 from aitne.core.models.user import Project, User
+from aitne.store import SqlStore
 
 
 async def test_each_user_has_their_own(store: SqlStore) -> None:

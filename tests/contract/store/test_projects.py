@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.models.limits import (
     AssociationUse,
@@ -14,6 +13,7 @@ from aitne.core.models.limits import (
     QosUse,
 )
 from aitne.core.models.user import Project
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 from tests.support.jobs import CREATED_AT

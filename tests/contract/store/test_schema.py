@@ -16,17 +16,17 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, text
 
-from aitne.adapters.store import SqlStore, tables
-from aitne.adapters.store.migrate import SCRIPTS, revision
-from aitne.adapters.store.migrations import HEAD
 from aitne.core.errors import SetupError
 from aitne.core.models.job import JobFilter
 from aitne.core.models.user import Project, User
+from aitne.store import SqlStore, tables
+from aitne.store.migrate import SCRIPTS, revision
+from aitne.store.migrations import HEAD
 from tests.support.jobs import CREATED_AT, make_job
 
 START = """
 import asyncio, sys
-from aitne.adapters.store import SqlStore
+from aitne.store import SqlStore
 from tests.support.jobs import make_job
 
 async def main(url):

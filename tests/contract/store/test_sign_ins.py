@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.sign_in import SecondFactor, SignIn
 from aitne.core.models.user import Role
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 

@@ -7,13 +7,13 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import func, select
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.snapshot_tables import snapshot_parts
-from aitne.adapters.store.snapshots import MOST_SNAPSHOTS
 from aitne.core.errors import NotFound
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges
 from aitne.core.ports.store import DocumentKind
+from aitne.store import SqlStore
+from aitne.store.snapshot_tables import snapshot_parts
+from aitne.store.snapshots import MOST_SNAPSHOTS
 from tests.support.jobs import CREATED_AT, make_array, make_job
 
 TAKEN = {

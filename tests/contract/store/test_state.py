@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.migrations import HEAD
-from aitne.adapters.store.state import DatabaseState, database_state
+from aitne.store import SqlStore
+from aitne.store.migrations import HEAD
+from aitne.store.state import DatabaseState, database_state
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 

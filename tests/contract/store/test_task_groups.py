@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges, JobFilter
 from aitne.core.models.job_search import JobSort
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job, make_task_group
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, IllegalTransition, NotFound, StaleEpoch
 from aitne.core.jobs.states import LIVE, TERMINAL, TRANSITIONS, JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
+from aitne.store import SqlStore
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job, store_job_token
 

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.users import MAX_TOKENS
 from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.models.directory import ProjectSearch, UserSearch, UserSort
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Project, Role, Scope, Token, User
+from aitne.store import SqlStore
+from aitne.store.users import MAX_TOKENS
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import CREATED_AT
 

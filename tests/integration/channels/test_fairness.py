@@ -8,11 +8,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.notification import DeliveryState, NewDelivery, Webhook
 from aitne.core.models.user import Project, User
 from aitne.services.controller.deliverer import MAX_PER_USER, MOST_AT_ONCE, NotificationDispatcher
 from aitne.services.controller.leader import Leader
+from aitne.store.sql import SqlStore
 from tests.integration.channels.test_webhook import LOOPBACK, Receiver, channel
 from tests.support.database import migrated
 

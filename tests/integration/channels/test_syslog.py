@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.adapters.syslog import SyslogReceiver
 from aitne.core.errors import DeliveryFailed
 from aitne.services.audit import AuditService
 from aitne.services.controller.audit_forwarder import AuditForwarder
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
+from aitne.store import SqlStore
 from tests.support.ports import reserve_ports
 
 

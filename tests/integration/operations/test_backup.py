@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store import backup as database
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.errors import Conflict, InvalidInput, SetupError
 from aitne.core.settings import Settings
 from aitne.operations.backup import create
 from aitne.operations.backup.encryption import create_key_pair
 from aitne.services.platform.backup_record import last_backup
+from aitne.store import backup as database
+from aitne.store.sql import SqlStore
 from tests.support.backups import add_job, contents, create_in, fill, restore_to, source, stored
 from tests.support.database import migrated
 from tests.support.jobs import make_job

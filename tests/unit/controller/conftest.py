@@ -14,7 +14,6 @@ import pytest
 
 from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.files import Fence, ProgramOutcome
@@ -28,6 +27,7 @@ from aitne.services.controller.poll import Poller
 from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.submit import Submitter
 from aitne.services.jobs.render import Renderer
+from aitne.store.sql import SqlStore
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles, key_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
+from aitne.store.sql import SqlStore
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.record import to_record
 from aitne_train.topology.tree import SourceLine, Switch

@@ -12,7 +12,6 @@ import pytest
 
 from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.node_software import own_software
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import Artifact, Image
@@ -33,6 +32,7 @@ from aitne.services.platform.encryption import Cipher
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.sessions.sessions import SessionService
 from aitne.services.users.secrets import UserSecretService
+from aitne.store.sql import SqlStore
 from aitne_train.topology.parts import Topology
 from aitne_train.topology.tree import TopologyTree
 from tests.support.database import migrated

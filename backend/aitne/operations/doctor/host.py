@@ -16,7 +16,6 @@ from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.probes import LocalProbes
 from aitne.adapters.schedulers._slurm.config import config_values
 from aitne.adapters.schedulers._slurm.site import Site
-from aitne.adapters.store.sql import SqlStore
 from aitne.bootstrap.adapters import make_store, utc_now
 from aitne.client.discovery import ask_supervisor
 from aitne.core.broker.versions import Welcome
@@ -36,6 +35,7 @@ from aitne.services.platform.file_checks import FileChecks
 from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.secret_files import SecretFiles
+from aitne.store.sql import SqlStore
 
 _T = TypeVar("_T")
 _STATES = {

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.audit import AuditFilter
 from aitne.host import hung_processes
 from aitne.host.hung_processes import HungRestart
 from aitne.services.platform.process_restarts import ProcessRestarts
+from aitne.store.sql import SqlStore
 
 RESTART = HungRestart("hub", "2026-01-02T03:04:05+00:00", 31.4)
 
